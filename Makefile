@@ -1,0 +1,85 @@
+# The targets are exactly what CI runs. Nothing here needs root or apt.
+#
+#     make demo    train and certify a classifier on a bundled data set
+#     make test    run every test but the long ones
+#
+# PYTHON=/path/to/python3 chooses the Python that .venv is made with.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+RENYI := $(BIN)/python -m renyi
+# Many small matrices: one BLAS thread per process is faster than two, and
+# JOBS processes already fill the machine.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
+
+.PHONY: help demo test test-long lint format bench docs wheel tools clean
+
+help:
+	@echo "make demo       train and certify a classifier on a bundled data set"
+	@echo "make test       every test but the long ones (JOBS=2 processes)"
+	@echo "make test-long  every test, simulations at their full count"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     let ruff rewrite what lint would complain about"
+	@echo "make bench      the benchmarks, peers in the same run"
+	@echo "make docs       the documentation, into docs/_build/html"
+	@echo "make wheel      a wheel, into dist/"
+	@echo "make tools      system programs for some tests, into .tools/"
+	@echo "make clean      remove what these made, .venv and .tools excepted"
+
+# A .venv copied along with its checkout still imports the old one's sources;
+# setup.sh notes in it where it belongs.
+ifneq ($(file < $(VENV)/.checkout),$(CURDIR))
+MOVED := moved
+endif
+.PHONY: moved
+
+# One stamp per set of extras, inside .venv so that it vanishes with it.
+$(VENV)/.installed-%: pyproject.toml scripts/setup.sh $(MOVED)
+	PYTHON="$(PYTHON)" scripts/setup.sh $(filter-out core,$*)
+	@touch $@
+
+demo: $(VENV)/.installed-core
+	@mkdir -p demo
+	$(RENYI) fit votes --out demo/votes
+	@echo
+	@echo "The scorecard: points of every category, the features that matter first."
+	@$(BIN)/python -c 'import renyi; print(renyi.Scorecard.load("demo/votes.json"))'
+
+test: $(VENV)/.installed-test
+	$(PYTEST) -n $(JOBS)
+
+test-long: $(VENV)/.installed-test
+	$(PYTEST) -n $(JOBS) -m ""
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m mypy
+
+format: $(VENV)/.installed-lint
+	$(BIN)/python -m ruff check --fix
+	$(BIN)/python -m ruff format
+
+bench: $(VENV)/.installed-bench
+	set -e; for script in benchmarks/bench_*.py; do \
+		OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python $$script; \
+	done
+
+# Pages of names that are gone would stay behind, so the reference is made anew.
+docs: $(VENV)/.installed-docs
+	rm -rf docs/generated
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+wheel: $(VENV)/.installed-core
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+tools:
+	scripts/tools.sh
+
+clean:
+	rm -rf .boot .hypothesis .mypy_cache .pytest_cache .ruff_cache demo dist \
+		docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst

@@ -1,0 +1,63 @@
+"""Classify categorical data from its low-order marginals, with a certificate.
+
+`renyi` implements *Discrete Rényi Classifiers* (Razaviyayn, Farnia, Tse, NIPS 2015):
+a classifier is trained in closed form from counts of pairs of columns, and comes with
+the worst error it can have under any distribution that has those marginals.
+
+The public names are loaded when they are first used, so ``import renyi`` is light.
+
+>>> import renyi
+>>> X, y = renyi.datasets.load("votes")
+>>> clf = renyi.RenyiClassifier().fit(X, y)
+>>> print(f"worst case of the sharp rule: {clf.certificate_.bounds['sharp']:.3f}")
+worst case of the sharp rule: 0.061
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from renyi import datasets as datasets
+    from renyi.certificates import Certificate as Certificate
+    from renyi.certificates import certify as certify
+    from renyi.classifier import RenyiClassifier as RenyiClassifier
+    from renyi.encoding import Encoder as Encoder
+    from renyi.marginals import Marginals as Marginals
+    from renyi.scorecard import Scorecard as Scorecard
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Certificate": "certificates",
+    "Encoder": "encoding",
+    "Marginals": "marginals",
+    "RenyiClassifier": "classifier",
+    "Scorecard": "scorecard",
+    "certify": "certificates",
+}
+
+__all__ = [
+    "Certificate",
+    "Encoder",
+    "Marginals",
+    "RenyiClassifier",
+    "Scorecard",
+    "certify",
+    "datasets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module on first use."""
+    if name == "datasets":
+        return import_module("renyi.datasets")
+    if name in _HOME:
+        return getattr(import_module(f"renyi.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'renyi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,739 @@
+"""RenyiClassifier: the façade over encoder, marginals, ridge, rule and certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from renyi import ridge, rules
+from renyi.certificates import (
+    Certificate,
+    Evidence,
+    certificate,
+    evidence_of_marginals,
+    evidence_of_rows,
+)
+from renyi.columns import Column, Columns, Levels
+from renyi.encoding import Encoder
+from renyi.factoring import as_table, label_text
+from renyi.marginals import Marginals
+from renyi.scorecard import FORMAT, LABEL, NUMBER, Scorecard, checked_fields
+from renyi.sources import rows as source
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+# Fields of a model file and their types.
+_DOCUMENT: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "version": (int,),
+    "renyi": (str,),
+    "checksum": (str,),
+    "target": (str,),
+    "classifier": (dict,),
+    "alpha_choice": (dict,),
+    "named": (bool,),
+    "certificate": (dict,),
+    "scorecard": (dict,),
+}
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "order": (int,),
+    "alpha": (*NUMBER, str),
+    "rule": (str,),
+    "fit_intercept": (bool,),
+    "class_weight": (list, str, NoneType),
+    "random_state": (int, NoneType),
+}
+_CHOICE: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "alpha": NUMBER,
+    "risk": (*NUMBER, NoneType),
+    "error": (*NUMBER, NoneType),
+}
+
+
+class RenyiClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier for categorical data, trained from counts of pairs alone.
+
+    Parameters
+    ----------
+    order : int, default=1
+        Number of columns in a feature.
+    alpha : float or {"auto", "loo"}, default="auto"
+        Ridge penalty in mean form, the paper's lambda: ``(Q + alpha·I) z = dvec/2``;
+        scikit-learn's Ridge calls n · alpha its alpha. "loo" minimises the
+        leave-one-out risk; "auto" does so where rows are at hand and it is affordable,
+        and takes generalised cross-validation where only marginals are given or rows
+        far outnumber the categories, when the two agree.
+    rule : {"map", "renyi", "sharp"}, default="map"
+        How an answer follows from the scores. "renyi" and "sharp" answer at random,
+        with a smaller worst case.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept without penalty; False is the paper's literal form.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in training. Certificates still speak of the unweighted
+        marginals.
+    encoder : Encoder, optional
+        How cells become categories.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the randomised rules. With an integer a row gets the same answer
+        whenever it is asked for.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    z_ : ndarray of shape (D,), or (D, K) for K > 2 classes
+        Points of every category; for two classes those of the second one.
+    intercept_ : float, or ndarray of shape (K,)
+        Score before any points.
+    alpha_ : float
+        The penalty used.
+    alpha_choice_ : AlphaChoice
+        How it was chosen.
+    scorecard_ : Scorecard
+        The model as a table of points.
+    certificate_ : Certificate
+        The worst error of the model; computed when first asked for.
+    encoder_ : Encoder
+        The fitted encoder.
+    marginals_ : Marginals or None
+        The counts behind the model; None if there were more categories than rows.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> clf = renyi.RenyiClassifier().fit(X, y)
+    >>> clf.predict(X[:3]).tolist()
+    ['republican', 'republican', 'democrat']
+    >>> round(clf.certificate_.gamma, 4)
+    0.0305
+    """
+
+    def __init__(
+        self,
+        order: int = 1,
+        alpha: float | str = "auto",
+        rule: str = "map",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        encoder: Encoder | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.order = order
+        self.alpha = alpha
+        self.rule = rule
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.encoder = encoder
+        self.random_state = random_state
+
+    # ---- training
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RenyiClassifier:
+        """Train on rows.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, d)
+            Strings, integers, booleans, categoricals; floats are binned.
+        y : sequence of n labels
+            The classes.
+        sample_weight : sequence of n floats, optional
+            Weights; a row of weight 2 counts as two rows.
+        """
+        self._check_parameters()
+        X, labels, mass = self._checked(X, y, sample_weight, reset=True)
+        self.classes_, codes_y = _distinct(labels)
+        self._check_classes()
+        encoder, codes = self._settings().fit_transform(X, mass)
+        _need_usable(encoder)
+        self._target = _target_name(y, encoder)
+        self._kept: _Block | None = None
+        self._fit_rows(_Block(encoder, codes, codes_y, mass))
+        return self
+
+    def fit_marginals(self, m: Marginals) -> RenyiClassifier:
+        """Train on marginals; the same answer as `fit` at the same alpha.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X, y)
+        >>> clf = renyi.RenyiClassifier(alpha=0.01)
+        >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
+        True
+        """
+        self._check_parameters()
+        if m.order != self.order:
+            raise ValueError(
+                f"The marginals are of order {m.order}, the classifier of {self.order}."
+            )
+        self.classes_ = np.asarray(m.classes)
+        self._need_two_classes()
+        _need_usable(m.encoder)
+        self._target = m.target
+        self._kept = None
+        names = m.feature_names
+        self.n_features_in_ = len(names)
+        if names != tuple(f"x{j}" for j in range(len(names))):
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._fit_counts(m)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> RenyiClassifier:
+        """Train on one more block of rows; the result is that of `fit` on all blocks.
+
+        Labels may appear in any block; bins of numeric columns are those of the first
+        block, or of a fitted `encoder`. Rows are kept (as codes) while leave-one-out
+        makes use of them, afterwards only their counts.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : sequence of labels
+            All classes; needed at the first call.
+        """
+        self._check_parameters()
+        first = not self.__sklearn_is_fitted__()
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        X, labels, mass = self._checked(X, y, sample_weight, reset=first)
+        if first:
+            self.classes_ = np.unique(np.asarray(classes))
+            self._check_classes()
+        settings = self._settings() if first else self.encoder_
+        encoder, codes = settings.fit_transform(X, mass)
+        block = _Block(encoder, codes.copy(), self._known_classes(labels), mass)
+        if first:
+            self._target = _target_name(y, encoder)
+        elif self._kept is not None:
+            block = self._kept.joined(block)
+        elif self.marginals_ is None:
+            raise ValueError(
+                "This model keeps no counts to add to, since it was read from a file "
+                "or fit() met more categories than rows: begin with partial_fit()."
+            )
+        else:
+            self._fit_counts(self.marginals_ + self._count(block))
+            return self
+        self._fit_rows(block)
+        used = self._on_rows(block) or len(block.y) < block.n_indicators
+        self._kept = block if used else None
+        return self
+
+    def _check_parameters(self) -> None:
+        rules.check_rule(self.rule)
+        ridge.check_alpha(self.alpha)
+        if self.order != 1:
+            raise ValueError(f"order must be 1, not {self.order!r}.")
+
+    def _settings(self) -> Encoder:
+        return Encoder() if self.encoder is None else self.encoder
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool
+    ) -> tuple[Any, NDArray[Any], Floats | None]:
+        """Return table, labels and weights, without rows of weight zero."""
+        if y is None:
+            raise ValueError(
+                "RenyiClassifier requires y to be passed, but the target y is None."
+            )
+        table = as_table(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        labels = _checked_labels(y, table.shape[0])
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)
+        mass = source.checked_weights(sample_weight, len(labels))
+        if mass is not None and not mass.all():
+            kept = np.flatnonzero(mass)
+            table = source.take_rows(table, kept)
+            labels, mass = labels[kept], mass[kept]
+        return table, labels, mass
+
+    def _known_classes(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y has the class {unknown[0]!r}, which is not among the classes "
+                f"{self.classes_.tolist()} of the first call."
+            )
+        return np.searchsorted(self.classes_, labels)
+
+    def _on_rows(self, block: _Block) -> bool:
+        rows = self._rows(block)
+        return ridge.worthwhile(rows, block.n_indicators, self.alpha)
+
+    def _fit_rows(self, block: _Block) -> None:
+        if block.n_indicators > len(block.y):
+            self._fit_dual(block)
+        else:
+            m = self._count(block)
+            self._fit_counts(m, self._rows(block))
+
+    def _check_classes(self) -> None:
+        """Refuse a single class, and a class that means missing."""
+        self._need_two_classes()
+        gone = {label_text(code) for code in self._settings().missing}
+        for label in self.classes_.tolist():
+            if label_text(label) in gone:
+                raise ValueError(
+                    f"y holds {label!r}, which means missing: leave these rows out, or "
+                    "give an encoder with other codes for missing cells."
+                )
+
+    def _need_two_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"There is only one class, {self.classes_.tolist()[0]!r}: a classifier "
+                "needs rows of at least two."
+            )
+
+    def _count(self, block: _Block) -> Marginals:
+        labels = tuple(self.classes_.tolist())
+        target = Column(self._target, Levels("label", labels))
+        conditional = self.class_weight is not None
+        return source.from_codes(
+            block.encoder, block.codes, target, block.y, conditional, block.mass
+        )
+
+    def _rows(self, block: _Block) -> ridge.Rows:
+        """Rows with their weights: what each counts in the fit and in the report."""
+        sizes, K, mass = block.encoder.columns.sizes, len(self.classes_), block.mass
+        if self.class_weight is None and mass is None:
+            return ridge.Rows(block.codes, sizes, block.y, K)
+        if mass is None:
+            mass = np.ones(len(block.y))
+        counts = np.bincount(block.y, mass, minlength=K).astype(np.float64)
+        factor = self._class_factors(counts)[block.y]
+        # A weight below 1 is a row by itself, a larger one several copies of a row.
+        unit = np.minimum(mass, 1.0) * factor
+        return ridge.Rows(block.codes, sizes, block.y, K, mass * factor, mass, unit)
+
+    def _class_factors(self, counts: Floats) -> Floats:
+        """Return the weight of each class."""
+        K = len(self.classes_)
+        if self.class_weight is None:
+            return np.ones(K)
+        if isinstance(self.class_weight, str):
+            if self.class_weight != "balanced":
+                raise ValueError(
+                    "class_weight must be a dict, 'balanced' or None, "
+                    f"not {self.class_weight!r}."
+                )
+            return np.asarray(counts.sum() / (K * np.maximum(counts, 1e-300)))
+        known = self.classes_.tolist()
+        for label, weight in self.class_weight.items():
+            if label not in known:
+                raise ValueError(f"class_weight names {label!r}, which is not a class.")
+            if not 0 < weight < np.inf:
+                raise ValueError(
+                    f"class_weight gives {label!r} the weight {weight!r}: weights of "
+                    "classes must be positive and finite."
+                )
+        return np.array([float(self.class_weight.get(c, 1)) for c in known])
+
+    def _fit_counts(self, m: Marginals, rows: ridge.Rows | None = None) -> None:
+        """Fit from marginals; `rows` serve leave-one-out."""
+        Q, F, priors = self._training_moments(m)
+        equations = ridge.moments(Q, F, priors, self.fit_intercept)
+        alpha = ridge.check_alpha(self.alpha)
+        fit = ridge.fit_primal(equations, m.n, len(m.feature_names), alpha, rows)
+        if self.class_weight is not None and fit.choice.error is None:
+            # Cross-validated on the weighted classes: no estimate for real rows.
+            fit = fit._replace(choice=replace(fit.choice, risk=None))
+        self.marginals_: Marginals | None = m
+        self._evidence: Evidence | None = None
+        self._finish(m.encoder, fit, np.diag(m.feature_counts))
+
+    def _training_moments(self, m: Marginals) -> tuple[Floats, Floats, Floats]:
+        """Q, F and class probabilities, with the classes weighted if asked."""
+        if self.class_weight is None:
+            return m.Q, m.F, m.class_probabilities
+        if m.class_counts is None:
+            raise ValueError(
+                "class_weight needs the pair counts within each class: build the "
+                "marginals with class_conditional=True."
+            )
+        factor = self._class_factors(m.class_probabilities * m.n)
+        priors = m.class_probabilities * factor
+        total = priors.sum()
+        Q = np.tensordot(factor, m.class_counts, 1) / (m.n * total)
+        return Q, m.F * factor / total, priors / total
+
+    def _fit_dual(self, block: _Block) -> None:
+        rows = self._rows(block)
+        columns = block.encoder.columns
+        alpha = ridge.check_alpha(self.alpha)
+        dual = ridge.fit_dual(rows, len(columns), alpha, self.fit_intercept)
+        counts = dual.target_counts
+        self.marginals_ = None
+        self._finish(block.encoder, dual.fit, counts.sum(axis=1))
+        t = self._estimates(dual.scores)
+        self._evidence = evidence_of_rows(t, block.y, block.mass, counts, columns)
+
+    def _estimates(self, scores: Floats) -> Floats:
+        if len(self.classes_) == 2:
+            return np.hstack([0.5 - scores, 0.5 + scores])
+        return scores + 1 / len(self.classes_)
+
+    def _finish(
+        self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
+    ) -> None:
+        binary = len(self.classes_) == 2
+        z = fit.z[:, 0] if binary else fit.z
+        intercept = fit.intercept[0] if binary else fit.intercept
+        classes = tuple(self.classes_.tolist())
+        card = Scorecard(encoder, classes, z, np.asarray(intercept), counts)
+        self._take(card, fit.choice)
+
+    def _take(self, card: Scorecard, choice: ridge.AlphaChoice) -> None:
+        """Set the fitted attributes that follow from the scorecard."""
+        self.scorecard_ = card
+        self.encoder_ = card.encoder
+        self.z_ = card.z
+        self.intercept_ = float(card.intercept) if card.z.ndim == 1 else card.intercept
+        self.alpha_choice_ = choice
+        self.alpha_ = choice.alpha
+        self._certificate: Certificate | None = None
+
+    # ---- prediction
+
+    def _codes(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        as_table(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self.encoder_.transform(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row; the randomised rules draw it with `random_state`."""
+        codes = self._codes(X)
+        t = self.scorecard_.estimates(codes)
+        if rules.check_rule(self.rule) == "map":
+            return np.asarray(self.classes_[rules.decide(t)])
+        proba = rules.rule_proba(t, self.rule)
+        drawn = rules.draw(proba, rules.row_keys(codes), self.random_state)
+        return np.asarray(self.classes_[drawn])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Estimated class probabilities: the scores, projected on the simplex."""
+        codes = self._codes(X)
+        return rules.project(self.scorecard_.estimates(codes))
+
+    def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
+        """Probability with which the rule answers each class at each row."""
+        codes = self._codes(X)
+        t = self.scorecard_.estimates(codes)
+        return rules.rule_proba(t, self.rule if rule is None else rule)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes s(x), positive for the second; else one per class."""
+        codes = self._codes(X)
+        scores = self.scorecard_.scores(codes)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Points that each feature gives each row, and the intercept.
+
+        For two classes the columns are the features and sum to `decision_function`;
+        for more, there is such a set of columns for every class.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> clf = renyi.RenyiClassifier().fit(X, y)
+        >>> why = clf.explain(X[:2])
+        >>> np.allclose(why.sum(axis=1), clf.decision_function(X[:2]))
+        True
+        """
+        import pandas as pd
+
+        codes = self._codes(X)
+        points = self.scorecard_.points_of(codes)
+        names = [*self.encoder_.feature_names, "intercept"]
+        start = np.broadcast_to(
+            np.atleast_1d(self.intercept_), (len(points), 1, points.shape[2])
+        )
+        table = np.concatenate([points, start], axis=1)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        if points.shape[2] == 1:
+            return pd.DataFrame(table[:, :, 0], index=index, columns=names)
+        labels = pd.MultiIndex.from_product([self.classes_.tolist(), names])
+        flat = table.transpose(0, 2, 1).reshape(len(table), -1)
+        return pd.DataFrame(flat, index=index, columns=labels)
+
+    # ---- certificate and file
+
+    @property
+    def certificate_(self) -> Certificate:
+        """Worst error of the model under every distribution with its marginals."""
+        check_is_fitted(self)
+        if self._certificate is None:
+            evidence = self._evidence
+            if evidence is None:
+                assert self.marginals_ is not None
+                evidence = evidence_of_marginals(self.scorecard_, self.marginals_)
+            choice = self.alpha_choice_
+            self._certificate = certificate(
+                evidence,
+                self.scorecard_,
+                self.rule,
+                choice.risk,
+                choice.error,
+                self._notes(),
+            )
+        if self._certificate.rule != self.rule:  # set_params after fit
+            self._certificate = replace(self._certificate, rule=self.rule)
+        return self._certificate
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.class_weight is None:
+            return ()
+        return (
+            "the classes were weighted in training; the certificate speaks of the "
+            "unweighted marginals.",
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file that predicts the same to the last bit."""
+        from renyi import __version__
+        from renyi.storage import write_json
+
+        check_is_fitted(self)
+        seed = self.random_state
+        weights = self.class_weight
+        choice = self.alpha_choice_
+        document = {
+            "format": FORMAT,
+            "version": 1,
+            "renyi": __version__,
+            "target": self._target,
+            "classifier": {
+                "order": int(self.order),
+                "alpha": _plain(self.alpha),
+                "rule": str(self.rule),
+                "fit_intercept": bool(self.fit_intercept),
+                "class_weight": (
+                    [[_plain(k), _plain(v)] for k, v in weights.items()]
+                    if isinstance(weights, dict)
+                    else weights
+                ),
+                "random_state": int(seed)
+                if isinstance(seed, (int, np.integer))
+                else None,
+            },
+            "alpha_choice": {
+                "method": choice.method,
+                "alpha": choice.alpha,
+                "risk": choice.risk,
+                "error": choice.error,
+            },
+            "named": hasattr(self, "feature_names_in_"),
+            "certificate": self.certificate_.to_dict(),
+            "scorecard": self.scorecard_.to_dict(),
+        }
+        write_json(path, document)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RenyiClassifier:
+        """Read a model that `save` wrote; the file may come from a stranger.
+
+        >>> import os, tempfile
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> clf = renyi.RenyiClassifier().fit(X, y)
+        >>> place = os.path.join(tempfile.mkdtemp(), "votes.json")
+        >>> clf.save(place)
+        >>> again = renyi.RenyiClassifier.load(place)
+        >>> bool((again.decision_function(X) == clf.decision_function(X)).all())
+        True
+        """
+        from renyi.storage import read_json
+
+        data = read_json(path, FORMAT)
+        try:
+            return cls._from_document(data)
+        except (TypeError, ValueError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(f"{path} is not valid: {reason}.") from None
+
+    @classmethod
+    def _from_document(cls, data: dict[str, Any]) -> RenyiClassifier:
+        checked_fields(data, _DOCUMENT, "document")
+        checked_fields(data["classifier"], _SETTINGS, "classifier")
+        checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
+        card = Scorecard.from_dict(data["scorecard"])
+        settings = dict(data["classifier"])
+        if isinstance(settings["class_weight"], list):
+            settings["class_weight"] = _weights_of(settings["class_weight"])
+        clf = cls(**settings, encoder=card.encoder.settings())
+        clf._check_parameters()
+        clf._target = data["target"]
+        clf.classes_ = np.asarray(card.classes)
+        clf.n_features_in_ = len(card.encoder.columns)
+        if data["named"]:
+            clf.feature_names_in_ = np.array(card.encoder.feature_names, object)
+        clf.marginals_, clf._kept, clf._evidence = None, None, None
+        clf._take(card, ridge.AlphaChoice(**data["alpha_choice"]))
+        clf._certificate = Certificate.from_dict(data["certificate"])
+        return clf
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "scorecard_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+class _Block:
+    """Encoded rows."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        codes: NDArray[Any],
+        y: NDArray[Any],
+        mass: Floats | None,
+    ) -> None:
+        self.encoder = encoder
+        self.codes = codes
+        self.y = y
+        self.mass = mass
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
+
+    def joined(self, other: _Block) -> _Block:
+        """Rows of both, over the categories of both."""
+        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
+        columns = Columns.of(a.union(b) for a, b in pairs)
+        mass = None
+        if self.mass is not None or other.mass is not None:
+            mass = np.concatenate([self._mass(), other._mass()])
+        return _Block(
+            replace(self.encoder, columns=columns),
+            np.hstack([self._over(columns), other._over(columns)]),
+            np.concatenate([self.y, other.y]),
+            mass,
+        )
+
+    def _mass(self) -> Floats:
+        return np.ones(len(self.y)) if self.mass is None else self.mass
+
+    def _over(self, columns: Columns) -> NDArray[Any]:
+        """Codes of these rows in `columns`, which hold all their categories."""
+        if self.encoder.columns == columns:
+            return self.codes
+        dtype = np.min_scalar_type(int(columns.sizes.max()))
+        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
+        return np.stack(
+            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
+        )
+
+
+def _checked_labels(y: Any, n: int) -> NDArray[Any]:
+    """Return the labels as a one-dimensional array without missing values."""
+    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "iloc"):
+        y = np.asarray(y)
+    # Nullable columns would become floats: 0 and 1 are to stay integers.
+    kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if kind is not None and not y.isna().any():
+        y = np.asarray(y, kind)
+    labels = np.asarray(column_or_1d(y, warn=True))
+    if labels.dtype.kind not in "biufUO":
+        raise ValueError(
+            f"y holds values of the type {labels.dtype}, which are no labels: "
+            "turn them into text first."
+        )
+    if len(labels) != n:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {n} "
+            f"rows, y has {len(labels)}."
+        )
+    if labels.dtype.kind in "fO":
+        import pandas as pd
+
+        missing = int(pd.isna(labels).sum())
+        if missing:
+            raise ValueError(f"y is missing in {missing} rows: leave these rows out.")
+        if labels.dtype.kind == "O":
+            labels = pd.Series(labels, dtype=object).infer_objects().to_numpy()
+        if labels.dtype.kind == "f" and np.isinf(labels).any():
+            raise ValueError("y contains infinity, which is no class: correct it.")
+        if labels.dtype.kind == "f":
+            check_classification_targets(labels)
+    return labels
+
+
+def _distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the sorted classes and the code of each row's."""
+    import pandas as pd
+
+    if labels.dtype.kind in "iu" and len(labels) > 1000:
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < 256:
+            shifted = (labels - low).astype(np.uint8)
+            found = np.bincount(shifted, minlength=high - low + 1) > 0
+            values = np.flatnonzero(found) + low
+            return values.astype(labels.dtype), (np.cumsum(found) - 1)[shifted]
+    try:
+        codes, classes = pd.factorize(labels, sort=True)
+    except TypeError as error:
+        raise ValueError(
+            f"Unknown label type: the classes cannot be sorted ({error}). Make them "
+            "all strings or all numbers."
+        ) from None
+    return np.asarray(classes), codes
+
+
+def _need_usable(encoder: Encoder) -> None:
+    if encoder.columns.sizes.max(initial=0) < 2:
+        raise ValueError(
+            "No usable column is left: every column has the same value in all rows."
+        )
+
+
+def _target_name(y: Any, encoder: Encoder) -> str:
+    name = str(getattr(y, "name", None) or "y")
+    while name in encoder.columns.names:
+        name += "_"
+    return name
+
+
+def _weights_of(pairs: list[Any]) -> dict[Any, float]:
+    """Return the class weights of a model file."""
+    for pair in pairs:
+        good = isinstance(pair, list) and len(pair) == 2
+        if not good or type(pair[0]) not in LABEL or type(pair[1]) not in NUMBER:
+            raise ValueError("its class weights are not valid")
+    return dict(pairs)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,491 @@
+"""The commands: each reads files, calls the library, and prints or writes.
+
+What a reader did with a table is a `DataWarning`; here it becomes a note. Files appear
+only when everything has been computed: they are written to a temporary folder beside
+their place and moved there together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from renyi import __version__, answers, datasets, summary
+from renyi.certificates import certify
+from renyi.classifier import RenyiClassifier
+from renyi.encoding import Encoder
+from renyi.factoring import label_text
+from renyi.marginals import Marginals
+from renyi.sources import files
+from renyi.sources.files import DataWarning
+from renyi.storage import replacing
+from renyi.training import (
+    Rows,
+    columns_text,
+    encoder_of,
+    listed,
+    note,
+    read_rows,
+    table_path,
+    usable,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MARGINALS = ".renyi"
+_SMALL = 200_000_000  # bytes of counts that are written without being asked for
+
+Recorded = list[warnings.WarningMessage]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command that was asked for; notes go to stderr if it fails.
+
+    >>> run(argparse.Namespace(command="datasets", json=True))  # doctest: +ELLIPSIS
+    [...
+    """
+    name = args.command
+    if name == "marginals":
+        name = f"{name} {args.action}"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            _COMMANDS[name](args, seen)
+        except Exception:
+            _tell(_notes(seen))
+            raise
+
+
+def _notes(seen: Recorded) -> list[str]:
+    texts = [str(w.message) for w in seen if issubclass(w.category, DataWarning)]
+    return list(dict.fromkeys(texts))
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for text in notes:
+        print(f"note: {text}", file=sys.stderr)
+
+
+def _show(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value)
+
+
+# ---- reading
+
+
+def _model(path: str) -> RenyiClassifier:
+    return RenyiClassifier.load(files.existing(path))
+
+
+def _marginals(path: str) -> Marginals:
+    return Marginals.load(files.existing(path))
+
+
+# ---- writing
+
+
+def _check_place(path: str, endings: tuple[str, ...] = ()) -> Path:
+    """Refuse a place that cannot be written to before any work is done."""
+    place = Path(path)
+    if place.is_dir() or path.endswith(("/", os.sep)):
+        raise ValueError(f"{path} is a folder: add a name for the file.")
+    if not place.parent.is_dir():
+        raise ValueError(f"There is no folder {str(place.parent)!r}: create it first.")
+    if not os.access(place.parent, os.W_OK):
+        raise ValueError(f"The folder {str(place.parent)!r} cannot be written to.")
+    if endings and not place.name.endswith(endings):
+        raise ValueError(f"{path} must end in {' or '.join(endings)}.")
+    return place
+
+
+def _write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
+    """Write all files, or none."""
+    folder = next(iter(writers)).parent
+    with tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made:
+        ready = {}
+        for place, write in writers.items():
+            ready[place] = Path(made) / place.name
+            write(ready[place])
+        for place, temporary in ready.items():
+            os.replace(temporary, place)
+
+
+def _write_text(text: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        with replacing(path) as stream:
+            stream.write(text.encode())
+
+    return write
+
+
+def _save_marginals(m: Marginals, place: Path, args: argparse.Namespace) -> None:
+    m.save(place)
+    if args.json:
+        _show({**_marginals_facts(m), "written": str(place)})
+    else:
+        print(f"Wrote {place}: {m!r}")
+
+
+# ---- fit
+
+
+def _fit(args: argparse.Namespace, seen: Recorded) -> None:
+    prefix = None
+    if args.out is not None:
+        prefix = args.out.removesuffix(".json")
+        if os.path.basename(prefix) in ("", ".", ".."):
+            raise ValueError(f"{args.out} is a folder: add a name for the model.")
+        _check_place(f"{prefix}.json")
+    clf = RenyiClassifier(
+        alpha=args.alpha,
+        rule=args.rule,
+        fit_intercept=not args.no_intercept,
+        class_weight=args.class_weight,
+        random_state=args.seed,
+    )
+    if args.file.endswith(_MARGINALS):
+        told, m = _fit_marginals(args, clf)
+    else:
+        told, m = _fit_rows(args, clf)
+    writers: dict[Path, Callable[[Path], None]] = {}
+    if prefix is not None:
+        writers = {Path(f"{prefix}.json"): clf.save}
+        told["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
+        if m is not None:
+            writers[Path(prefix + _MARGINALS)] = m.save
+            told["written"]["marginals"] = prefix + _MARGINALS
+    told["next"] = _next(args, prefix)
+    told["notes"] = _notes(seen)
+    text = summary.fit_text(told, clf.certificate_)
+    if prefix is not None:
+        log = _log(args, clf, text, seen)
+        _write_together({**writers, Path(f"{prefix}.log"): _write_text(log)})
+    if args.json:
+        _show({"source": args.file, **told})
+    else:
+        print(text)
+
+
+def _next(args: argparse.Namespace, prefix: str | None) -> str:
+    if prefix is None:
+        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
+    model = shlex.quote(f"{prefix}.json")
+    return f"renyi predict {model} NEW.csv --out answers.csv"
+
+
+def _fit_rows(
+    args: argparse.Namespace, clf: RenyiClassifier
+) -> tuple[dict[str, Any], Marginals | None]:
+    """Train on a table; return what to tell, and the marginals to write."""
+    encoder = encoder_of(args)
+    clf.set_params(encoder=encoder)
+    rows = read_rows(args, encoder)
+    rows = rows._replace(X=usable(args.file, rows.X, encoder))
+    clf.fit(rows.X, rows.y, rows.weights)
+    wrong = clf.predict(rows.X) != rows.y.to_numpy()
+    error = float(np.average(wrong, weights=rows.weights))
+    told = summary.facts(clf, rows.target, rows.shares(), error)
+    return told, _counts_to_write(args, clf, rows)
+
+
+def _counts_to_write(
+    args: argparse.Namespace, clf: RenyiClassifier, rows: Rows
+) -> Marginals | None:
+    if args.out is None or args.marginals is False:
+        return None
+    K = len(clf.classes_)
+    width = int(clf.encoder_.columns.sizes.sum()) + K
+    size = 8 * width**2 * (1 + K * args.class_conditional)
+    if args.marginals is None and size >= _SMALL:
+        note(
+            f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
+            "--marginals writes them all the same."
+        )
+        return None
+    m = clf.marginals_
+    if m is None or (m.class_counts is not None) != args.class_conditional:
+        m = Marginals.from_data(
+            rows.X,
+            rows.y,
+            target=rows.target,
+            encoder=clf.encoder_,
+            class_conditional=args.class_conditional,
+            sample_weight=rows.weights,
+        )
+    return _with_source(m, [args.file])
+
+
+def _with_source(m: Marginals, names: list[str]) -> Marginals:
+    # Names only: folders of one machine are nobody else's business.
+    source = {"files": [Path(name).name for name in names]}
+    return dataclasses.replace(m, provenance=source)
+
+
+def _fit_marginals(
+    args: argparse.Namespace, clf: RenyiClassifier
+) -> tuple[dict[str, Any], Marginals | None]:
+    """Train on marginals alone; they are written again only if asked for."""
+    for option in ("numeric", "categorical", "missing", "weight", "bins", "min_count"):
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
+                "marginals, whose columns are settled: leave the option out."
+            )
+    m = _marginals(args.file)
+    if args.target is not None:
+        files.require(args.file, m.columns.names, [args.target])
+        m = m.with_target(args.target)
+    aside = {*args.id, *args.drop}
+    files.require(args.file, m.columns.names, aside)
+    if m.target in aside:
+        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
+    if aside:
+        m = m.select(name for name in m.feature_names if name not in aside)
+    if None in m.classes:
+        raise ValueError(
+            f"The target {m.target!r} is missing in some rows of {args.file}, which "
+            "marginals cannot leave out: count again without these rows."
+        )
+    if args.unseen is not None:
+        settings = dataclasses.replace(m.settings, unseen=args.unseen)
+        m = dataclasses.replace(m, settings=settings)
+    clf.fit_marginals(m)
+    pairs = zip(m.classes, m.class_probabilities, strict=True)
+    shares = {label_text(label): float(p) for label, p in pairs}
+    return summary.facts(clf, m.target, shares), m if args.marginals else None
+
+
+def _log(
+    args: argparse.Namespace, clf: RenyiClassifier, text: str, seen: Recorded
+) -> str:
+    """Return the log: what was done, when, with which settings, and what came of it."""
+    settings = {k: v for k, v in sorted(vars(args).items()) if k != "argv"}
+    encoder = clf.encoder_.settings()
+    fields = [f for f in dataclasses.fields(encoder) if f.name != "columns"]
+    used = {f.name: getattr(encoder, f.name) for f in fields}
+    others = [w for w in seen if not issubclass(w.category, DataWarning)]
+    lines = [
+        f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
+        f"renyi     {__version__}",
+        f"command   {shlex.join(['renyi', *args.argv])}",
+        *(f"option    {key} = {value!r}" for key, value in settings.items()),
+        *(f"encoder   {key} = {value!r}" for key, value in used.items()),
+        *(f"warning   {w.category.__name__}: {w.message}" for w in others),
+        "",
+        text,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- predict and certify
+
+
+def _predict(args: argparse.Namespace, seen: Recorded) -> None:
+    place = None
+    if args.out is not None:
+        place = _check_place(args.out, (".csv", ".parquet"))
+    clf = _model(args.model)
+    path = table_path(args.file)
+    names = files.column_names(path)
+    files.require(path, names, args.id)
+    features = list(clf.encoder_.feature_names)
+    answers.require_features(path, names, features)
+    target = clf._target if clf._target in names else None
+    extra = [n for n in names if n not in {*features, *args.id, target}]
+    if extra:
+        count = columns_text(len(extra))
+        note(f"Ignored {count} that the model does not use: {listed(extra)}.")
+    X = files.read_table(
+        path,
+        features,
+        missing=clf.encoder_.missing,
+        kinds=files.column_kinds(clf.encoder_),
+    )
+    answers.note_unseen(clf, X)
+    ids = list(dict.fromkeys(args.id))
+    table = answers.answer(clf, X, path, ids, args.proba, args.score)
+    error = None
+    if target is not None:
+        error = answers.error_rate(clf, path, target, table)
+    _deliver(args, place, table, error, _notes(seen))
+
+
+def _deliver(
+    args: argparse.Namespace,
+    place: Path | None,
+    table: pd.DataFrame,
+    error: dict[str, Any] | None,
+    notes: list[str],
+) -> None:
+    if place is not None:
+        answers.write_answers(place, table)
+    if args.json:
+        told = {"rows": len(table), "error": error, "notes": notes}
+        if place is not None:
+            _show({**told, "written": str(place)})
+        else:
+            plain = table.astype(object).where(table.notna(), None)
+            _show({**told, "answers": plain.to_dict("records")})
+        return
+    if place is None:
+        answers.print_answers(table)
+    _tell(notes)
+    if error is not None:
+        share = f"{100 * error['error']:.1f} %"
+        print(
+            f"error rate {share} ({error['wrong']:,} of {error['rows']:,} rows)",
+            file=sys.stderr,
+        )
+    if place is not None:
+        print(f"wrote {place} ({len(table):,} rows)", file=sys.stderr)
+
+
+def _certify(args: argparse.Namespace, seen: Recorded) -> None:
+    clf, m = _model(args.model), _marginals(args.file)
+    certificate = certify(clf, m)
+    if args.json:
+        _show(summary.certificate_facts(certificate))
+    else:
+        print("\n".join(summary.certificate_text(certificate)))
+
+
+# ---- marginals and data sets
+
+
+def _build(args: argparse.Namespace, seen: Recorded) -> None:
+    place = _check_place(args.out, (_MARGINALS,))
+    encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
+    rows = read_rows(args, encoder)
+    m = Marginals.from_data(
+        rows.X,
+        rows.y,
+        target=rows.target,
+        encoder=encoder,
+        class_conditional=args.class_conditional,
+        sample_weight=rows.weights,
+    )
+    _tell(_notes(seen))
+    _save_marginals(_with_source(m, [args.file]), place, args)
+
+
+def _borrowed(args: argparse.Namespace) -> Encoder:
+    """Return the fitted encoder of a model or of marginals."""
+    for option in ("numeric", "categorical", "missing", "bins", "min_count", "unseen"):
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option.replace('_', '-')} cannot be set beside --encoder, which "
+                "brings its own: leave one of them out."
+            )
+    if args.encoder.endswith(_MARGINALS):
+        return _marginals(args.encoder).encoder
+    return _model(args.encoder).encoder_
+
+
+def _merge(args: argparse.Namespace, seen: Recorded) -> None:
+    place = _check_place(args.out, (_MARGINALS,))
+    total = _marginals(args.files[0])
+    for path in args.files[1:]:
+        try:
+            total = total + _marginals(path)
+        except ValueError as error:
+            raise ValueError(f"{path} does not fit {args.files[0]}: {error}") from None
+    _save_marginals(_with_source(total, args.files), place, args)
+
+
+def _subtract(args: argparse.Namespace, seen: Recorded) -> None:
+    place = _check_place(args.out, (_MARGINALS,))
+    first, second = _marginals(args.first), _marginals(args.second)
+    try:
+        rest = first - second
+    except ValueError as error:
+        raise ValueError(
+            f"{args.second} cannot be taken out of {args.first}: {error}"
+        ) from None
+    _save_marginals(dataclasses.replace(rest, provenance=first.provenance), place, args)
+
+
+def _show_marginals(args: argparse.Namespace, seen: Recorded) -> None:
+    m = _marginals(args.file)
+    if args.pair is None:
+        if args.json:
+            _show(_marginals_facts(m))
+        else:
+            print(m)
+        return
+    files.require(args.file, m.columns.names, args.pair)
+    block = m.block(*args.pair)
+    if args.json:
+        _show(
+            {
+                "columns": args.pair,
+                "categories": [block.index.tolist(), block.columns.tolist()],
+                "counts": block.to_numpy().tolist(),
+            }
+        )
+    else:
+        print(block.to_string())
+
+
+def _marginals_facts(m: Marginals) -> dict[str, Any]:
+    totals = np.split(np.diag(m.counts), np.cumsum(m.columns.sizes)[:-1])
+    columns = [
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "counts": dict(zip(column.levels.texts, total.tolist(), strict=True)),
+        }
+        for column, total in zip(m.columns, totals, strict=True)
+    ]
+    return {
+        "rows": m.n,
+        "weighted": m.weighted,
+        "target": m.target,
+        "class_conditional": m.class_counts is not None,
+        "provenance": dict(m.provenance),
+        "columns": columns,
+    }
+
+
+def _datasets(args: argparse.Namespace, seen: Recorded) -> None:
+    table = datasets.describe()
+    if args.json:
+        _show(table.to_dict("records"))
+        return
+    print(f"{'name':<10} {'rows':>6} {'features':>8} {'numeric':>8}  target  classes")
+    for row in table.itertuples():
+        print(
+            f"{row.name:<10} {row.rows:>6} {row.features:>8} {row.numeric:>8}  "
+            f"{row.target:<7} {row.class_counts}"
+        )
+    print("\nNext: renyi fit votes --out votes")
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
+    "fit": _fit,
+    "predict": _predict,
+    "certify": _certify,
+    "marginals build": _build,
+    "marginals merge": _merge,
+    "marginals subtract": _subtract,
+    "marginals show": _show_marginals,
+    "datasets": _datasets,
+}

@@ -1,0 +1,206 @@
+"""The UCI tables that travel with the package.
+
+``data/`` holds one CSV per set, class in the last column, ``?`` for a missing cell;
+``data/README.md`` names the people the sets are owed to. Column types are declared
+here rather than guessed: whether a column is numeric decides how it is encoded, and
+must not depend on a reader's heuristics.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FOLDER = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A bundled file: where it lies, what it is, and its numeric columns."""
+
+    file: str
+    target: str
+    source: str
+    numeric: Mapping[str, str] = field(default_factory=dict)
+
+
+# "Int64" (nullable) only where cells are missing: plain int64 is what users expect.
+_TABLES: dict[str, _Table] = {
+    "votes": _Table("votes.csv", "party", "UCI Congressional Voting Records"),
+    "credit": _Table(
+        "credit.csv",
+        "class",
+        "UCI Credit Approval",
+        {
+            "a2": "float64",
+            "a3": "float64",
+            "a8": "float64",
+            "a11": "int64",
+            "a14": "Int64",
+            "a15": "int64",
+        },
+    ),
+    "kr-vs-kp": _Table("kr-vs-kp.csv", "class", "UCI Chess (King-Rook vs. King-Pawn)"),
+    "promoters": _Table(
+        "promoters.csv",
+        "class",
+        "UCI Molecular Biology (Promoter Gene Sequences)",
+    ),
+    "adult": _Table(
+        "adult.csv.gz",
+        "income",
+        "UCI Adult",
+        dict.fromkeys(
+            (
+                "age",
+                "fnlwgt",
+                "education-num",
+                "capital-gain",
+                "capital-loss",
+                "hours-per-week",
+            ),
+            "int64",
+        ),
+    ),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the bundled data sets.
+
+    Returns
+    -------
+    tuple of str
+        Every name that `load` and `path` accept.
+
+    Examples
+    --------
+    >>> from renyi import datasets
+    >>> datasets.names()
+    ('votes', 'credit', 'kr-vs-kp', 'promoters', 'adult')
+    """
+    return tuple(_TABLES)
+
+
+def path(name: str) -> Path:
+    """Return the file of a bundled data set.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    pathlib.Path
+        A CSV file, gzipped if large, with a header; the class is its last column and
+        ``?`` marks a missing cell.
+
+    Raises
+    ------
+    ValueError
+        If no data set has this name.
+
+    Examples
+    --------
+    >>> from renyi import datasets
+    >>> datasets.path("votes").name
+    'votes.csv'
+    """
+    return _FOLDER / _table(name).file
+
+
+def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
+    """Load a bundled data set.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    X : pandas.DataFrame
+        The features. Numeric columns are ``int64`` (``Int64`` where cells are
+        missing) or ``float64``, all others strings; missing cells are missing values.
+    y : pandas.Series
+        The class of each row, as strings, named after the class column.
+
+    Raises
+    ------
+    ValueError
+        If no data set has this name.
+
+    Examples
+    --------
+    >>> from renyi import datasets
+    >>> X, y = datasets.load("votes")
+    >>> X.shape, y.name, sorted(set(y))
+    ((435, 16), 'party', ['democrat', 'republican'])
+    """
+    import pandas as pd
+
+    table = _table(name)
+    # Only "?" is missing: pandas' own list would swallow labels such as "None".
+    frame = pd.read_csv(
+        _FOLDER / table.file,
+        dtype=defaultdict(lambda: "str", table.numeric),
+        na_values=["?"],
+        keep_default_na=False,
+    )
+    return frame.drop(columns=table.target), frame[table.target]
+
+
+def describe() -> pd.DataFrame:
+    """Describe the bundled data sets, one row each, as counted in the data.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``name``, ``rows``, ``features``, ``numeric`` (numeric features),
+        ``classes`` (how many), ``missing`` (missing cells), ``target`` (the class
+        column), ``class_counts`` (rows of each class, the largest first), ``source``.
+
+    Examples
+    --------
+    >>> from renyi import datasets
+    >>> table = datasets.describe().set_index("name")
+    >>> int(table.loc["credit", "rows"]), table.loc["credit", "class_counts"]
+    (690, '- 383, + 307')
+    """
+    import pandas as pd
+
+    return pd.DataFrame([_description(name) for name in names()])
+
+
+def _description(name: str) -> dict[str, Any]:
+    X, y = load(name)
+    counts = y.value_counts()
+    return {
+        "name": name,
+        "rows": len(X),
+        "features": X.shape[1],
+        "numeric": X.select_dtypes("number").shape[1],
+        "classes": len(counts),
+        "missing": int(X.isna().to_numpy().sum()),
+        "target": str(y.name),
+        "class_counts": ", ".join(f"{label} {n}" for label, n in counts.items()),
+        "source": _TABLES[name].source,
+    }
+
+
+def _table(name: str) -> _Table:
+    if name in _TABLES:
+        return _TABLES[name]
+    close = get_close_matches(str(name).lower(), _TABLES, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    raise ValueError(
+        f"Unknown dataset {name!r}: the bundled ones are {', '.join(_TABLES)}{hint}"
+    )

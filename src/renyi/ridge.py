@@ -1,0 +1,546 @@
+r"""Ridge regression of the classes on the one-hot vector W: from (Q, F, alpha) to z.
+
+Mean form, in probability units; `alpha` is the paper's lambda for ridge regression.
+With the centred moments ``Q_c = Q − μμᵀ``, ``F_c = F − μpᵀ``::
+
+    (Q_c + alpha·I) Z = F_c,        s(x) = p − 1/K + Zᵀ(W − μ)
+
+s_y(x) is how far the estimate t_y(x) of P(y|x) lies above 1/K. For two classes one
+column is enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Without
+intercept nothing is centred and the classes are coded e_Y − 1/K, which at K = 2 is the
+paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``.
+
+*Dual.* With ``A = W Wᵀ`` (agreement counts of rows), row probabilities π, Ã the centred
+A, and ``G = π^½ Ã π^½``: ``(G + alpha·I) a = π^½ (e_Y − p)`` and ``Z = Wᵀ π^½ a``.
+
+*Leave-one-out.* residual/(1 − h), h the leverage of one unit copy of the row: that
+equals refitting without it at an unchanged total penalty, and weights count as
+repetition does. Primal ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``; dual
+``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights.
+
+*Generalised cross-validation* needs no rows: ``γ̂/(1 − df/n)²`` with
+df = 1 + Σ e/(e + alpha), e the eigenvalues of Q_c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from renyi.indicators import (
+    agreement,
+    class_label_counts,
+    dense,
+    label_sums,
+    offsets,
+)
+
+Floats = NDArray[np.float64]
+
+GRID_SIZE = 50
+# Beyond this many rows per indicator, leave-one-out and its approximation by
+# generalised cross-validation agree to three digits and more.
+ROWS_PER_INDICATOR = 100
+# Multiplications that leave-one-out may cost before it counts as too dear.
+AFFORDABLE = 1e10
+_ROW_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class AlphaChoice:
+    """How `alpha` was chosen.
+
+    Parameters
+    ----------
+    method : {"given", "loo", "gcv"}
+        By the user, by leave-one-out, or by generalised cross-validation.
+    alpha : float
+        The value chosen.
+    risk : float or None
+        Estimated risk at that value: leave-one-out with rows, else generalised
+        cross-validation; None where neither can be trusted.
+    error : float or None
+        Share of rows that the map rule gets wrong in leave-one-out.
+    alphas, risks : tuple of float
+        The values tried and the estimated risk of each.
+    """
+
+    method: str
+    alpha: float
+    risk: float | None
+    error: float | None = None
+    alphas: tuple[float, ...] = ()
+    risks: tuple[float, ...] = ()
+
+
+class RidgeFit(NamedTuple):
+    """Solution: points z (D, k), intercept (k,), and how alpha was chosen."""
+
+    z: Floats
+    intercept: Floats
+    choice: AlphaChoice
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to train on.
+
+    `weights` is what a row weighs in the fit and in the choice of alpha, `mass` what it
+    weighs in the reported risk, `unit` what one copy of it weighs in the fit; None
+    means 1 throughout.
+    """
+
+    codes: NDArray[Any]
+    sizes: NDArray[Any]
+    y: NDArray[Any]
+    n_classes: int
+    weights: Floats | None = None
+    mass: Floats | None = None
+    unit: Floats | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.codes.shape[1])
+
+    @property
+    def copies(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        if self.weights is None:
+            return float(self.n)
+        unit = 1.0 if self.unit is None else self.unit
+        return float((self.weights / unit).sum())
+
+    def indicators(self) -> Floats:
+        """Class indicators, the second one alone for two classes."""
+        if self.n_classes == 2:
+            return np.asarray(self.y == 1, np.float64)[:, None]
+        return np.asarray(self.y[:, None] == np.arange(self.n_classes), np.float64)
+
+
+class Moments(NamedTuple):
+    """The normal equations ``(A + alpha·I) Z = R`` and what undoes their centring."""
+
+    A: Floats
+    R: Floats
+    centre: Floats
+    base: Floats
+    variance: float
+    n_classes: int
+    fit_intercept: bool
+
+
+def alpha_grid(n_features: int) -> Floats:
+    """Values of alpha to try: the trace of Q is the number of features.
+
+    >>> alpha_grid(10)[[0, -1]]
+    array([1.e-07, 1.e+02])
+    """
+    return n_features * np.logspace(-8, 1, GRID_SIZE)
+
+
+def check_alpha(alpha: float | str) -> float | str:
+    """Return a valid `alpha`; anything else is an error."""
+    if isinstance(alpha, str):
+        if alpha not in ("auto", "loo"):
+            raise ValueError(f"alpha must be a number, 'auto' or 'loo', not {alpha!r}.")
+        return alpha
+    if isinstance(alpha, bool) or not np.isfinite(alpha) or alpha < 0:
+        raise ValueError(f"alpha must be finite and not negative, not {alpha!r}.")
+    return float(alpha)
+
+
+def _half(n_classes: int) -> float:
+    """For two classes the single column stands for both."""
+    return 1.0 if n_classes == 2 else 0.5
+
+
+def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moments:
+    """Centre the moments, or code the classes around 1/K."""
+    mu, n_classes = np.diag(Q).copy(), F.shape[1]
+    keep = slice(1, 2) if n_classes == 2 else slice(None)
+    priors = priors[keep]
+    if fit_intercept:
+        A = Q - np.outer(mu, mu)
+        base, centre = priors, mu
+        variance = float((priors * (1 - priors)).sum())
+    else:
+        A = Q.copy()
+        base, centre = np.full(len(priors), 1 / n_classes), np.zeros_like(mu)
+        spread = priors * (1 - 2 / n_classes) + 1 / n_classes**2
+        variance = float(spread.sum())
+    R = F[:, keep] - np.outer(mu, base)
+    return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
+
+
+def solve(A: Floats, R: Floats, alpha: float) -> Floats:
+    """Solve ``(A + alpha·I) Z = R``; the solution of least norm at alpha = 0.
+
+    >>> solve(np.diag([1.0, 0.0]), np.array([[2.0], [0.0]]), 0.0)
+    array([[2.],
+           [0.]])
+    """
+    if alpha == 0:
+        values, vectors = _eigen(A)
+        inverse = _pseudo_inverse(values)
+        return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ R)))
+    Z, info = lapack.dpotrs(_cholesky(A, alpha), R, lower=1)
+    assert info == 0
+    return np.asarray(Z)
+
+
+def _cholesky(A: Floats, alpha: float) -> Floats:
+    """Return the lower factor L of ``A + alpha·I``."""
+    M = A.copy(order="F")
+    M.flat[:: len(M) + 1] += alpha
+    L, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
+    if info:
+        raise ValueError(_indefinite())
+    return np.asarray(L)
+
+
+def _indefinite() -> str:
+    return (
+        "The marginals are not positive semidefinite, so no rows can have them, or "
+        "alpha is too small for their rounding errors: call validate() on them, or "
+        "give a larger alpha."
+    )
+
+
+def _eigen(A: Floats) -> tuple[Floats, Floats]:
+    values, vectors = np.linalg.eigh(A)
+    if values[0] < -1e-6 * max(1.0, values[-1]):
+        raise ValueError(_indefinite())
+    return np.maximum(values, 0), vectors
+
+
+def _pseudo_inverse(values: Floats) -> Floats:
+    """Return 1/values, and 0 for what is 0 but for rounding."""
+    cutoff = values[-1] * len(values) * np.finfo(float).eps * 8
+    positive = values > max(cutoff, 1e-14)
+    return np.where(positive, 1 / np.where(positive, values, 1), 0)
+
+
+def _shrinkage(values: Floats, alphas: Floats) -> Floats:
+    """Return 1/(values + alpha) with one column per alpha."""
+    columns = [
+        1 / (values + alpha) if alpha > 0 else _pseudo_inverse(values)
+        for alpha in alphas
+    ]
+    return np.stack(columns, axis=1)
+
+
+def fit_primal(
+    equations: Moments,
+    n: float,
+    n_features: int,
+    alpha: float | str,
+    rows: Rows | None = None,
+) -> RidgeFit:
+    """Fit from moments; `rows`, where they are at hand, serve leave-one-out."""
+    by_rows = rows is not None and worthwhile(rows, len(equations.A), alpha)
+    if alpha == "loo" and rows is None:
+        raise ValueError(
+            "alpha='loo' needs the rows, and only marginals are given: use 'auto' "
+            "(generalised cross-validation) or a number."
+        )
+    chosen: Rows | None = rows if by_rows else None
+    if isinstance(alpha, str):
+        return _fit_path(equations, n, alpha_grid(n_features), chosen)
+    return _fit_given(equations, n, alpha, chosen)
+
+
+def worthwhile(rows: Rows, D: int, alpha: float | str) -> bool:
+    """Whether rows are few enough for leave-one-out to matter and to be affordable."""
+    if alpha == "loo":
+        return True
+    # Copies, not rows: weights must lead to the same choice as repetition.
+    cost = rows.copies * D * (D + GRID_SIZE * rows.n_classes)
+    return rows.copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
+
+
+def _fit_path(
+    equations: Moments, n: float, alphas: Floats, rows: Rows | None
+) -> RidgeFit:
+    """Try all alphas with one eigendecomposition."""
+    values, vectors = _eigen(equations.A)
+    C = vectors.T @ equations.R
+    shrink = _shrinkage(values, alphas)
+    if rows is None:
+        held_out = HeldOut.of_risk(_gcv(equations, n, values, C, shrink))
+    else:
+        held_out = leave_one_out(rows, equations, vectors, C, shrink)
+    choice = _choose("gcv" if rows is None else "loo", alphas, held_out)
+    Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
+    return RidgeFit(Z, _intercept(equations, Z), choice)
+
+
+class HeldOut(NamedTuple):
+    """Estimates for each alpha: by fit weights, by report weights, and the error."""
+
+    weighted: Floats
+    risk: Floats
+    error: Floats | None
+
+    @classmethod
+    def of_risk(cls, risk: Floats) -> HeldOut:
+        """Risk alone, without an estimate of the error."""
+        return cls(risk, risk, None)
+
+
+def _choose(method: str, alphas: Floats, held_out: HeldOut) -> AlphaChoice:
+    """Take the alpha of smallest risk, the largest among equals."""
+    risks = held_out.weighted
+    # Equal but for rounding counts as equal: the choice must not hang on it.
+    best = int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[-1])
+    return AlphaChoice(
+        method,
+        float(alphas[best]),
+        _trusted(held_out.risk[best]),
+        None if held_out.error is None else float(held_out.error[best]),
+        tuple(alphas.tolist()),
+        tuple(held_out.weighted.tolist()),
+    )
+
+
+def _trusted(risk: float) -> float | None:
+    return float(risk) if np.isfinite(risk) else None
+
+
+def _gcv(
+    equations: Moments, n: float, values: Floats, C: Floats, shrink: Floats
+) -> Floats:
+    power = (C**2).sum(axis=1)
+    fitted = power @ (2 * shrink - values[:, None] * shrink**2)
+    risk = _half(equations.n_classes) * (equations.variance - fitted)
+    df = equations.fit_intercept + (values[:, None] * shrink).sum(axis=0)
+    return _corrected(risk, df, n)
+
+
+def _corrected(risk: Any, df: Any, n: float) -> Floats:
+    """Return risk/(1 − df/n)², infinite where no degree of freedom is left."""
+    left = np.maximum(1 - df / n, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(
+            np.where(left > 1e-9, np.maximum(risk, 0) / left**2, np.inf), np.float64
+        )
+
+
+def _fit_given(
+    equations: Moments, n: float, alpha: float, rows: Rows | None
+) -> RidgeFit:
+    A, R = equations.A, equations.R
+    if alpha == 0:
+        values, vectors = _eigen(A)
+        shrink = np.sqrt(_pseudo_inverse(values))
+        basis = vectors * shrink
+    else:
+        inverse, info = lapack.dtrtri(_cholesky(A, alpha), lower=1, overwrite_c=1)
+        assert info == 0
+        basis = inverse.T  # basis @ basis.T is the inverse of A + alpha
+    C = basis.T @ R
+    Z = basis @ C
+    if rows is None:
+        fit = 2 * (R * Z).sum() - (Z * (A @ Z)).sum()
+        risk = _half(equations.n_classes) * (equations.variance - fit)
+        df = equations.fit_intercept + (basis * (A @ basis)).sum()
+        held_out = HeldOut.of_risk(np.atleast_1d(_corrected(risk, df, n)))
+    else:
+        ones = np.ones((basis.shape[1], 1))
+        held_out = leave_one_out(rows, equations, basis, C, ones)
+    return RidgeFit(Z, _intercept(equations, Z), _given(alpha, held_out))
+
+
+def _given(alpha: float, held_out: HeldOut) -> AlphaChoice:
+    error = None if held_out.error is None else float(held_out.error[0])
+    return AlphaChoice("given", alpha, _trusted(held_out.risk[0]), error)
+
+
+def _intercept(equations: Moments, Z: Floats) -> Floats:
+    return np.asarray(
+        equations.base - 1 / equations.n_classes - equations.centre @ Z, np.float64
+    )
+
+
+def leave_one_out(
+    rows: Rows, equations: Moments, basis: Floats, C: Floats, shrink: Floats
+) -> HeldOut:
+    """Leave-one-out of ``Z_a = basis · diag(shrink[:, a]) · C`` for every a.
+
+    The inverse of A + alpha_a is ``basis · diag(shrink[:, a]) · basisᵀ``.
+    """
+    total = float(rows.n if rows.weights is None else rows.weights.sum())
+    sums = np.zeros((3, shrink.shape[1]))
+    for block, G, Y in _projected(rows, equations.centre, basis):
+        unit = 1.0 if rows.unit is None else rows.unit[block, None]
+        leverage = unit * (equations.fit_intercept + G**2 @ shrink) / total
+        fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
+        residual = (Y - equations.base)[:, None, :] - fitted
+        sums += _left_out(residual, leverage, Y, rows, block)
+    return _held_out(sums, rows)
+
+
+def _held_out(sums: Floats, rows: Rows) -> HeldOut:
+    total = float(rows.n if rows.weights is None else rows.weights.sum())
+    mass = float(rows.n if rows.mass is None else rows.mass.sum())
+    half = _half(rows.n_classes)
+    return HeldOut(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
+
+
+def _projected(
+    rows: Rows, centre: Floats, basis: Floats
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Yield blocks of rows as (W − centre)·basis, with their class indicators."""
+    Y = rows.indicators()
+    shift = centre @ basis
+    for start in range(0, rows.n, _ROW_BLOCK):
+        block = slice(start, start + _ROW_BLOCK)
+        yield block, dense(rows.codes[:, block], rows.sizes) @ basis - shift, Y[block]
+
+
+def _left_out(
+    residual: Floats, leverage: Floats, Y: Floats, rows: Rows, block: slice
+) -> Floats:
+    """Sum over rows: squared left-out residuals (two weightings), and errors.
+
+    `residual` has shape (rows, alphas, k), `leverage` (rows, alphas).
+    """
+    left = 1 - leverage
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residual = np.where(
+            (left > 1e-10)[:, :, None], residual / left[:, :, None], np.inf
+        )
+    scores = np.where(np.isfinite(residual), Y[:, None, :] - residual, 0)
+    if rows.n_classes == 2:
+        wrong = (scores[:, :, 0] > 0.5) != (Y > 0.5)
+    else:
+        wrong = scores.argmax(axis=2) != rows.y[block, None]
+    squares = (residual**2).sum(axis=2)
+    ones = np.ones(len(squares))
+    weights = ones if rows.weights is None else rows.weights[block]
+    mass = ones if rows.mass is None else rows.mass[block]
+    return np.stack([weights @ squares, mass @ squares, mass @ wrong])
+
+
+class DualFit(NamedTuple):
+    """Fit of the dual road, with what would else take another pass over the rows."""
+
+    fit: RidgeFit
+    scores: Floats
+    target_counts: NDArray[Any]
+
+
+class _Kernel(NamedTuple):
+    """The dual problem ``(G + alpha·I) a = target``."""
+
+    G: Floats
+    target: Floats
+    root: Floats
+    base: Floats
+    Y: Floats
+
+
+def fit_dual(
+    rows: Rows, n_features: int, alpha: float | str, fit_intercept: bool
+) -> DualFit:
+    """Fit from agreement counts of rows.
+
+    Returns the fit, the scores of the training rows, and the counts of every category
+    with every class.
+    """
+    kernel = _kernel(rows, fit_intercept)
+    if isinstance(alpha, str):
+        a, choice = _dual_path(kernel, rows, alpha_grid(n_features), fit_intercept)
+    else:
+        a, choice = _dual_given(kernel, rows, alpha, fit_intercept)
+    beta = kernel.root[:, None] * a
+    Z = label_sums(rows.codes, rows.sizes, beta)
+    scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
+    # s(x) = intercept + Zᵀ W at every x, hence at the first row.
+    first = Z[offsets(rows.sizes)[:-1] + rows.codes[:, 0]].sum(axis=0)
+    fit = RidgeFit(Z, scores[0] - first, choice)
+    return DualFit(fit, scores, _target_counts(rows))
+
+
+def _target_counts(rows: Rows) -> NDArray[Any]:
+    """Rows (or weight) of every category with every class."""
+    if rows.mass is None:
+        return class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
+    classes = rows.y[:, None] == np.arange(rows.n_classes)
+    return label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
+
+
+def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
+    Y = rows.indicators()
+    if rows.weights is None:
+        share = np.full(rows.n, 1 / rows.n)
+    else:
+        share = rows.weights / rows.weights.sum()
+    root = np.sqrt(share)
+    G = agreement(rows.codes, rows.sizes)
+    base = np.full(Y.shape[1], 1 / rows.n_classes)
+    if fit_intercept:
+        base = share @ Y
+        means = G @ share
+        G -= means[:, None]
+        G -= means
+        # A step of 1 along the weights, to which everything else is orthogonal: it
+        # changes no solution, and leverages no longer end in a cancellation.
+        G += share @ means + 1
+    G *= root
+    G *= root[:, None]
+    return _Kernel(G, root[:, None] * (Y - base), root, base, Y)
+
+
+def _dual_given(
+    kernel: _Kernel, rows: Rows, alpha: float, fit_intercept: bool
+) -> tuple[Floats, AlphaChoice]:
+    if alpha == 0:
+        values, vectors = _eigen(kernel.G)
+        inverse = _pseudo_inverse(values)
+        a = vectors @ (inverse[:, None] * (vectors.T @ kernel.target))
+        return a, AlphaChoice("given", 0.0, None)
+    lower, info = lapack.dtrtri(_cholesky(kernel.G, alpha), lower=1, overwrite_c=1)
+    assert info == 0
+    a = lower.T @ (lower @ kernel.target)
+    diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
+    held_out = _dual_left_out(
+        kernel, rows, a[:, None, :], diagonal, np.array([alpha]), fit_intercept
+    )
+    return a, _given(alpha, held_out)
+
+
+def _dual_path(
+    kernel: _Kernel, rows: Rows, alphas: Floats, fit_intercept: bool
+) -> tuple[Floats, AlphaChoice]:
+    values, vectors = _eigen(kernel.G)
+    shrink = _shrinkage(values, alphas)
+    C = vectors.T @ kernel.target
+    a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
+    diagonal = vectors**2 @ shrink
+    held_out = _dual_left_out(kernel, rows, a, diagonal, alphas, fit_intercept)
+    choice = _choose("loo", alphas, held_out)
+    return a[:, choice.alphas.index(choice.alpha)], choice
+
+
+def _dual_left_out(
+    kernel: _Kernel,
+    rows: Rows,
+    a: Floats,
+    diagonal: Floats,
+    alphas: Floats,
+    fit_intercept: bool,
+) -> HeldOut:
+    """Leave-one-out from the solutions and the diagonals of the inverses."""
+    residual = alphas[:, None] * a / kernel.root[:, None, None]
+    constant = fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
+    hat = 1 - alphas * (diagonal - constant)
+    if rows.weights is not None:
+        unit = 1.0 if rows.unit is None else rows.unit
+        hat = hat * (unit / rows.weights)[:, None]
+    return _held_out(_left_out(residual, hat, kernel.Y, rows, slice(None)), rows)

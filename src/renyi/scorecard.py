@@ -1,0 +1,264 @@
+"""Scorecard: the model. Points per category and class, whatever computed them.
+
+The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y)``, and
+``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, and one column
+of points is kept. A label unseen in training counts as the feature's mean effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding import Encoder
+from renyi.factoring import Label, label_text
+from renyi.indicators import lookup_sum, offsets
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+FORMAT = "renyi-model"
+
+# Types of plain values in a model file.
+NUMBER: tuple[type, ...] = (int, float)
+LABEL: tuple[type, ...] = (str, int, float, bool)
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "encoder": (dict,),
+    "classes": (list,),
+    "z": (list,),
+    "intercept": (list, *NUMBER),
+    "counts": (list,),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Scorecard:
+    """Points per category and class.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The fitted encoder of the features; D categories in all.
+    classes : tuple of labels
+        The K classes.
+    z : ndarray of shape (D,) or (D, K)
+        Points: for two classes those of the second one.
+    intercept : ndarray of shape () or (K,)
+        Score of a row before any points.
+    counts : ndarray of shape (D,)
+        Training rows (or weight) in each category; they define the mean effect.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
+    >>> card.frame().head(3)[["feature", "category", "count", "republican"]].round(3)
+                    feature   category  count  republican
+    0  physician-fee-freeze          n    247      -0.291
+    1  physician-fee-freeze          y    177       0.332
+    2  physician-fee-freeze  (missing)     11      -0.041
+    """
+
+    encoder: Encoder
+    classes: tuple[Label, ...]
+    z: Floats
+    intercept: Floats
+    counts: NDArray[Any]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @cached_property
+    def _points(self) -> Floats:
+        """Points with one column, or one per class."""
+        return self.z.reshape(len(self.z), -1)
+
+    @cached_property
+    def mean_points(self) -> Floats:
+        """Mean effect of each feature: one row per feature."""
+        starts = offsets(self.encoder.columns.sizes)[:-1]
+        weights = self.counts.astype(np.float64)
+        totals = np.add.reduceat(weights, starts)
+        sums = np.add.reduceat(weights[:, None] * self._points, starts, axis=0)
+        return np.asarray(sums / totals[:, None])
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, NDArray[np.int64]]:
+        """Points with one more row per feature for unseen labels, and the starts."""
+        sizes = self.encoder.columns.sizes
+        ends = offsets(sizes)[1:]
+        tables = np.insert(self._points, ends, self.mean_points, axis=0)
+        return np.ascontiguousarray(tables), offsets(sizes + 1)[:-1]
+
+    def scores(self, codes: NDArray[Any]) -> Floats:
+        """Scores (rows × 1 or K) of codes made by the encoder."""
+        tables, starts = self._tables
+        return lookup_sum(codes, tables, starts) + self.intercept
+
+    def estimates(self, codes: NDArray[Any]) -> Floats:
+        """Estimates t of the class probabilities; they need not be probabilities."""
+        scores = self.scores(codes)
+        if self.n_classes == 2:
+            return np.concatenate([0.5 - scores, 0.5 + scores], axis=1)
+        return scores + 1 / self.n_classes
+
+    def points_of(self, codes: NDArray[Any]) -> Floats:
+        """Points of every feature at every row: (rows, features, 1 or K)."""
+        tables, starts = self._tables
+        return tables[codes.T + starts]
+
+    @cached_property
+    def importance(self) -> Floats:
+        """Standard deviation of each feature's points over the training rows."""
+        starts = offsets(self.encoder.columns.sizes)[:-1]
+        sizes = self.encoder.columns.sizes
+        weights = self.counts.astype(np.float64)
+        off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
+        spread = np.add.reduceat(weights * off.sum(axis=1), starts)
+        return np.asarray(np.sqrt(spread / np.add.reduceat(weights, starts)))
+
+    def frame(self) -> pd.DataFrame:
+        """Table of all points: the features that matter most come first.
+
+        Features with a single category add the same to every row and are left out.
+        """
+        import pandas as pd
+
+        sizes = self.encoder.columns.sizes
+        starts = offsets(sizes)
+        order = np.argsort(-self.importance, kind="stable")
+        order = order[sizes[order] > 1]
+        places = [np.arange(starts[j], starts[j + 1]) for j in order]
+        rows = np.concatenate(places) if places else np.empty(0, np.intp)
+        columns = self.encoder.columns
+        totals = np.add.reduceat(self.counts, starts[:-1])[order]
+        table = {
+            "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
+            "category": [t for j in order for t in columns[int(j)].levels.texts],
+            "count": self.counts[rows],
+            "share": self.counts[rows] / np.repeat(totals, sizes[order]),
+        }
+        for label, points in zip(self.classes, self._per_class().T, strict=True):
+            name = label_text(label)
+            table[f"{name} (points)" if name in table else name] = points[rows]
+        return pd.DataFrame(table)
+
+    def _per_class(self) -> Floats:
+        return (
+            np.hstack([-self._points, self._points])
+            if (self.n_classes == 2)
+            else self._points
+        )
+
+    def __str__(self) -> str:
+        """Return the table as text, at most forty rows of it."""
+        frame = self.frame()
+        text: str = frame[:40].to_string(
+            index=False,
+            formatters={"share": "{:.1%}".format},
+            float_format="{:+.4f}".format,
+        )
+        more = len(frame) - 40
+        return text + (f"\n… and {more} more rows" if more > 0 else "")
+
+    def _repr_html_(self) -> str:
+        frame = self.frame()
+        html: str = frame.to_html(
+            index=False, max_rows=60, float_format="{:.4f}".format, border=0
+        )
+        return html
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {
+            "encoder": self.encoder.to_dict(),
+            "classes": list(self.classes),
+            "z": self.z.tolist(),
+            "intercept": self.intercept.tolist(),
+            "counts": self.counts.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Scorecard:
+        """Scorecard of a plain form, checked: it may come from a stranger's file."""
+        checked_fields(data, _FIELDS, "scorecard")
+        encoder = Encoder.from_dict(data["encoder"])
+        classes = data["classes"]
+        if not all(isinstance(label, LABEL) for label in classes):
+            raise ValueError("its classes are not labels")
+        if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
+            raise ValueError("its classes are not two or more different ones")
+        D, K = int(encoder.columns.sizes.sum()), len(classes)
+        width: tuple[int, ...] = () if K == 2 else (K,)
+        counts = _numbers(data["counts"], (D,), "counts")
+        starts = offsets(encoder.columns.sizes)[:-1]
+        if counts.min() < 0 or np.add.reduceat(counts, starts).min() <= 0:
+            raise ValueError("its counts are negative, or none at all in a column")
+        return cls(
+            encoder,
+            tuple(classes),
+            _numbers(data["z"], (D, *width), "points"),
+            _numbers(data["intercept"], width, "intercept"),
+            counts,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scorecard to a JSON file."""
+        from renyi.storage import write_json
+
+        document = {"format": FORMAT, "version": 1, "scorecard": self.to_dict()}
+        write_json(path, document)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Scorecard:
+        """Read the scorecard of a model file; it may come from a stranger."""
+        from renyi.storage import read_json
+
+        data = read_json(path, FORMAT)
+        try:
+            return cls.from_dict(data.get("scorecard"))
+        except (ValueError, TypeError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(f"{path} is not valid: {reason}.") from None
+
+
+def checked_fields(
+    data: Any, fields: Mapping[str, tuple[type, ...]], what: str
+) -> None:
+    """Refuse what is no object with exactly these fields of these types.
+
+    >>> checked_fields({"n": "many"}, {"n": NUMBER}, "certificate")
+    Traceback (most recent call last):
+    ValueError: its certificate has the field 'n' of a wrong type
+    """
+    if not isinstance(data, dict):
+        raise ValueError(f"its {what} is not an object")
+    for name in sorted(set(data) ^ set(fields)):
+        problem = "lacks the field" if name in fields else "has an unknown field"
+        raise ValueError(f"its {what} {problem} {name!r:.60}")
+    for name, types in fields.items():
+        if type(data[name]) not in types:  # not isinstance: True is no number
+            raise ValueError(f"its {what} has the field {name!r} of a wrong type")
+
+
+def _numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """Return a list of finite numbers as an array of the shape it must have."""
+    plain = np.array(value, object)
+    if plain.shape != shape or not {type(v) for v in plain.flat} <= set(NUMBER):
+        raise ValueError(f"its {what} do not fit its columns and classes")
+    array = np.array(value)
+    if array.dtype.kind not in "if" or not np.isfinite(array).all():
+        raise ValueError(f"its {what} are not finite")
+    return array

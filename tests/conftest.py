@@ -1,0 +1,73 @@
+"""Settings for every test: hypothesis, and what a skipped test means.
+
+Under CI (the environment variable is set, as `.ci/run` does) hypothesis draws the
+same examples in every run, and a skipped test fails: there, everything a test can
+need is installed, so a skip is a test that silently stopped testing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+CI = bool(os.environ.get("CI"))
+GENOTYPES = Path(__file__).parents[2] / "shared" / "data" / "genotypes"
+
+# No deadline: the first example pays for imports and compilation.
+hypothesis.settings.register_profile("renyi", deadline=None, derandomize=CI)
+hypothesis.settings.load_profile("renyi")
+
+
+@pytest.fixture(scope="session")
+def genotypes() -> Path:
+    """The folder of real genotypes; tests that use it carry the marker's name."""
+    return GENOTYPES
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests on real genotypes where there are none."""
+    if item.get_closest_marker("genotypes") and not GENOTYPES.is_dir():
+        pytest.skip(f"{GENOTYPES} is absent: these data may not be copied")
+
+
+class SkipsFail:
+    """Turn skips into failures, in doctests of ``src`` and ``docs`` too.
+
+    A plugin rather than hooks of this file, which would see ``tests`` only.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let no test be skipped but those without their genotypes."""
+        report = yield
+        if not item.get_closest_marker("genotypes") or GENOTYPES.is_dir():
+            fail_if_skipped(report)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Let no module be skipped whole, as `importorskip` would do."""
+        report = yield
+        fail_if_skipped(report)
+        return report
+
+
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure; an expected failure (xfail) is not a skip."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped: {report.longrepr}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Under CI, count a skip as a failure."""
+    if CI:
+        config.pluginmanager.register(SkipsFail())

@@ -1,0 +1,515 @@
+"""RenyiClassifier: one answer by every road, and sentences for what cannot be done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from renyi import Encoder, Marginals, RenyiClassifier, certify
+from renyi.datasets import load
+
+
+def make_frame(n, K=2, d=4, seed=0, labels="abc"):
+    """A frame of labels with classes that depend on them."""
+    rng = np.random.default_rng([seed, n, K, d])
+    codes = rng.integers(0, len(labels), (n, d))
+    noise = rng.integers(0, 2, n) * (rng.random(n) < 0.3)
+    y = (codes[:, 0] + (codes[:, 1] == 1) + noise) % K
+    X = pd.DataFrame(np.array(list(labels))[codes], columns=[f"q{j}" for j in range(d)])
+    return X, pd.Series(np.array(["no", "yes", "zero"])[y], name="answer")
+
+
+def assert_same_model(first, second, tolerance=1e-9):
+    np.testing.assert_allclose(first.z_, second.z_, atol=tolerance)
+    np.testing.assert_allclose(first.intercept_, second.intercept_, atol=tolerance)
+    np.testing.assert_array_equal(first.classes_, second.classes_)
+    assert first.encoder_.categories == second.encoder_.categories
+    assert first.alpha_ == second.alpha_
+
+
+def assert_same_choice(first, second):
+    one, other = first.alpha_choice_, second.alpha_choice_
+    assert one.method == other.method
+    if other.risk is None:
+        assert one.risk is None
+    else:
+        assert one.risk == pytest.approx(other.risk, rel=1e-7)
+    assert one.error == pytest.approx(other.error, abs=1e-12)
+
+
+def assert_same_certificate(first, second):
+    one, other = first.certificate_, second.certificate_
+    assert one.gamma == pytest.approx(other.gamma, abs=1e-10)
+    assert one.bounds == pytest.approx(other.bounds, abs=1e-9)
+    assert one.one_feature[1] == pytest.approx(other.one_feature[1])
+    assert one.majority == pytest.approx(other.majority)
+    assert one.n == pytest.approx(other.n)
+    assert one.n_indicators == other.n_indicators
+
+
+# ---- rows and marginals
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("n", "d"), [(200, 4), (12, 10)])
+def test_fit_equals_fit_marginals(K, fit_intercept, n, d):
+    X, y = make_frame(n, K, d)
+    clf = RenyiClassifier(alpha=0.02, fit_intercept=fit_intercept).fit(X, y)
+    m = Marginals.from_data(X, y)
+    other = RenyiClassifier(alpha=0.02, fit_intercept=fit_intercept).fit_marginals(m)
+    assert (clf.marginals_ is None) == (d == 10)
+    assert_same_model(clf, other, 1e-10)
+    assert_same_certificate(clf, other)
+    np.testing.assert_array_equal(clf.predict(X), other.predict(X))
+    again = certify(clf, m)
+    assert again.gamma == pytest.approx(clf.certificate_.gamma, abs=1e-12)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_class_order_is_the_same_by_both_roads(K):
+    X, _ = make_frame(60, K)
+    which = np.arange(60) % K
+    for y in (which * 9 - 9, which == 1, which * 5.0, np.array(list("bca"))[which]):
+        clf = RenyiClassifier(alpha=0.1).fit(X, y)
+        other = RenyiClassifier(alpha=0.1).fit_marginals(Marginals.from_data(X, y))
+        np.testing.assert_array_equal(clf.classes_, other.classes_)
+        assert_same_model(clf, other)
+
+
+def test_literal_paper_form():
+    X, y = make_frame(100)
+    m = Marginals.from_data(X, y)
+    clf = RenyiClassifier(alpha=0.05, fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(
+        (m.Q + 0.05 * np.eye(len(m.Q))) @ clf.z_, m.dvec / 2, atol=1e-12
+    )
+    assert clf.intercept_ == 0
+
+
+def test_choice_of_alpha_is_recorded():
+    X, y = make_frame(100)
+    assert RenyiClassifier().fit(X, y).alpha_choice_.method == "loo"
+    given = RenyiClassifier(alpha=0.5).fit(X, y)
+    assert given.alpha_choice_.method == "given"
+    assert given.alpha_ == 0.5
+    assert given.alpha_choice_.error is not None
+    by_counts = RenyiClassifier().fit_marginals(Marginals.from_data(X, y))
+    assert by_counts.alpha_choice_.method == "gcv"
+    assert by_counts.alpha_choice_.error is None
+    many = make_frame(1300)
+    assert RenyiClassifier().fit(*many).alpha_choice_.method == "gcv"
+    assert RenyiClassifier(alpha="loo").fit(*many).alpha_choice_.method == "loo"
+
+
+def test_loo_from_marginals_is_an_error():
+    m = Marginals.from_data(*make_frame(100))
+    with pytest.raises(ValueError, match="alpha='loo' needs the rows"):
+        RenyiClassifier(alpha="loo").fit_marginals(m)
+
+
+# ---- weights
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("n", "d"), [(60, 3), (14, 12)])
+@pytest.mark.parametrize("alpha", ["auto", 0.01])
+def test_sample_weight_is_repetition(K, fit_intercept, n, d, alpha):
+    X, y = make_frame(n, K, d)
+    times = np.random.default_rng(1).integers(0, 4, n)
+    clf = RenyiClassifier(alpha=alpha, fit_intercept=fit_intercept)
+    weighted = clf.fit(X, y, sample_weight=times)
+    places = np.repeat(np.arange(n), times)
+    clf = RenyiClassifier(alpha=alpha, fit_intercept=fit_intercept)
+    repeated = clf.fit(X.iloc[places], y.iloc[places])
+    assert_same_model(weighted, repeated)
+    assert_same_choice(weighted, repeated)
+    assert_same_certificate(weighted, repeated)
+
+
+def test_weights_below_one_are_rows_by_themselves():
+    X, y = make_frame(80)
+    half = RenyiClassifier().fit(X, y, sample_weight=np.full(80, 0.5))
+    assert_same_model(half, RenyiClassifier().fit(X, y))
+    assert_same_choice(half, RenyiClassifier().fit(X, y))
+
+
+def test_only_the_ratio_of_weights_matters_at_one_alpha():
+    X, y = make_frame(80, 3)
+    weights = np.random.default_rng(0).random(80) + 0.1
+    clf = RenyiClassifier(alpha=0.03).fit(X, y, sample_weight=weights)
+    other = RenyiClassifier(alpha=0.03).fit(X, y, sample_weight=700 * weights)
+    assert_same_model(clf, other)
+    m = Marginals.from_data(X, y, sample_weight=weights)
+    assert_same_model(clf, RenyiClassifier(alpha=0.03).fit_marginals(m))
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.01])
+@pytest.mark.parametrize(("n", "d"), [(60, 3), (14, 12)])
+def test_class_weight_is_sample_weight_by_class(alpha, n, d):
+    X, y = make_frame(n, 3, d)
+    by_class = {"no": 2.0, "zero": 0.5}
+    clf = RenyiClassifier(alpha=alpha, class_weight=by_class).fit(X, y)
+    weights = y.map(by_class).fillna(1.0)
+    plain = RenyiClassifier(alpha=clf.alpha_).fit(X, y, sample_weight=weights)
+    assert_same_model(clf, plain)
+    # The certificate is of the rows as they are, and says so.
+    unweighted = Marginals.from_data(X, y)
+    expected = certify(clf.scorecard_, unweighted)
+    assert clf.certificate_.gamma == pytest.approx(expected.gamma)
+    assert clf.certificate_.n == n
+    assert any("unweighted marginals" in text for text in clf.certificate_.warnings)
+    assert "unweighted marginals" in str(clf.certificate_)
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 3), (14, 12)])
+def test_class_weight_with_sample_weight_is_repetition(n, d):
+    X, y = make_frame(n, 2, d)
+    times = np.random.default_rng(2).integers(0, 4, n)
+    places = np.repeat(np.arange(n), times)
+    for class_weight in ("balanced", {"no": 0.25}, {"no": 3}):
+        clf = RenyiClassifier(class_weight=class_weight)
+        repeated = clf.fit(X.iloc[places], y.iloc[places])
+        clf = RenyiClassifier(class_weight=class_weight)
+        weighted = clf.fit(X, y, sample_weight=times)
+        assert_same_model(weighted, repeated)
+        assert_same_choice(weighted, repeated)
+
+
+def test_balanced_weights_balance():
+    X, y = make_frame(90)
+    y[:60] = "no"
+    counts = y.value_counts()
+    by_class = {label: 90 / (2 * counts[label]) for label in counts.index}
+    first = RenyiClassifier(alpha=0.01, class_weight="balanced").fit(X, y)
+    assert_same_model(
+        first, RenyiClassifier(alpha=0.01, class_weight=by_class).fit(X, y)
+    )
+    m = Marginals.from_data(X, y, class_conditional=True)
+    clf = RenyiClassifier(alpha=0.01, class_weight="balanced").fit_marginals(m)
+    assert_same_model(first, clf)
+    # Generalised cross-validation of the weighted classes is no estimate for rows.
+    assert clf.certificate_.loo_risk is None
+
+
+def test_class_weight_without_class_conditional_counts_is_an_error():
+    m = Marginals.from_data(*make_frame(50))
+    with pytest.raises(ValueError, match="class_conditional=True"):
+        RenyiClassifier(class_weight="balanced").fit_marginals(m)
+
+
+# ---- partial_fit
+
+
+def in_blocks(X, y, ends, weights=None, **settings):
+    """A classifier trained block after block."""
+    clf = RenyiClassifier(**settings)
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        block = None if weights is None else weights[start:end]
+        clf.partial_fit(
+            X[start:end], y[start:end], classes=np.unique(y), sample_weight=block
+        )
+    return clf
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("alpha", ["auto", "loo", 0.02])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("d", "ends"),
+    [
+        (4, [30, 31, 90, 120]),  # labels of a block of one row are all late
+        (25, [10, 20, 40]),  # more categories than rows, to the end
+        (12, [10, 20, 80]),  # first more categories, then more rows
+    ],
+)
+def test_partial_fit_equals_fit(K, alpha, weighted, d, ends):
+    X, y = make_frame(ends[-1], K, d)
+    X.loc[:25, "q0"] = "a"  # "b" and "c" appear late
+    X.loc[ends[-1] - 2 :, "q1"] = None
+    weights = np.random.default_rng(3).random(len(y)) * 3 if weighted else None
+    clf = in_blocks(X, y, ends, weights, alpha=alpha)
+    whole = RenyiClassifier(alpha=alpha).fit(X, y, sample_weight=weights)
+    assert_same_model(clf, whole)
+    assert_same_choice(clf, whole)
+    assert_same_certificate(clf, whole)
+    np.testing.assert_array_equal(clf.predict(X), whole.predict(X))
+    np.testing.assert_allclose(clf.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_partial_fit_drops_rows_and_still_equals_fit(weighted, class_weight):
+    X, y = make_frame(900, 2, 2, labels="ab")
+    weights = np.random.default_rng(3).integers(1, 3, 900) if weighted else None
+    settings = {"class_weight": class_weight}
+    clf = in_blocks(X, y, [100, 500, 700, 900], weights, **settings)
+    assert clf._kept is None
+    assert clf.alpha_choice_.method == "gcv"
+    whole = RenyiClassifier(**settings).fit(X, y, sample_weight=weights)
+    assert_same_model(clf, whole)
+    assert_same_choice(clf, whole)
+    assert_same_certificate(clf, whole)
+
+
+@pytest.mark.parametrize("ends", [[100, 200], [600, 800]])
+def test_partial_fit_of_blocks_with_and_without_weights(ends):
+    X, y = make_frame(ends[-1], 2, 2, labels="ab")
+    weights = np.random.default_rng(3).integers(1, 3, ends[-1]).astype(float)
+    weights[: ends[0]] = 1
+    clf = RenyiClassifier().partial_fit(
+        X[: ends[0]], y[: ends[0]], classes=["no", "yes"]
+    )
+    clf.partial_fit(X[ends[0] :], y[ends[0] :], sample_weight=weights[ends[0] :])
+    whole = RenyiClassifier().fit(X, y, sample_weight=weights)
+    assert_same_model(clf, whole)
+    assert_same_choice(clf, whole)
+    assert_same_certificate(clf, whole)
+
+
+def test_partial_fit_takes_the_bins_of_a_fitted_encoder():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(40, 10, 200), "sex": list("mf") * 100})
+    X.loc[150:160, "age"] = np.nan
+    y = (X["age"].fillna(40) + rng.normal(0, 5, 200) > 42).astype(int)
+    encoder = Encoder(bins=4).fit(X)
+    clf = in_blocks(X, y, [50, 100, 200], encoder=encoder)
+    assert_same_model(clf, RenyiClassifier(encoder=encoder).fit(X, y))
+
+
+def test_partial_fit_may_begin_with_constant_columns():
+    X, y = make_frame(40)
+    clf = RenyiClassifier().partial_fit(X[:1], y[:1], classes=["no", "yes"])
+    assert clf.predict(X[:1]).tolist() == y[:1].tolist()
+    clf.partial_fit(X[1:], y[1:])
+    assert_same_model(clf, RenyiClassifier().fit(X, y))
+
+
+def test_partial_fit_continues_a_fit():
+    X, y = make_frame(200)
+    clf = (
+        RenyiClassifier(alpha=0.01).fit(X[:120], y[:120]).partial_fit(X[120:], y[120:])
+    )
+    assert_same_model(clf, RenyiClassifier(alpha=0.01).fit(X, y))
+
+
+def test_partial_fit_errors(tmp_path):
+    X, y = make_frame(40)
+    clf = RenyiClassifier()
+    with pytest.raises(ValueError, match="classes must be passed"):
+        clf.partial_fit(X, y)
+    with pytest.raises(ValueError, match="'yes', which is not among the classes"):
+        clf.partial_fit(X, y, classes=["no", "perhaps"])
+    clf.partial_fit(X, y, classes=["no", "yes"])  # a failed first call left no trace
+    with pytest.raises(ValueError, match="'never'"):
+        clf.partial_fit(X, ["never"] * 40)
+    wide = make_frame(10, d=30)
+    with pytest.raises(ValueError, match="begin with partial_fit"):
+        RenyiClassifier().fit(*wide).partial_fit(*wide)
+    RenyiClassifier().fit(X, y).save(tmp_path / "model.json")
+    with pytest.raises(ValueError, match="read from a file"):
+        RenyiClassifier.load(tmp_path / "model.json").partial_fit(X, y)
+
+
+# ---- prediction
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_scores_probabilities_and_explanations_agree(K):
+    X, y = make_frame(100, K)
+    clf = RenyiClassifier().fit(X, y)
+    scores, proba = clf.decision_function(X), clf.predict_proba(X)
+    why = clf.explain(X)
+    assert (why.index == X.index).all()
+    if K == 2:
+        np.testing.assert_allclose(why.sum(axis=1), scores, atol=1e-12)
+        np.testing.assert_allclose(proba[:, 1], np.clip(0.5 + scores, 0, 1))
+        best = clf.classes_[(scores > 0).astype(int)]
+    else:
+        total = np.stack([why[label].sum(axis=1) for label in clf.classes_], axis=1)
+        np.testing.assert_allclose(total, scores, atol=1e-12)
+        best = clf.classes_[scores.argmax(axis=1)]
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(clf.predict(X), best)
+    first = clf.z_[clf.encoder_.categories["q0"].index(X["q0"][5])]
+    labels = ["q0"] if K == 2 else [(label, "q0") for label in clf.classes_]
+    np.testing.assert_allclose(why.loc[5, labels].astype(float), first)
+
+
+def test_unseen_labels_count_as_the_mean_effect():
+    X, y = make_frame(100)
+    clf = RenyiClassifier().fit(X, y)
+    odd = X[:1].assign(q0="never seen")
+    points = X["q0"].map(dict(zip("abc", clf.z_[:3], strict=True)))
+    rest = clf.explain(X[:1]).drop(columns="q0").sum(axis=1)
+    expected = rest.iloc[0] + points.mean()
+    assert clf.decision_function(odd)[0] == pytest.approx(expected)
+    strict = RenyiClassifier(encoder=Encoder(unseen="error")).fit(X, y)
+    with pytest.raises(ValueError, match="'never seen'"):
+        strict.predict(odd)
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (pd.Series([0, 1] * 20, dtype="Int64"), [0, 1]),
+        (pd.Series([False, True] * 20, dtype="boolean"), [False, True]),
+        (np.array([3, 1] * 20, object), [1, 3]),
+        (pd.Series(["b", "a"] * 20, dtype="string"), ["a", "b"]),
+        (pd.Series(pd.Categorical(["b", "a"] * 20, ["c", "b", "a"])), ["a", "b"]),
+        (["b", "a"] * 20, ["a", "b"]),
+    ],
+)
+def test_classes_are_the_labels_given(y, expected):
+    X, _ = make_frame(40)
+    classes = RenyiClassifier(alpha=0.1).fit(X, y).classes_.tolist()
+    assert classes == expected
+    assert [type(c) for c in classes] == [type(c) for c in expected]
+
+
+def test_rule_proba_of_any_rule():
+    X, y = make_frame(50)
+    clf = RenyiClassifier(rule="sharp").fit(X, y)
+    np.testing.assert_array_equal(clf.rule_proba(X), clf.rule_proba(X, "sharp"))
+    assert set(clf.rule_proba(X, "map").ravel()) == {0.0, 1.0}
+    assert clf.set_params(rule="renyi").certificate_.rule == "renyi"
+
+
+def test_columns_are_found_by_name():
+    X, y = make_frame(50)
+    clf = RenyiClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(X[["q1", "q0", "q2", "q3"]])
+    with pytest.raises(ValueError, match="q3"):
+        clf.predict(X.drop(columns="q3"))
+
+
+# ---- what cannot be done
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": -1}, "-1"),
+        ({"alpha": "best"}, "'best'"),
+        ({"rule": "bayes"}, "'bayes'"),
+        ({"order": 2}, "order must be 1, not 2"),
+        ({"class_weight": "even"}, "'even'"),
+        ({"class_weight": {"perhaps": 2}}, "'perhaps'"),
+        ({"class_weight": {"no": -2}}, "'no' the weight -2"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        RenyiClassifier(**settings).fit(*make_frame(30))
+
+
+def test_bad_rows_are_named():
+    X, y = make_frame(30)
+    clf = RenyiClassifier()
+    with pytest.raises(ValueError, match="only one class, 'no'"):
+        clf.fit(X, ["no"] * 30)
+    with pytest.raises(ValueError, match="No usable column is left"):
+        clf.fit(X[["q0"]].assign(q0="a"), y)
+    with pytest.raises(ValueError, match="X has 30 rows, y has 29"):
+        clf.fit(X, y[:29])
+    with pytest.raises(ValueError, match="missing in 1 rows"):
+        clf.fit(X, y.where(y.index != 3))
+    with pytest.raises(ValueError, match="y contains infinity"):
+        clf.fit(X, np.where(np.arange(30) == 2, np.inf, np.arange(30) % 2))
+    with pytest.raises(ValueError, match="y holds '\\?', which means missing"):
+        clf.fit(X, y.replace("no", "?"))
+    with pytest.raises(ValueError, match="datetime64.*which are no labels"):
+        clf.fit(X, pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(30) % 2, "D"))
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        clf.fit(csr_array(np.eye(30)), y)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.r_[-1.0, np.ones(29)], "row 0 is -1"),
+        (np.r_[np.ones(29), np.inf], "row 29 is inf"),
+        (np.zeros(30), "All weights are zero"),
+        (np.ones(29), r"expected \(30,\)"),
+    ],
+)
+def test_bad_weights_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        RenyiClassifier().fit(*make_frame(30), sample_weight=wrong)
+
+
+def test_marginals_of_constant_columns_are_refused():
+    X, y = make_frame(30)
+    m = Marginals.from_data(X[["q0"]].assign(q0="a"), y)
+    with pytest.raises(ValueError, match="No usable column is left"):
+        RenyiClassifier().fit_marginals(m)
+
+
+# ---- accuracy: mean error of random 70/30 splits, default settings
+
+
+def split_errors(name, n_splits):
+    """Mean errors in percent of map, sharp and renyi, the draws averaged out."""
+    X, y = load(name)
+    errors = []
+    for seed in range(n_splits):
+        train, test = train_test_split(
+            np.arange(len(y)), test_size=0.3, random_state=seed
+        )
+        clf = RenyiClassifier().fit(X.iloc[train], y.iloc[train])
+        codes = np.searchsorted(clf.classes_, y.iloc[test])
+        errors.append(
+            [
+                1
+                - clf.rule_proba(X.iloc[test], rule)[np.arange(len(test)), codes].mean()
+                for rule in ("map", "sharp", "renyi")
+            ]
+        )
+    return 100 * np.mean(errors, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "n_splits"),
+    [
+        ("votes", 4.5, 20),
+        ("credit", 13.5, 20),
+        ("promoters", 12.0, 20),
+        ("adult", 15.5, 5),
+        pytest.param("adult", 15.5, 20, marks=pytest.mark.long),
+        # Not 5.5: least squares on all 3196 rows still errs on 5.6 % of these very
+        # rows whatever alpha is; the test below holds it against a peer instead.
+        ("kr-vs-kp", 6.5, 20),
+    ],
+)
+def test_error_on_new_rows(name, limit, n_splits):
+    by_map, sharp, renyi = split_errors(name, n_splits)
+    assert by_map <= limit
+    assert by_map <= sharp <= renyi
+
+
+def test_least_squares_can_do_no_better_on_chess():
+    """RidgeClassifier on the same one-hot columns and splits is not better by 0.2 %."""
+    X, y = load("kr-vs-kp")
+    mine, peers = [], []
+    for seed in range(5):
+        train, test = train_test_split(
+            np.arange(len(y)), test_size=0.3, random_state=seed
+        )
+        clf = RenyiClassifier().fit(X.iloc[train], y.iloc[train])
+        hot = make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), X.columns)
+        )
+        peer = make_pipeline(hot, RidgeClassifier(alpha=1.0))
+        peer.fit(X.iloc[train], y.iloc[train])
+        mine.append(1 - clf.score(X.iloc[test], y.iloc[test]))
+        peers.append(1 - peer.score(X.iloc[test], y.iloc[test]))
+    assert 100 * np.mean(mine) <= 100 * np.mean(peers) + 0.2

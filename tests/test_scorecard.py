@@ -1,0 +1,336 @@
+"""Scorecard and model file: a readable table, exact after loading, safe to open."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from renyi import Encoder, RenyiClassifier, Scorecard
+from renyi.datasets import load
+from renyi.storage import read_json, write_json
+
+
+@pytest.fixture(scope="module")
+def votes():
+    X, y = load("votes")
+    return X, y, RenyiClassifier().fit(X, y)
+
+
+def three_classes(n=120, seed=0):
+    """Labels, numbers with missing cells, and a constant column; three classes."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "colour": rng.choice(["red", "<b>", "a & b"], n),
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(40, 12, n)),
+            "planet": "earth",
+            "size": rng.choice([1, 2, 3], n),
+        }
+    )
+    y = (X["size"] + (X["age"] > 45) + rng.integers(0, 2, n)) % 3
+    return X, y.map({0: "low", 1: "mid", 2: "<i>high</i>"}).rename("risk")
+
+
+# ---- the table
+
+
+def test_frame_is_sorted_by_importance(votes):
+    X, y, clf = votes
+    card = clf.scorecard_
+    frame = card.frame()
+    why = clf.explain(X).drop(columns="intercept")
+    spread = why.std(ddof=0)
+    shown = list(dict.fromkeys(frame["feature"]))
+    assert shown == spread.sort_values(ascending=False).index.tolist()
+    np.testing.assert_allclose(card.importance, spread[list(X.columns)])
+
+
+def test_frame_holds_counts_shares_and_points(votes):
+    X, _, clf = votes
+    frame = clf.scorecard_.frame()
+    assert list(frame.columns) == [
+        "feature", "category", "count", "share", "democrat", "republican"
+    ]  # fmt: skip
+    crime = frame[frame["feature"] == "crime"].set_index("category")
+    counts = X["crime"].fillna("(missing)").value_counts()
+    assert crime["count"].to_dict() == counts.to_dict()
+    np.testing.assert_allclose(crime["share"], crime["count"] / len(X))
+    np.testing.assert_array_equal(crime["democrat"], -crime["republican"])
+    where = clf.encoder_.feature_names.index("crime")
+    start = int(clf.encoder_.columns.sizes[:where].sum())
+    np.testing.assert_array_equal(crime["republican"], clf.z_[start : start + 3])
+
+
+def test_points_of_three_classes_and_constants_left_out():
+    X, y = three_classes()
+    frame = RenyiClassifier().fit(X, y).scorecard_.frame()
+    assert {"low", "mid", "<i>high</i>"} < set(frame.columns)
+    assert "planet" not in set(frame["feature"])
+    assert "(missing)" in set(frame["category"])
+    np.testing.assert_allclose(
+        frame[["low", "mid", "<i>high</i>"]].sum(axis=1), 0, atol=1e-9
+    )
+
+
+def test_html_escapes_labels():
+    html = RenyiClassifier().fit(*three_classes()).scorecard_._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "a &amp; b" in html
+
+
+def test_text_is_readable(votes):
+    text = str(votes[2].scorecard_)
+    lines = text.splitlines()
+    assert "feature" in lines[0]
+    assert "physician-fee-freeze" in lines[1]
+    assert "%" in lines[1]
+    assert lines[-1] == "… and 8 more rows"
+
+
+def test_classes_named_like_the_columns_of_the_table():
+    X = pd.DataFrame({"a": list("xy") * 20})
+    clf = RenyiClassifier(alpha=0.1).fit(X, ["count", "share"] * 20)
+    frame = clf.scorecard_.frame()
+    assert frame["count"].tolist() == [20, 20]
+    assert (frame["count (points)"] == -frame["share (points)"]).all()
+
+
+def test_a_rounded_card_stays_a_model(votes):
+    X, _, clf = votes
+    card = clf.scorecard_
+    whole = replace(card, z=card.z.round(1), intercept=card.intercept.round(1))
+    codes = clf.encoder_.transform(X)
+    points = whole.points_of(codes)[:, :, 0].sum(axis=1) + whole.intercept
+    np.testing.assert_allclose(whole.scores(codes)[:, 0], points, atol=1e-12)
+    assert abs(points * 10 - (points * 10).round()).max() < 1e-9
+
+
+# ---- the model file
+
+CELLS = {
+    "word": st.sampled_from(["a", "b", "ü", "<c>", None]),
+    "small": st.sampled_from([0, 1, 2]),
+    "real": st.one_of(st.just(float("nan")), st.floats(-1e6, 1e6)),
+    "flag": st.booleans(),
+}
+ROW = st.tuples(*CELLS.values(), st.sampled_from(["no", "yes", "perhaps"]))
+
+
+@given(
+    st.lists(ROW, min_size=6, max_size=40),
+    st.sampled_from(["map", "renyi", "sharp"]),
+    st.sampled_from(["auto", 0.01]),
+    st.booleans(),
+)
+@settings(max_examples=80)
+def test_loaded_model_predicts_the_same_to_the_last_bit(
+    tmp_path_factory, rows, rule, alpha, fit_intercept
+):
+    first = [("a", 0, 1.5, True, "no"), ("b", 1, 2.5, False, "yes")]
+    table = pd.DataFrame([*first, *rows], columns=[*CELLS, "answer"])
+    X, y = table.drop(columns="answer"), table["answer"]
+    clf = RenyiClassifier(
+        alpha=alpha, rule=rule, fit_intercept=fit_intercept, random_state=3
+    )
+    clf.fit(X, y)
+    place = tmp_path_factory.mktemp("models") / "model.json"
+    clf.save(place)
+    again = RenyiClassifier.load(place)
+    odd = pd.concat([X, X[:2].assign(word="never seen", real=9e9)])
+    for method in ("decision_function", "predict_proba", "rule_proba", "predict"):
+        expected = getattr(clf, method)(odd)
+        np.testing.assert_array_equal(getattr(again, method)(odd), expected)
+    assert again.certificate_ == clf.certificate_
+    assert again.alpha_ == clf.alpha_
+    assert again.get_params(deep=False).keys() == clf.get_params(deep=False).keys()
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [False, True], [1.0, 2.0], ["a", "b"], [-1, 1, 10]]
+)
+def test_classes_keep_their_type(tmp_path, labels):
+    X = np.random.default_rng(0).integers(0, 3, (60, 3))
+    y = np.array(labels)[(X[:, 0] + X[:, 1]) % len(labels)]
+    clf = RenyiClassifier(class_weight={labels[0]: 2.0}).fit(X, y)
+    clf.save(tmp_path / "m.json")
+    again = RenyiClassifier.load(tmp_path / "m.json")
+    assert again.predict(X).tolist() == clf.predict(X).tolist()
+    assert type(again.predict(X).tolist()[0]) is type(labels[0])
+    assert again.class_weight == clf.class_weight
+    assert not hasattr(again, "feature_names_in_")
+
+
+def test_settings_come_back(tmp_path):
+    X, y = three_classes()
+    encoder = Encoder(bins=3, min_count=2, missing=("?", "none"), unseen="error")
+    clf = RenyiClassifier(
+        encoder=encoder,
+        class_weight="balanced",
+        alpha=np.float64(0.02),
+        random_state=np.int64(5),
+    )
+    clf.fit(X, y).save(tmp_path / "m.json")
+    again = RenyiClassifier.load(tmp_path / "m.json")
+    assert again.encoder == encoder
+    assert (again.class_weight, again.alpha, again.random_state) == (
+        "balanced",
+        0.02,
+        5,
+    )
+    assert again.feature_names_in_.tolist() == list(X.columns)
+    assert again.n_features_in_ == 4
+    refitted = again.fit(X, y)
+    np.testing.assert_array_equal(refitted.z_, clf.z_)
+
+
+def test_scorecard_has_a_file_of_its_own(votes, tmp_path):
+    X, _, clf = votes
+    card, codes = clf.scorecard_, clf.encoder_.transform(X)
+    card.save(tmp_path / "card.json")
+    clf.save(tmp_path / "model.json")
+    for name in ("card.json", "model.json"):
+        again = Scorecard.load(tmp_path / name)
+        np.testing.assert_array_equal(again.scores(codes), card.scores(codes))
+        assert again.classes == card.classes
+    with pytest.raises(
+        ValueError, match=r"card\.json is not valid: its document lacks"
+    ):
+        RenyiClassifier.load(tmp_path / "card.json")
+
+
+def test_saving_leaves_nothing_half_written(votes, tmp_path, monkeypatch):
+    clf = votes[2]
+    place = tmp_path / "model.json"
+    place.write_text("the old file")
+    monkeypatch.setattr("renyi.storage.os.replace", broken)
+    with pytest.raises(OSError, match="no room"):
+        clf.save(place)
+    assert place.read_text() == "the old file"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+def broken(*_):
+    raise OSError("no room")
+
+
+def test_save_before_fit_is_an_error(tmp_path):
+    with pytest.raises(Exception, match="not fitted"):
+        RenyiClassifier().save(tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- strangers' files
+
+
+def changed(document, path, value):
+    """The document with one place changed; path "a.b.0" goes down to it."""
+    document = json.loads(json.dumps(document))
+    *down, last = path.split(".")
+    here = document
+    for step in down:
+        here = here[int(step)] if isinstance(here, list) else here[step]
+    if isinstance(here, list):
+        here[int(last)] = value
+    elif value is KeyError:
+        del here[last]
+    else:
+        here[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("more", 1),
+        ("target", 3),
+        ("named", "yes"),
+        ("renyi", KeyError),
+        ("classifier", []),
+        ("classifier.rule", "bayes"),
+        ("classifier.rule", KeyError),
+        ("classifier.alpha", -1),
+        ("classifier.alpha", True),
+        ("classifier.alpha", [1]),
+        ("classifier.order", 7),
+        ("classifier.order", "1"),
+        ("classifier.fit_intercept", "no"),
+        ("classifier.random_state", "seed"),
+        ("classifier.class_weight", [["democrat"]]),
+        ("classifier.class_weight", [[["democrat"], 1]]),
+        ("classifier.class_weight", [["democrat", "x"]]),
+        ("classifier.encoder", {}),
+        ("alpha_choice.alpha", "x"),
+        ("alpha_choice.more", 1),
+        ("alpha_choice.risk", []),
+        ("certificate", None),
+        ("certificate.gamma", "x"),
+        ("scorecard", 5),
+        ("scorecard.more", 5),
+        ("scorecard.z", [0.5]),
+        ("scorecard.z", "many"),
+        ("scorecard.z.0", "x"),
+        ("scorecard.z.0", None),
+        ("scorecard.z.0", [1.0]),
+        ("scorecard.z.0", True),
+        ("scorecard.z.0", 10**400),
+        ("scorecard.intercept", [0.1, 0.2]),
+        ("scorecard.intercept", None),
+        ("scorecard.counts.3", -1),
+        ("scorecard.counts", [0] * 48),
+        ("scorecard.classes", ["democrat"]),
+        ("scorecard.classes", ["democrat", "democrat"]),
+        ("scorecard.classes", ["democrat", None]),
+        ("scorecard.classes", ["democrat", ["x"]]),
+        ("scorecard.classes", ["a", "b", "c"]),
+        ("scorecard.classes", "ab"),
+        ("scorecard.encoder", []),
+        ("scorecard.encoder.more", 1),
+        ("scorecard.encoder.columns.names.0", 5),
+        ("scorecard.encoder.columns.names.0", "crime"),
+        ("scorecard.encoder.columns.which.0", 99),
+        ("scorecard.encoder.columns.which.0", -1),
+        ("scorecard.encoder.columns.levels.0.categories", []),
+        ("scorecard.encoder.columns.levels.0.kind", "number"),
+    ],
+)
+def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value):
+    place = tmp_path / "strange.json"
+    votes[2].save(place)
+    write_json(place, changed(read_json(place, "renyi-model"), path, value))
+    with pytest.raises(ValueError, match=r"strange\.json is not valid: .*[^.]\.$"):
+        RenyiClassifier.load(place)
+    if path.startswith("scorecard"):
+        with pytest.raises(ValueError, match=r"strange\.json is not valid: "):
+            Scorecard.load(place)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda text: text.replace("0.", "1.", 1), "checksum"),
+        (lambda text: text[: len(text) // 2], "truncated"),
+        (lambda text: text.replace('"risk": ', '"risk": NaN, "old": '), "NaN"),
+        (lambda text: "", "truncated or no JSON"),
+        (lambda text: "[1, 2]", "no JSON object"),
+        (lambda text: "[" * 100_000, "nested too deeply"),
+        (
+            lambda text: text.replace('"renyi-model"', '"other"'),
+            "its format is 'other'",
+        ),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "version 2"),
+    ],
+)
+def test_damaged_files_are_refused(votes, tmp_path, spoil, message):
+    place = tmp_path / "model.json"
+    votes[2].save(place)
+    place.write_text(spoil(place.read_text()))
+    with pytest.raises(ValueError, match=message):
+        RenyiClassifier.load(place)
