@@ -37,7 +37,7 @@ def benchmark() -> list[Section]:
         "SVC, float64 given": (SVC(kernel="linear"), X.astype(np.float64)),
     }
     tasks = {name: fit_task(m, Z[train], y[train]) for name, (m, Z) in models.items()}
-    timings = measure(tasks, 15)
+    timings = measure(tasks, 9, calls=10)
     fitted = {name: task() for name, task in tasks.items()}
     scores, by_ridge = (fitted[name].decision_function(X) for name in PEERS[:2])
     assert np.allclose(2 * scores, by_ridge, atol=1e-6)

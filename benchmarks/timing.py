@@ -83,18 +83,31 @@ def cpu_seconds(task: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def measure(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> list[Timing]:
-    """Time the tasks in turn."""
+def measure(
+    tasks: Mapping[str, Callable[[], Any]], repeats: int, calls: int = 1
+) -> list[Timing]:
+    """Time the tasks in turn; those of milliseconds by the mean of several `calls`.
+
+    With several calls each task also gets one that is not timed, so that none pays for
+    what the one before it left in the caches.
+    """
     first = {name: cpu_seconds(task) for name, task in tasks.items()}
     memory = {name: memory_mb(task) for name, task in tasks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            seconds[name].append(cpu_seconds(task))
+            seconds[name].append(_mean_seconds(task, calls))
     return [
         Timing(name, min(s), statistics.median(s), max(s), first[name], memory[name])
         for name, s in seconds.items()
     ]
+
+
+def _mean_seconds(task: Callable[[], Any], calls: int) -> float:
+    if calls == 1:
+        return cpu_seconds(task)
+    task()
+    return cpu_seconds(lambda: [task() for _ in range(calls)]) / calls
 
 
 def memory_mb(task: Callable[[], Any]) -> float:

@@ -38,12 +38,14 @@ class Labels(NamedTuple):
     """Columns as codes into one shared, sorted list of labels.
 
     A `categorical` column is of labels by its type, even if they are numbers.
+    `extremes` are the smallest and the largest code of each column, where known.
     """
 
     names: Sequence[str]
     codes: NDArray[Any]
     labels: list[Label]
     categorical: bool = False
+    extremes: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
 class Numbers(NamedTuple):
@@ -270,9 +272,15 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
     if small is not None:
         yield Labels(names, small, list(range(int(small.max()) + 1)))
         return
-    low, high = int(X.min()), int(X.max())
+    by_column = X.shape[1] >= _WIDE  # on a narrow table that would be slower
+    lows, highs = (X.min(axis=0), X.max(axis=0)) if by_column else (X.min(), X.max())
+    low, high = int(lows.min()), int(highs.max())
     if high - low < _SMALL_RANGE:
-        yield Labels(names, _shifted(X, low), list(range(low, high + 1)))
+        labels: list[Label] = list(range(low, high + 1))
+        part = Labels(names, _shifted(X, low), labels)
+        if by_column and low == 0:
+            part = part._replace(extremes=(lows, highs))
+        yield part
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
@@ -455,7 +463,8 @@ def resolve(
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]
-        pieces.append(part._replace(names=names, codes=part.codes[kept]))
+        kept_codes = part.codes[kept]
+        pieces.append(part._replace(names=names, codes=kept_codes, extremes=None))
     return pieces
 
 
@@ -531,7 +540,10 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
                 found[k] = (part.codes[:, :2048] == k).any(axis=1)
             if found[:-1].all() and int(part.codes.max()) < width - 1:
                 return found.T
-        lowest, highest = part.codes.min(axis=1), part.codes.max(axis=1)
+        lowest, highest = part.extremes or (
+            part.codes.min(axis=1),
+            part.codes.max(axis=1),
+        )
         for k in range(width):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 65_536  # of a block: a super-column of int64 codes then takes half a MB
+ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
 CELLS = 2**23  # of all tables of a tile: 64 MB
 TILE = 16  # super-columns along one side of a tile
 
