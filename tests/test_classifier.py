@@ -109,6 +109,19 @@ def test_choice_of_alpha_is_recorded():
     assert RenyiClassifier(alpha="loo").fit(*many).alpha_choice_.method == "loo"
 
 
+def test_marginals_with_a_missing_class_are_refused():
+    m = Marginals.from_data(*load("votes")).with_target("crime")
+    assert None in m.classes
+    clf = RenyiClassifier()
+    with pytest.raises(ValueError, match=r"'crime' is missing .* another target"):
+        clf.fit_marginals(m)
+    assert not hasattr(clf, "classes_")  # nothing half done
+    X, y = load("votes")
+    known = (X["crime"].notna() & (X["crime"] != "?")).to_numpy()
+    without = Marginals.from_data(X[known], y[known]).with_target("crime")
+    assert clf.fit_marginals(without).classes_.tolist() == ["n", "y"]
+
+
 def test_loo_from_marginals_is_an_error():
     m = Marginals.from_data(*make_frame(100))
     with pytest.raises(ValueError, match="alpha='loo' needs the rows"):
@@ -283,6 +296,17 @@ def test_partial_fit_takes_the_bins_of_a_fitted_encoder():
     encoder = Encoder(bins=4).fit(X)
     clf = in_blocks(X, y, [50, 100, 200], encoder=encoder)
     assert_same_model(clf, RenyiClassifier(encoder=encoder).fit(X, y))
+
+
+def test_partial_fit_takes_no_block_for_identifiers():
+    k = np.arange(1000)
+    y = pd.Series(np.where((k * 13) % 17 < 8, "no", "yes"))
+    X = pd.DataFrame({"town": [f"t{v}" for v in k * 7 % 200], "odd": k % 3})
+    with pytest.raises(ValueError, match="Column 'town' has 25 different labels"):
+        RenyiClassifier().fit(X[:25], y[:25])
+    clf = in_blocks(X, y, list(range(25, 1001, 25)), alpha=0.01)
+    assert_same_model(clf, RenyiClassifier(alpha=0.01).fit(X, y))
+    assert len(clf.encoder_.categories["town"]) == 200
 
 
 def test_partial_fit_may_begin_with_constant_columns():

@@ -147,9 +147,29 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     for bound in c.bounds.values():
         assert f"errs at most {100 * bound:6.1f} %" in text
     assert "physician-fee-freeze" in text
-    assert "republican: y, democrat: n" in text
+    card = clf.scorecard_
+    (j,) = card.encoder.columns.places(["physician-fee-freeze"])
+    points = dict(
+        zip(card.encoder.columns[j].levels.texts, card.z[3 * j :], strict=False)
+    )
+    mean = card.mean_points[j, 0]
+    assert f"republican: y {points['y'] - mean:+.2f}, " in text
+    assert f", democrat: n {mean - points['n']:+.2f}\n" in text
     assert "renyi predict demo.json" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_long_names_do_not_widen_the_summary(good: Callable[..., Done]) -> None:
+    long = table().drop(columns="id").rename(columns={"colour": "colour of the " * 4})
+    long["y"] = "the class of those that say " + long["y"]
+    long.iloc[:, 0] = "a colour that is rather like " + long.iloc[:, 0]
+    long.to_csv("long.csv", index=False)
+    text = good("fit", "long.csv", "--target", "y").out
+    (line,) = [line for line in text.splitlines() if "  colour of" in line]
+    assert len(line) == 80
+    card = renyi.RenyiClassifier().fit(long.drop(columns="y"), long["y"]).scorecard_
+    above = np.abs(card.z[:2] - card.mean_points[0, 0])
+    assert line.endswith(f"… {above.max():+.2f}")
 
 
 def test_doubtful_certificate_shows_no_bound(good: Callable[..., Done]) -> None:

@@ -262,6 +262,14 @@ def test_identifiers_are_refused_and_may_be_forced():
     assert len(Encoder().fit(few).categories["id"]) == 19
 
 
+def test_a_block_of_a_larger_table_may_look_like_identifiers():
+    X = pd.DataFrame({"town": [f"t{k}" for k in range(40)], "row": np.arange(40)})
+    encoder, codes = Encoder().fit_transform(X, refuse_identifiers=False)
+    assert encoder.categories["town"] == tuple(sorted(X["town"]))
+    assert [encoder.categories["town"][k] for k in codes[0]] == X["town"].tolist()
+    assert np.bincount(codes[1]).tolist() == [8] * 5
+
+
 # ---- settings and plain forms
 
 

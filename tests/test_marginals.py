@@ -224,6 +224,30 @@ def test_blocks_use_the_bins_of_the_first_or_of_the_encoder():
         Marginals.from_blocks([])
 
 
+def test_blocks_are_too_small_to_show_identifiers():
+    k = np.arange(1000)
+    y = pd.Series(k * 7 % 40, name="class")  # 25 classes in the first block
+    X = pd.DataFrame({"town": [f"t{v}" for v in k * 7 % 200], "half": k % 2})
+    blocks = [(X[s : s + 25], y[s : s + 25]) for s in range(0, 1000, 25)]
+    m = Marginals.from_blocks(blocks)
+    assert m == Marginals.from_data(X, y)
+    assert len(m.categories["town"]) == 200
+    with pytest.raises(ValueError, match="Column 'town' has 25 different labels"):
+        Marginals.from_data(*blocks[0])
+
+
+def test_blocks_may_be_numbered_by_a_column_that_does_not_number_all_rows():
+    k = np.arange(1000)
+    X, y = pd.DataFrame({"day": k % 200, "half": k % 2}), k // 500
+    blocks = [(X[s : s + 25], y[s : s + 25]) for s in range(0, 1000, 25)]
+    m = Marginals.from_blocks(blocks)
+    bins = Encoder().fit_transform(X[:25], refuse_identifiers=False)[0]
+    assert m == Marginals.from_data(X, y, encoder=bins)
+    assert m.block("day", "y").to_numpy().sum() == 1000
+    with pytest.raises(ValueError, match="Column 'day' numbers the rows"):
+        Marginals.from_data(*blocks[0])
+
+
 def test_later_blocks_may_be_small():
     names = [f"town {k}" for k in range(30)]
     first = pd.DataFrame({"town": names * 3, "y": [0, 1, 0] * 30})

@@ -10,6 +10,7 @@ from joints import moments as table_moments
 from joints import one_hot
 from renyi import ridge
 from renyi.datasets import random_joint
+from renyi.dual import fit_dual
 
 SIZES = (3, 2, 4, 2)
 CASES = [
@@ -68,7 +69,7 @@ def primal(rows, alpha, fit_intercept, with_rows=True):
 
 
 def dual(rows, alpha, fit_intercept):
-    return ridge.fit_dual(rows, len(rows.codes), alpha, fit_intercept).fit
+    return fit_dual(rows, len(rows.codes), alpha, fit_intercept).fit
 
 
 def left_out(rows, alpha, fit_intercept):
@@ -182,7 +183,7 @@ def test_choice_takes_the_largest_alpha_among_equals():
     """Equal but for rounding: the choice must be the same on every machine."""
     risks = np.array([3.0, 1.0, 1.0 + 1e-13, 2.0])
     held_out = ridge.HeldOut.of_risk(risks)
-    choice = ridge._choose("gcv", np.array([0.1, 0.2, 0.3, 0.4]), held_out)
+    choice = ridge.choose("gcv", np.array([0.1, 0.2, 0.3, 0.4]), held_out)
     assert choice.alpha == 0.3
     assert choice.risk == pytest.approx(1.0)
 
@@ -285,7 +286,7 @@ def test_weights_are_repetition(road, K, intercept):
 @pytest.mark.parametrize("K", [2, 3])
 def test_dual_hands_over_scores_and_counts(K, fit_intercept):
     rows = make_rows(11, K, weighted=True)
-    dual_fit = ridge.fit_dual(rows, len(SIZES), 0.01, fit_intercept)
+    dual_fit = fit_dual(rows, len(SIZES), 0.01, fit_intercept)
     W = one_hot(rows.codes.T, rows.sizes)
     scores = W @ dual_fit.fit.z + dual_fit.fit.intercept
     np.testing.assert_allclose(dual_fit.scores, scores, atol=1e-12)

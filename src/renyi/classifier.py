@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi import ridge, rules
+from renyi import ridge, rules, targets
+from renyi.blocks import Block
 from renyi.certificates import (
     Certificate,
     Evidence,
@@ -21,11 +19,12 @@ from renyi.certificates import (
     evidence_of_marginals,
     evidence_of_rows,
 )
-from renyi.columns import Column, Columns, Levels
+from renyi.columns import Column, Levels
+from renyi.dual import fit_dual
 from renyi.encoding import Encoder
-from renyi.factoring import as_table, label_text
+from renyi.factoring import as_table
 from renyi.marginals import Marginals
-from renyi.scorecard import FORMAT, LABEL, NUMBER, Scorecard, checked_fields
+from renyi.scorecard import Scorecard
 from renyi.sources import rows as source
 
 if TYPE_CHECKING:
@@ -34,34 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-
-# Fields of a model file and their types.
-_DOCUMENT: dict[str, tuple[type, ...]] = {
-    "format": (str,),
-    "version": (int,),
-    "renyi": (str,),
-    "checksum": (str,),
-    "target": (str,),
-    "classifier": (dict,),
-    "alpha_choice": (dict,),
-    "named": (bool,),
-    "certificate": (dict,),
-    "scorecard": (dict,),
-}
-_SETTINGS: dict[str, tuple[type, ...]] = {
-    "order": (int,),
-    "alpha": (*NUMBER, str),
-    "rule": (str,),
-    "fit_intercept": (bool,),
-    "class_weight": (list, str, NoneType),
-    "random_state": (int, NoneType),
-}
-_CHOICE: dict[str, tuple[type, ...]] = {
-    "method": (str,),
-    "alpha": NUMBER,
-    "risk": (*NUMBER, NoneType),
-    "error": (*NUMBER, NoneType),
-}
 
 
 class RenyiClassifier(ClassifierMixin, BaseEstimator):
@@ -159,13 +130,13 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, labels, mass = self._checked(X, y, sample_weight, reset=True)
-        self.classes_, codes_y = _distinct(labels)
-        self._check_classes()
+        self.classes_, codes_y = targets.distinct(labels)
+        targets.check_classes(self.classes_, self._settings().missing)
         encoder, codes = self._settings().fit_transform(X, mass)
         _need_usable(encoder)
-        self._target = _target_name(y, encoder)
-        self._kept: _Block | None = None
-        self._fit_rows(_Block(encoder, codes, codes_y, mass))
+        self._target = targets.target_name(y, encoder.columns.names)
+        self._kept: Block | None = None
+        self._fit_rows(Block(encoder, codes, codes_y, mass))
         return self
 
     def fit_marginals(self, m: Marginals) -> RenyiClassifier:
@@ -183,8 +154,9 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"The marginals are of order {m.order}, the classifier of {self.order}."
             )
+        targets.refuse_missing_class(m)
         self.classes_ = np.asarray(m.classes)
-        self._need_two_classes()
+        targets.need_two_classes(self.classes_)
         _need_usable(m.encoder)
         self._target = m.target
         self._kept = None
@@ -220,12 +192,13 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         X, labels, mass = self._checked(X, y, sample_weight, reset=first)
         if first:
             self.classes_ = np.unique(np.asarray(classes))
-            self._check_classes()
+            targets.check_classes(self.classes_, self._settings().missing)
         settings = self._settings() if first else self.encoder_
-        encoder, codes = settings.fit_transform(X, mass)
-        block = _Block(encoder, codes.copy(), self._known_classes(labels), mass)
+        encoder, codes = settings.fit_transform(X, mass, refuse_identifiers=False)
+        codes_y = targets.codes_among(self.classes_, labels)
+        block = Block(encoder, codes.copy(), codes_y, mass)
         if first:
-            self._target = _target_name(y, encoder)
+            self._target = targets.target_name(y, encoder.columns.names)
         elif self._kept is not None:
             block = self._kept.joined(block)
         elif self.marginals_ is None:
@@ -260,7 +233,7 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
             )
         table = as_table(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        labels = _checked_labels(y, table.shape[0])
+        labels = targets.checked_labels(y, table.shape[0])
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)
         mass = source.checked_weights(sample_weight, len(labels))
@@ -270,45 +243,18 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
             labels, mass = labels[kept], mass[kept]
         return table, labels, mass
 
-    def _known_classes(self, labels: NDArray[Any]) -> NDArray[np.intp]:
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y has the class {unknown[0]!r}, which is not among the classes "
-                f"{self.classes_.tolist()} of the first call."
-            )
-        return np.searchsorted(self.classes_, labels)
-
-    def _on_rows(self, block: _Block) -> bool:
+    def _on_rows(self, block: Block) -> bool:
         rows = self._rows(block)
         return ridge.worthwhile(rows, block.n_indicators, self.alpha)
 
-    def _fit_rows(self, block: _Block) -> None:
+    def _fit_rows(self, block: Block) -> None:
         if block.n_indicators > len(block.y):
             self._fit_dual(block)
         else:
             m = self._count(block)
             self._fit_counts(m, self._rows(block))
 
-    def _check_classes(self) -> None:
-        """Refuse a single class, and a class that means missing."""
-        self._need_two_classes()
-        gone = {label_text(code) for code in self._settings().missing}
-        for label in self.classes_.tolist():
-            if label_text(label) in gone:
-                raise ValueError(
-                    f"y holds {label!r}, which means missing: leave these rows out, or "
-                    "give an encoder with other codes for missing cells."
-                )
-
-    def _need_two_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"There is only one class, {self.classes_.tolist()[0]!r}: a classifier "
-                "needs rows of at least two."
-            )
-
-    def _count(self, block: _Block) -> Marginals:
+    def _count(self, block: Block) -> Marginals:
         labels = tuple(self.classes_.tolist())
         target = Column(self._target, Levels("label", labels))
         conditional = self.class_weight is not None
@@ -316,41 +262,8 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
             block.encoder, block.codes, target, block.y, conditional, block.mass
         )
 
-    def _rows(self, block: _Block) -> ridge.Rows:
-        """Rows with their weights: what each counts in the fit and in the report."""
-        sizes, K, mass = block.encoder.columns.sizes, len(self.classes_), block.mass
-        if self.class_weight is None and mass is None:
-            return ridge.Rows(block.codes, sizes, block.y, K)
-        if mass is None:
-            mass = np.ones(len(block.y))
-        counts = np.bincount(block.y, mass, minlength=K).astype(np.float64)
-        factor = self._class_factors(counts)[block.y]
-        # A weight below 1 is a row by itself, a larger one several copies of a row.
-        unit = np.minimum(mass, 1.0) * factor
-        return ridge.Rows(block.codes, sizes, block.y, K, mass * factor, mass, unit)
-
-    def _class_factors(self, counts: Floats) -> Floats:
-        """Return the weight of each class."""
-        K = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(K)
-        if isinstance(self.class_weight, str):
-            if self.class_weight != "balanced":
-                raise ValueError(
-                    "class_weight must be a dict, 'balanced' or None, "
-                    f"not {self.class_weight!r}."
-                )
-            return np.asarray(counts.sum() / (K * np.maximum(counts, 1e-300)))
-        known = self.classes_.tolist()
-        for label, weight in self.class_weight.items():
-            if label not in known:
-                raise ValueError(f"class_weight names {label!r}, which is not a class.")
-            if not 0 < weight < np.inf:
-                raise ValueError(
-                    f"class_weight gives {label!r} the weight {weight!r}: weights of "
-                    "classes must be positive and finite."
-                )
-        return np.array([float(self.class_weight.get(c, 1)) for c in known])
+    def _rows(self, block: Block) -> ridge.Rows:
+        return block.rows(self.classes_, self.class_weight)
 
     def _fit_counts(self, m: Marginals, rows: ridge.Rows | None = None) -> None:
         """Fit from marginals; `rows` serve leave-one-out."""
@@ -374,17 +287,18 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
                 "class_weight needs the pair counts within each class: build the "
                 "marginals with class_conditional=True."
             )
-        factor = self._class_factors(m.class_probabilities * m.n)
+        counts = m.class_probabilities * m.n
+        factor = targets.class_factors(self.class_weight, self.classes_, counts)
         priors = m.class_probabilities * factor
         total = priors.sum()
         Q = np.tensordot(factor, m.class_counts, 1) / (m.n * total)
         return Q, m.F * factor / total, priors / total
 
-    def _fit_dual(self, block: _Block) -> None:
+    def _fit_dual(self, block: Block) -> None:
         rows = self._rows(block)
         columns = block.encoder.columns
         alpha = ridge.check_alpha(self.alpha)
-        dual = ridge.fit_dual(rows, len(columns), alpha, self.fit_intercept)
+        dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
         self.marginals_ = None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
@@ -514,43 +428,9 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""
-        from renyi import __version__
-        from renyi.storage import write_json
+        from renyi import modelfile
 
-        check_is_fitted(self)
-        seed = self.random_state
-        weights = self.class_weight
-        choice = self.alpha_choice_
-        document = {
-            "format": FORMAT,
-            "version": 1,
-            "renyi": __version__,
-            "target": self._target,
-            "classifier": {
-                "order": int(self.order),
-                "alpha": _plain(self.alpha),
-                "rule": str(self.rule),
-                "fit_intercept": bool(self.fit_intercept),
-                "class_weight": (
-                    [[_plain(k), _plain(v)] for k, v in weights.items()]
-                    if isinstance(weights, dict)
-                    else weights
-                ),
-                "random_state": int(seed)
-                if isinstance(seed, (int, np.integer))
-                else None,
-            },
-            "alpha_choice": {
-                "method": choice.method,
-                "alpha": choice.alpha,
-                "risk": choice.risk,
-                "error": choice.error,
-            },
-            "named": hasattr(self, "feature_names_in_"),
-            "certificate": self.certificate_.to_dict(),
-            "scorecard": self.scorecard_.to_dict(),
-        }
-        write_json(path, document)
+        modelfile.write(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RenyiClassifier:
@@ -566,35 +446,9 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         >>> bool((again.decision_function(X) == clf.decision_function(X)).all())
         True
         """
-        from renyi.storage import read_json
+        from renyi import modelfile
 
-        data = read_json(path, FORMAT)
-        try:
-            return cls._from_document(data)
-        except (TypeError, ValueError) as error:
-            reason = str(error).rstrip(".")
-            raise ValueError(f"{path} is not valid: {reason}.") from None
-
-    @classmethod
-    def _from_document(cls, data: dict[str, Any]) -> RenyiClassifier:
-        checked_fields(data, _DOCUMENT, "document")
-        checked_fields(data["classifier"], _SETTINGS, "classifier")
-        checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
-        card = Scorecard.from_dict(data["scorecard"])
-        settings = dict(data["classifier"])
-        if isinstance(settings["class_weight"], list):
-            settings["class_weight"] = _weights_of(settings["class_weight"])
-        clf = cls(**settings, encoder=card.encoder.settings())
-        clf._check_parameters()
-        clf._target = data["target"]
-        clf.classes_ = np.asarray(card.classes)
-        clf.n_features_in_ = len(card.encoder.columns)
-        if data["named"]:
-            clf.feature_names_in_ = np.array(card.encoder.feature_names, object)
-        clf.marginals_, clf._kept, clf._evidence = None, None, None
-        clf._take(card, ridge.AlphaChoice(**data["alpha_choice"]))
-        clf._certificate = Certificate.from_dict(data["certificate"])
-        return clf
+        return modelfile.read(path, cls)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a model."""
@@ -609,131 +463,8 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class _Block:
-    """Encoded rows."""
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        codes: NDArray[Any],
-        y: NDArray[Any],
-        mass: Floats | None,
-    ) -> None:
-        self.encoder = encoder
-        self.codes = codes
-        self.y = y
-        self.mass = mass
-
-    @property
-    def n_indicators(self) -> int:
-        """Number of categories of all columns."""
-        return int(self.encoder.columns.sizes.sum())
-
-    def joined(self, other: _Block) -> _Block:
-        """Rows of both, over the categories of both."""
-        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
-        columns = Columns.of(a.union(b) for a, b in pairs)
-        mass = None
-        if self.mass is not None or other.mass is not None:
-            mass = np.concatenate([self._mass(), other._mass()])
-        return _Block(
-            replace(self.encoder, columns=columns),
-            np.hstack([self._over(columns), other._over(columns)]),
-            np.concatenate([self.y, other.y]),
-            mass,
-        )
-
-    def _mass(self) -> Floats:
-        return np.ones(len(self.y)) if self.mass is None else self.mass
-
-    def _over(self, columns: Columns) -> NDArray[Any]:
-        """Codes of these rows in `columns`, which hold all their categories."""
-        if self.encoder.columns == columns:
-            return self.codes
-        dtype = np.min_scalar_type(int(columns.sizes.max()))
-        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
-        return np.stack(
-            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
-        )
-
-
-def _checked_labels(y: Any, n: int) -> NDArray[Any]:
-    """Return the labels as a one-dimensional array without missing values."""
-    if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "iloc"):
-        y = np.asarray(y)
-    # Nullable columns would become floats: 0 and 1 are to stay integers.
-    kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    if kind is not None and not y.isna().any():
-        y = np.asarray(y, kind)
-    labels = np.asarray(column_or_1d(y, warn=True))
-    if labels.dtype.kind not in "biufUO":
-        raise ValueError(
-            f"y holds values of the type {labels.dtype}, which are no labels: "
-            "turn them into text first."
-        )
-    if len(labels) != n:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {n} "
-            f"rows, y has {len(labels)}."
-        )
-    if labels.dtype.kind in "fO":
-        import pandas as pd
-
-        missing = int(pd.isna(labels).sum())
-        if missing:
-            raise ValueError(f"y is missing in {missing} rows: leave these rows out.")
-        if labels.dtype.kind == "O":
-            labels = pd.Series(labels, dtype=object).infer_objects().to_numpy()
-        if labels.dtype.kind == "f" and np.isinf(labels).any():
-            raise ValueError("y contains infinity, which is no class: correct it.")
-        if labels.dtype.kind == "f":
-            check_classification_targets(labels)
-    return labels
-
-
-def _distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the sorted classes and the code of each row's."""
-    import pandas as pd
-
-    if labels.dtype.kind in "iu" and len(labels) > 1000:
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < 256:
-            shifted = (labels - low).astype(np.uint8)
-            found = np.bincount(shifted, minlength=high - low + 1) > 0
-            values = np.flatnonzero(found) + low
-            return values.astype(labels.dtype), (np.cumsum(found) - 1)[shifted]
-    try:
-        codes, classes = pd.factorize(labels, sort=True)
-    except TypeError as error:
-        raise ValueError(
-            f"Unknown label type: the classes cannot be sorted ({error}). Make them "
-            "all strings or all numbers."
-        ) from None
-    return np.asarray(classes), codes
-
-
 def _need_usable(encoder: Encoder) -> None:
     if encoder.columns.sizes.max(initial=0) < 2:
         raise ValueError(
             "No usable column is left: every column has the same value in all rows."
         )
-
-
-def _target_name(y: Any, encoder: Encoder) -> str:
-    name = str(getattr(y, "name", None) or "y")
-    while name in encoder.columns.names:
-        name += "_"
-    return name
-
-
-def _weights_of(pairs: list[Any]) -> dict[Any, float]:
-    """Return the class weights of a model file."""
-    for pair in pairs:
-        good = isinstance(pair, list) and len(pair) == 2
-        if not good or type(pair[0]) not in LABEL or type(pair[1]) not in NUMBER:
-            raise ValueError("its class weights are not valid")
-    return dict(pairs)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

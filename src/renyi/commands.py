@@ -1,36 +1,43 @@
 """The commands: each reads files, calls the library, and prints or writes.
 
-What a reader did with a table is a `DataWarning`; here it becomes a note. Files appear
-only when everything has been computed: they are written to a temporary folder beside
-their place and moved there together.
+What a reader did with a table is a `DataWarning`; here it becomes a note.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import shlex
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi import __version__, answers, datasets, summary
+from renyi import __version__, answers, datasets, marginals_commands, summary
 from renyi.certificates import certify
 from renyi.classifier import RenyiClassifier
-from renyi.encoding import Encoder
+from renyi.delivery import (
+    MARGINALS,
+    Recorded,
+    check_place,
+    load_marginals,
+    load_model,
+    notes_of,
+    show,
+    tell,
+    with_source,
+    write_text,
+    write_together,
+)
 from renyi.factoring import label_text
 from renyi.marginals import Marginals
 from renyi.sources import files
 from renyi.sources.files import DataWarning
-from renyi.storage import replacing
 from renyi.training import (
     Rows,
     columns_text,
@@ -45,10 +52,7 @@ from renyi.training import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARGINALS = ".renyi"
 _SMALL = 200_000_000  # bytes of counts that are written without being asked for
-
-Recorded = list[warnings.WarningMessage]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -65,84 +69,8 @@ def run(args: argparse.Namespace) -> None:
         try:
             _COMMANDS[name](args, seen)
         except Exception:
-            _tell(_notes(seen))
+            tell(notes_of(seen))
             raise
-
-
-def _notes(seen: Recorded) -> list[str]:
-    texts = [str(w.message) for w in seen if issubclass(w.category, DataWarning)]
-    return list(dict.fromkeys(texts))
-
-
-def _tell(notes: Iterable[str]) -> None:
-    for text in notes:
-        print(f"note: {text}", file=sys.stderr)
-
-
-def _show(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
-
-
-# ---- reading
-
-
-def _model(path: str) -> RenyiClassifier:
-    return RenyiClassifier.load(files.existing(path))
-
-
-def _marginals(path: str) -> Marginals:
-    return Marginals.load(files.existing(path))
-
-
-# ---- writing
-
-
-def _check_place(path: str, endings: tuple[str, ...] = ()) -> Path:
-    """Refuse a place that cannot be written to before any work is done."""
-    place = Path(path)
-    if place.is_dir() or path.endswith(("/", os.sep)):
-        raise ValueError(f"{path} is a folder: add a name for the file.")
-    if not place.parent.is_dir():
-        raise ValueError(f"There is no folder {str(place.parent)!r}: create it first.")
-    if not os.access(place.parent, os.W_OK):
-        raise ValueError(f"The folder {str(place.parent)!r} cannot be written to.")
-    if endings and not place.name.endswith(endings):
-        raise ValueError(f"{path} must end in {' or '.join(endings)}.")
-    return place
-
-
-def _write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
-    """Write all files, or none."""
-    folder = next(iter(writers)).parent
-    with tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made:
-        ready = {}
-        for place, write in writers.items():
-            ready[place] = Path(made) / place.name
-            write(ready[place])
-        for place, temporary in ready.items():
-            os.replace(temporary, place)
-
-
-def _write_text(text: str) -> Callable[[Path], None]:
-    def write(path: Path) -> None:
-        with replacing(path) as stream:
-            stream.write(text.encode())
-
-    return write
-
-
-def _save_marginals(m: Marginals, place: Path, args: argparse.Namespace) -> None:
-    m.save(place)
-    if args.json:
-        _show({**_marginals_facts(m), "written": str(place)})
-    else:
-        print(f"Wrote {place}: {m!r}")
 
 
 # ---- fit
@@ -154,7 +82,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         prefix = args.out.removesuffix(".json")
         if os.path.basename(prefix) in ("", ".", ".."):
             raise ValueError(f"{args.out} is a folder: add a name for the model.")
-        _check_place(f"{prefix}.json")
+        check_place(f"{prefix}.json")
     clf = RenyiClassifier(
         alpha=args.alpha,
         rule=args.rule,
@@ -162,7 +90,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         class_weight=args.class_weight,
         random_state=args.seed,
     )
-    if args.file.endswith(_MARGINALS):
+    if args.file.endswith(MARGINALS):
         told, m = _fit_marginals(args, clf)
     else:
         told, m = _fit_rows(args, clf)
@@ -171,16 +99,16 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         writers = {Path(f"{prefix}.json"): clf.save}
         told["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
         if m is not None:
-            writers[Path(prefix + _MARGINALS)] = m.save
-            told["written"]["marginals"] = prefix + _MARGINALS
+            writers[Path(prefix + MARGINALS)] = m.save
+            told["written"]["marginals"] = prefix + MARGINALS
     told["next"] = _next(args, prefix)
-    told["notes"] = _notes(seen)
+    told["notes"] = notes_of(seen)
     text = summary.fit_text(told, clf.certificate_)
     if prefix is not None:
         log = _log(args, clf, text, seen)
-        _write_together({**writers, Path(f"{prefix}.log"): _write_text(log)})
+        write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
     if args.json:
-        _show({"source": args.file, **told})
+        show({"source": args.file, **told})
     else:
         print(text)
 
@@ -231,13 +159,7 @@ def _counts_to_write(
             class_conditional=args.class_conditional,
             sample_weight=rows.weights,
         )
-    return _with_source(m, [args.file])
-
-
-def _with_source(m: Marginals, names: list[str]) -> Marginals:
-    # Names only: folders of one machine are nobody else's business.
-    source = {"files": [Path(name).name for name in names]}
-    return dataclasses.replace(m, provenance=source)
+    return with_source(m, [args.file])
 
 
 def _fit_marginals(
@@ -250,7 +172,7 @@ def _fit_marginals(
                 f"--{option.replace('_', '-')} is for tables; {args.file} holds "
                 "marginals, whose columns are settled: leave the option out."
             )
-    m = _marginals(args.file)
+    m = load_marginals(args.file)
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
         m = m.with_target(args.target)
@@ -302,8 +224,8 @@ def _log(
 def _predict(args: argparse.Namespace, seen: Recorded) -> None:
     place = None
     if args.out is not None:
-        place = _check_place(args.out, (".csv", ".parquet"))
-    clf = _model(args.model)
+        place = check_place(args.out, (".csv", ".parquet"))
+    clf = load_model(args.model)
     path = table_path(args.file)
     names = files.column_names(path)
     files.require(path, names, args.id)
@@ -326,7 +248,7 @@ def _predict(args: argparse.Namespace, seen: Recorded) -> None:
     error = None
     if target is not None:
         error = answers.error_rate(clf, path, target, table)
-    _deliver(args, place, table, error, _notes(seen))
+    _deliver(args, place, table, error, notes_of(seen))
 
 
 def _deliver(
@@ -341,14 +263,14 @@ def _deliver(
     if args.json:
         told = {"rows": len(table), "error": error, "notes": notes}
         if place is not None:
-            _show({**told, "written": str(place)})
+            show({**told, "written": str(place)})
         else:
             plain = table.astype(object).where(table.notna(), None)
-            _show({**told, "answers": plain.to_dict("records")})
+            show({**told, "answers": plain.to_dict("records")})
         return
     if place is None:
         answers.print_answers(table)
-    _tell(notes)
+    tell(notes)
     if error is not None:
         share = f"{100 * error['error']:.1f} %"
         print(
@@ -360,115 +282,21 @@ def _deliver(
 
 
 def _certify(args: argparse.Namespace, seen: Recorded) -> None:
-    clf, m = _model(args.model), _marginals(args.file)
+    clf, m = load_model(args.model), load_marginals(args.file)
     certificate = certify(clf, m)
     if args.json:
-        _show(summary.certificate_facts(certificate))
+        show(summary.certificate_facts(certificate))
     else:
         print("\n".join(summary.certificate_text(certificate)))
 
 
-# ---- marginals and data sets
-
-
-def _build(args: argparse.Namespace, seen: Recorded) -> None:
-    place = _check_place(args.out, (_MARGINALS,))
-    encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
-    rows = read_rows(args, encoder)
-    m = Marginals.from_data(
-        rows.X,
-        rows.y,
-        target=rows.target,
-        encoder=encoder,
-        class_conditional=args.class_conditional,
-        sample_weight=rows.weights,
-    )
-    _tell(_notes(seen))
-    _save_marginals(_with_source(m, [args.file]), place, args)
-
-
-def _borrowed(args: argparse.Namespace) -> Encoder:
-    """Return the fitted encoder of a model or of marginals."""
-    for option in ("numeric", "categorical", "missing", "bins", "min_count", "unseen"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option.replace('_', '-')} cannot be set beside --encoder, which "
-                "brings its own: leave one of them out."
-            )
-    if args.encoder.endswith(_MARGINALS):
-        return _marginals(args.encoder).encoder
-    return _model(args.encoder).encoder_
-
-
-def _merge(args: argparse.Namespace, seen: Recorded) -> None:
-    place = _check_place(args.out, (_MARGINALS,))
-    total = _marginals(args.files[0])
-    for path in args.files[1:]:
-        try:
-            total = total + _marginals(path)
-        except ValueError as error:
-            raise ValueError(f"{path} does not fit {args.files[0]}: {error}") from None
-    _save_marginals(_with_source(total, args.files), place, args)
-
-
-def _subtract(args: argparse.Namespace, seen: Recorded) -> None:
-    place = _check_place(args.out, (_MARGINALS,))
-    first, second = _marginals(args.first), _marginals(args.second)
-    try:
-        rest = first - second
-    except ValueError as error:
-        raise ValueError(
-            f"{args.second} cannot be taken out of {args.first}: {error}"
-        ) from None
-    _save_marginals(dataclasses.replace(rest, provenance=first.provenance), place, args)
-
-
-def _show_marginals(args: argparse.Namespace, seen: Recorded) -> None:
-    m = _marginals(args.file)
-    if args.pair is None:
-        if args.json:
-            _show(_marginals_facts(m))
-        else:
-            print(m)
-        return
-    files.require(args.file, m.columns.names, args.pair)
-    block = m.block(*args.pair)
-    if args.json:
-        _show(
-            {
-                "columns": args.pair,
-                "categories": [block.index.tolist(), block.columns.tolist()],
-                "counts": block.to_numpy().tolist(),
-            }
-        )
-    else:
-        print(block.to_string())
-
-
-def _marginals_facts(m: Marginals) -> dict[str, Any]:
-    totals = np.split(np.diag(m.counts), np.cumsum(m.columns.sizes)[:-1])
-    columns = [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "counts": dict(zip(column.levels.texts, total.tolist(), strict=True)),
-        }
-        for column, total in zip(m.columns, totals, strict=True)
-    ]
-    return {
-        "rows": m.n,
-        "weighted": m.weighted,
-        "target": m.target,
-        "class_conditional": m.class_counts is not None,
-        "provenance": dict(m.provenance),
-        "columns": columns,
-    }
+# ---- data sets
 
 
 def _datasets(args: argparse.Namespace, seen: Recorded) -> None:
     table = datasets.describe()
     if args.json:
-        _show(table.to_dict("records"))
+        show(table.to_dict("records"))
         return
     print(f"{'name':<10} {'rows':>6} {'features':>8} {'numeric':>8}  target  classes")
     for row in table.itertuples():
@@ -483,9 +311,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "fit": _fit,
     "predict": _predict,
     "certify": _certify,
-    "marginals build": _build,
-    "marginals merge": _merge,
-    "marginals subtract": _subtract,
-    "marginals show": _show_marginals,
+    "marginals build": marginals_commands.build,
+    "marginals merge": marginals_commands.merge,
+    "marginals subtract": marginals_commands.subtract,
+    "marginals show": marginals_commands.show_marginals,
     "datasets": _datasets,
 }

@@ -31,14 +31,13 @@ from renyi.factoring import (
     Part,
     as_table,
     column_names,
-    label_counts,
     label_order,
     label_text,
     parts,
     plain_label,
     refuse_twins,
-    resolve,
 )
+from renyi.kinds import label_counts, resolve
 
 # A column of labels with more distinct values than this share of rows is an identifier.
 _IDENTIFIER_SHARE = 0.9
@@ -136,11 +135,13 @@ class Encoder:
         return self.fit_transform(X, sample_weight)[0]
 
     def fit_transform(
-        self, X: Any, sample_weight: Weights = None
+        self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True
     ) -> tuple[Encoder, NDArray[Any]]:
         """Learn the columns of X; return the fitted encoder and the codes of X.
 
-        The codes have one row per column; they may share memory with X.
+        The codes have one row per column; they may share memory with X. A column that
+        looks like an identifier is an error, unless `refuse_identifiers` is False: in a
+        block of a larger table, labels may be all different by chance.
         """
         table, names = self._table(X)
         known = {column.name: column.levels for column in self.columns}
@@ -148,10 +149,14 @@ class Encoder:
         blocks: list[NDArray[Any]] = []
         for part in self._parts(table, names):
             if isinstance(part, Numbers):
+                if refuse_identifiers and self.numeric == "auto" and not known:
+                    _refuse_row_number(part)
                 levels = self._learn_number(part, sample_weight, known.get(part.name))
                 group = Columns([part.name], [levels], np.zeros(1, np.intp))
             else:
                 group = self._learn_labels(part, sample_weight, known)
+                if refuse_identifiers and not known:
+                    _refuse_identifiers(group, part.codes.shape[1])
             groups.append(group)
             blocks.append(self._codes(part, group))
         columns, codes = _in_order(groups, blocks, names)
@@ -269,8 +274,6 @@ class Encoder:
             edges = known.edges
             texts = tuple(c for c in known.categories if c is not None)
         else:
-            if self.numeric == "auto":
-                _refuse_row_number(part)
             cuts, texts = bin_column(part.values, weights, self.bins, part.integer)
             edges = tuple(cuts.tolist())
         if np.isnan(part.values).any():
@@ -297,8 +300,6 @@ class Encoder:
             name = part.names[j]
             rare = merged.get(name, ()) if known else None
             levels.append(self._levels(part.labels, counts[j], rare))
-            if not known:  # a later block may be small
-                _refuse_identifier(name, levels[-1], n)
         return Columns(part.names, levels, which)
 
     def _levels(
@@ -371,13 +372,14 @@ def _refuse_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -
             )
 
 
-def _refuse_identifier(name: str, levels: Levels, n: int) -> None:
-    labels = len(levels.categories)
-    if n >= _IDENTIFIER_ROWS and labels > _IDENTIFIER_SHARE * n:
+def _refuse_identifiers(columns: Columns, n: int) -> None:
+    many = np.flatnonzero(columns.sizes > _IDENTIFIER_SHARE * n)
+    if n >= _IDENTIFIER_ROWS and len(many):
+        column = columns[int(many[0])]
         raise ValueError(
-            f"Column {name!r} has {labels} different labels in {n} rows, like "
-            "an identifier: drop it (on the command line, --id or --drop), or set "
-            "min_count to merge rare labels."
+            f"Column {column.name!r} has {len(column.categories)} different labels in "
+            f"{n} rows, like an identifier: drop it (on the command line, --id or "
+            "--drop), or set min_count to merge rare labels."
         )
 
 

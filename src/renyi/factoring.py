@@ -8,7 +8,7 @@ A *part* is one or more columns of the caller's table in one of two plain forms:
 
 Columns of one type are taken together, because a Python loop over 10,000 columns costs
 more than the work itself. Nothing is decided here about missing codes, bins or rare
-labels; that is the business of `renyi.encoding`.
+labels; that is the business of `renyi.kinds` and `renyi.encoding`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Labels(NamedTuple):
 class Numbers(NamedTuple):
     """One numeric column; `integer` if every value is a whole number by type.
 
-    Integers stay integers until `resolve`: as floats, labels above 2**53 would merge.
+    Integers stay integers until `renyi.kinds.resolve`: as floats, labels above 2**53
+    would merge.
     """
 
     name: str
@@ -228,7 +229,7 @@ def _from_strings(names: Sequence[str], columns: list[Any]) -> Labels:
     encoded = pa.concat_arrays(columns).dictionary_encode()
     codes = pc.fill_null(encoded.indices, -1).to_numpy()
     labels = encoded.dictionary.to_pylist()
-    return _labels(names, codes.reshape(len(columns), -1), labels)
+    return as_labels(names, codes.reshape(len(columns), -1), labels)
 
 
 def _from_series(name: str, column: Any) -> Iterator[Part]:
@@ -240,7 +241,7 @@ def _from_series(name: str, column: Any) -> Iterator[Part]:
         )
     if isinstance(dtype, pd.CategoricalDtype):
         codes, values = column.cat.codes.to_numpy(), column.cat.categories.tolist()
-        yield _labels([name], codes[None, :], values)._replace(categorical=True)
+        yield as_labels([name], codes[None, :], values)._replace(categorical=True)
     elif isinstance(dtype, np.dtype) and dtype.kind in "biufO":
         yield from _from_array([name], column.to_numpy()[:, None])
     elif isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
@@ -292,7 +293,7 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
         if len(values) > MAX_INTEGER_LABELS:
             yield Numbers(name, column[:, 0], True)
         else:
-            yield _labels([name], codes[None, :], values.tolist())
+            yield as_labels([name], codes[None, :], values.tolist())
 
 
 def _bytes(X: NDArray[Any]) -> NDArray[np.uint8] | None:
@@ -345,14 +346,14 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
         found, values = pd.factorize(flat)
         codes = found.reshape(len(names), -1)
         if _distinguishes(flat, values):
-            yield _labels(names, codes, values.tolist())
+            yield as_labels(names, codes, values.tolist())
             return
         strange = np.array([*(not isinstance(v, str) for v in values), False])
         mixed = strange[codes].any(axis=1)
         together = np.flatnonzero(~mixed).tolist()
         if together:
             shared = [names[j] for j in together]
-            yield _labels(shared, codes[together], values.tolist())
+            yield as_labels(shared, codes[together], values.tolist())
         for j in np.flatnonzero(mixed).tolist():
             yield _from_mixed(names[j], flat.reshape(len(names), -1)[j])
     except TypeError as error:
@@ -374,10 +375,10 @@ def _from_mixed(name: str, cells: NDArray[Any]) -> Labels:
     """Take one column of a table whose cells are of several types."""
     codes, values = pd.factorize(cells)
     if _distinguishes(cells, values):
-        return _labels([name], codes[None, :], values.tolist())
+        return as_labels([name], codes[None, :], values.tolist())
     places: dict[tuple[type, Any], int] = {}
     found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
-    return _labels([name], np.array([found]), [value for _, value in places])
+    return as_labels([name], np.array([found]), [value for _, value in places])
 
 
 def _from_arrow(name: str, column: Any) -> Part:
@@ -409,7 +410,7 @@ def _from_arrow(name: str, column: Any) -> Part:
     values = column.dictionary.to_pylist()
     if pa.types.is_temporal(kind):  # the same text whatever the unit of the clock
         values = [v.rstrip("0").rstrip(".") if v and "." in v else v for v in values]
-    return _labels([name], codes[None, :], values)._replace(categorical=categorical)
+    return as_labels([name], codes[None, :], values)._replace(categorical=categorical)
 
 
 def _fits_floats(column: Any) -> bool:
@@ -420,7 +421,7 @@ def _fits_floats(column: Any) -> bool:
     return bool(max(abs(ends["min"]), abs(ends["max"])) <= 2**53)
 
 
-def _labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Labels:
+def as_labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Labels:
     """Sort the labels, merge those of the same text, give missing cells a code."""
     plain = [plain_label(v) for v in values]
     first: dict[str, Label] = {}
@@ -433,133 +434,6 @@ def _labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Lab
     dtype = np.min_scalar_type(len(labels))
     table = np.array([*lut, len(labels)], dtype)  # the last entry serves code -1
     return Labels(names, table[codes], labels)
-
-
-def resolve(
-    part: Part, numeric: frozenset[str] | None, missing: frozenset[str]
-) -> list[Part]:
-    """Make each column a number or labels, as `numeric` names them.
-
-    None decides by type: numbers are floats and integers of more than
-    `MAX_INTEGER_LABELS` values. `missing` holds the texts that mean a missing cell.
-    """
-    if isinstance(part, Numbers):
-        if numeric is None or part.name in numeric:
-            values = _without(part.values, missing)
-            if numeric is not None or not part.integer or _many(part.values, values):
-                return [part._replace(values=values)]
-        codes, found = pd.factorize(part.values)
-        return [_labels([part.name], codes[None, :], found.tolist())]
-    if numeric is None:
-        if part.categorical:
-            return [part]
-        chosen = _looks_numeric(part, missing)
-    else:
-        chosen = np.array([name in numeric for name in part.names])
-    if not chosen.any():
-        return [part]
-    taken = np.flatnonzero(chosen).tolist()
-    pieces: list[Part] = [_as_numbers(part, j, missing) for j in taken]
-    if not chosen.all():
-        kept = np.flatnonzero(~chosen).tolist()
-        names = [part.names[j] for j in kept]
-        kept_codes = part.codes[kept]
-        pieces.append(part._replace(names=names, codes=kept_codes, extremes=None))
-    return pieces
-
-
-def _many(raw: NDArray[Any], values: NDArray[np.float64]) -> bool:
-    """Whether integers are too many for labels once missing codes are left out."""
-    if np.isnan(values).sum() == np.isnan(raw).sum():
-        return True  # none left out, and they were counted before
-    return len(np.unique(values[~np.isnan(values)])) > MAX_INTEGER_LABELS
-
-
-def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
-    number = np.array(
-        [isinstance(v, (int, float)) and not isinstance(v, bool) for v in part.labels],
-        np.bool_,
-    )
-    whole = np.array([isinstance(v, int) for v in part.labels], np.bool_)
-    few = number.sum() <= MAX_INTEGER_LABELS and (whole | ~number).all()
-    if few:
-        return np.zeros(len(part.names), np.bool_)
-    real = np.array([label_text(v) not in missing for v in part.labels], np.bool_)
-    present = label_counts(part)[:, :-1].astype(bool) & real
-    fractions = (present & ~whole).any(axis=1)
-    many = present.sum(axis=1) > MAX_INTEGER_LABELS
-    numeric: NDArray[np.bool_] = ~(present & ~number).any(axis=1) & (fractions | many)
-    return numeric
-
-
-def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
-    name, codes = part.names[j], part.codes[j]
-    values = np.full(len(part.labels) + 1, np.nan)
-    whole = True
-    for k in np.unique(codes[codes < len(part.labels)]):
-        label = part.labels[k]
-        whole &= not isinstance(label, float)
-        if label_text(label) not in missing:
-            try:
-                values[k] = np.nan if label is None else float(label)
-            except (ValueError, OverflowError):
-                raise ValueError(
-                    f"Column {name!r} is to be numeric but holds {label!r:.60}: "
-                    "correct it, name it as a missing code, or leave the column as "
-                    "labels."
-                ) from None
-    seen = values[np.unique(codes)]
-    seen = seen[~np.isnan(seen)]
-    whole &= bool((np.isfinite(seen) & (np.floor(seen) == seen)).all())
-    return Numbers(name, values[codes], whole)
-
-
-def _without(values: NDArray[Any], missing: frozenset[str]) -> NDArray[np.float64]:
-    """Return floats, with NaN for the user's missing codes, such as -9."""
-    values = values.astype(np.float64, copy=False)
-    for text in missing:
-        try:
-            values = np.where(values == float(text), np.nan, values)
-        except ValueError:
-            continue
-    return values
-
-
-def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
-    """Rows (or weight) of each label in each column; the last column counts missing.
-
-    Without weights and with few labels, only whether a label occurs: a comparison per
-    label is far cheaper than a histogram.
-    """
-    d, n = part.codes.shape
-    width = len(part.labels) + 1
-    if weights is None and width <= 12:
-        found = np.zeros((width, d), bool)
-        if n > 4096:  # most tables show all their labels early
-            for k in range(width):
-                found[k] = (part.codes[:, :2048] == k).any(axis=1)
-            if found[:-1].all() and int(part.codes.max()) < width - 1:
-                return found.T
-        lowest, highest = part.extremes or (
-            part.codes.min(axis=1),
-            part.codes.max(axis=1),
-        )
-        for k in range(width):
-            # Only labels between the extremes need a look at all cells.
-            between = (lowest < k) & (k < highest)
-            found[k] |= (lowest == k) | (highest == k)
-            if (between & ~found[k]).any():
-                found[k] |= (part.codes == k).any(axis=1)
-        return found.T
-    counts = np.empty((d, width))
-    step = max(1, 1_000_000 // max(n, width))
-    for s in range(0, d, step):
-        block = part.codes[s : s + step].astype(np.intp)
-        flat = (block + width * np.arange(len(block))[:, None]).ravel()
-        mass = None if weights is None else np.tile(weights, len(block))
-        total = np.bincount(flat, mass, minlength=width * len(block))
-        counts[s : s + step] = total.reshape(len(block), width)
-    return counts
 
 
 def plain_label(value: Any) -> Label:

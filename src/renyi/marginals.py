@@ -14,28 +14,23 @@ No row can be read off them, and no row is kept.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi import merging, overview, validation
 from renyi.columns import Column, Columns
 from renyi.encoding import Encoder
-from renyi.factoring import Label, refuse_twins
+from renyi.factoring import Label
 from renyi.indicators import offsets
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
-
-FORMAT = "renyi-marginals"
-
-# Weights that cancel leave this share of the total behind, at most.
-_DUST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +132,7 @@ class Marginals:
         """Count block after block, each a pair ``(X, y)`` or a frame with the target.
 
         Labels may appear in any block. The bins of numeric columns are those of the
-        first block, or of the fitted `encoder`.
+        first block, or of the fitted `encoder`. No column is refused as an identifier.
 
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
@@ -338,37 +333,13 @@ class Marginals:
 
     def select(self, features: Iterable[str]) -> Marginals:
         """Return the marginals of some of the features and the target."""
-        features = list(features)
-        refuse_twins(features)
-        if self.target in features:
-            raise ValueError(f"{self.target!r} is the target: it cannot be a feature.")
-        names = [*features, self.target]
-        places = self._spans(names)
-        kept = set(names)
-        class_counts = self.class_counts
-        if class_counts is not None:
-            inner = self._feature_places(features)
-            class_counts = class_counts[:, inner[:, None], inner]
-        return dataclasses.replace(
-            self,
-            counts=self.counts[np.ix_(places, places)],
-            columns=self.columns.take(self.columns.places(names)),
-            class_counts=class_counts,
-            absent=frozenset(pair for pair in self.absent if pair <= kept),
-        )
-
-    def _feature_places(self, features: Sequence[str]) -> NDArray[np.intp]:
-        """Places of features in `class_counts`, which leaves the target out."""
-        everything = self._spans(self.feature_names)
-        return np.searchsorted(everything, self._spans(features))
+        return merging.selected(self, list(features))
 
     def __add__(self, other: Marginals) -> Marginals:
         """Marginals of the rows of both."""
         if not isinstance(other, Marginals):
             return NotImplemented
-        columns = self._union(other)
-        first, second = self._spread(columns), other._spread(columns)
-        return first._combined(second, 1)
+        return merging.added(self, other)
 
     def __radd__(self, other: object) -> Marginals:
         """Let ``sum`` start from 0."""
@@ -382,17 +353,7 @@ class Marginals:
         """
         if not isinstance(other, Marginals):
             return NotImplemented
-        columns = self._union(other)
-        rest = self._spread(columns)._combined(other._spread(columns), -1)
-        if rest.weighted:
-            rest = rest._without_dust(_DUST * self.n)
-        rest._refuse_negative("after the subtraction")
-        if rest.n <= 0:
-            raise ValueError(
-                f"Nothing is left after the subtraction: {self.n:g} rows less "
-                f"{other.n:g}."
-            )
-        return rest._occurring()
+        return merging.subtracted(self, other)
 
     def __mul__(self, factor: float) -> Marginals:
         """Scale every count; an integer factor keeps the counts integers."""
@@ -400,17 +361,7 @@ class Marginals:
             factor = factor.item()
         if isinstance(factor, bool) or not isinstance(factor, (int, float)):
             return NotImplemented
-        if not 0 < factor < np.inf:
-            raise ValueError(f"the factor must be positive and finite, not {factor!r}")
-        if isinstance(factor, int) and self.n * factor > np.iinfo(np.int64).max:
-            raise ValueError(
-                f"{self.n:g} rows times {factor:g} is more than integers of 64 bits "
-                f"hold: use the factor {float(factor)!r}."
-            )
-        inner = None if self.class_counts is None else self.class_counts * factor
-        return dataclasses.replace(
-            self, counts=self.counts * factor, n=self.n * factor, class_counts=inner
-        )
+        return merging.scaled(self, factor)
 
     __rmul__ = __mul__
 
@@ -433,148 +384,7 @@ class Marginals:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _union(self, other: Marginals) -> Columns:
-        """Columns of both; what does not fit together is named."""
-        mine, theirs = set(self.columns.names), set(other.columns.names)
-        if mine != theirs:
-            name = min(mine ^ theirs)
-            raise ValueError(
-                f"The marginals are of different tables: column {name!r} is in "
-                f"{'the first' if name in mine else 'the second'} only."
-            )
-        if self.target != other.target:
-            raise ValueError(
-                f"The marginals have different targets, {self.target!r} and "
-                f"{other.target!r}: use with_target() first."
-            )
-        if self.settings != other.settings:
-            raise ValueError(
-                "The marginals were made with different encoders "
-                f"({_difference(self.settings, other.settings)}): use one for both."
-            )
-        where = other.columns.places(self.columns.names)
-        return Columns.of(
-            column.union(other.columns[j])
-            for column, j in zip(self.columns, where, strict=True)
-        )
-
-    def _spread(self, columns: Columns) -> Marginals:
-        """Return the same counts over the larger `columns`."""
-        if self.columns == columns:
-            return self
-        places = self._places_in(columns)
-        size = int(columns.sizes.sum())
-        counts = np.zeros((size, size), self.counts.dtype)
-        counts[np.ix_(places, places)] = self.counts
-        inner = None
-        if self.class_counts is not None:
-            inner = self._spread_classes(columns)
-        return dataclasses.replace(
-            self, counts=counts, columns=columns, class_counts=inner
-        )
-
-    def _places_in(self, columns: Columns) -> NDArray[np.intp]:
-        starts = offsets(columns.sizes)
-        where = columns.places(self.columns.names)
-        return np.concatenate(
-            [
-                starts[j] + column.places(columns[j])
-                for column, j in zip(self.columns, where, strict=True)
-            ]
-        )
-
-    def _spread_classes(self, columns: Columns) -> NDArray[Any]:
-        assert self.class_counts is not None
-        (j,) = columns.places([self.target])
-        classes = self._column(self.target).places(columns[j])
-        keep = [k for k in range(len(columns)) if k != j]
-        mine = self.columns.take(self.columns.places(self.feature_names))
-        wide = columns.take(keep)
-        places = dataclasses.replace(self, columns=mine)._places_in(wide)
-        size = int(wide.sizes.sum())
-        inner = np.zeros(
-            (len(columns[j].categories), size, size), self.class_counts.dtype
-        )
-        inner[np.ix_(classes, places, places)] = self.class_counts
-        return inner
-
-    def _combined(self, other: Marginals, sign: int) -> Marginals:
-        inner = None
-        if self.class_counts is not None and other.class_counts is not None:
-            inner = self.class_counts + sign * other.class_counts
-        return dataclasses.replace(
-            self,
-            counts=self.counts + sign * other.counts,
-            n=self.n + sign * other.n,
-            class_counts=inner,
-            absent=self.absent | other.absent,
-        )
-
-    def _without_dust(self, dust: float) -> Marginals:
-        """Set to zero what the subtraction of floats left of equal weights."""
-        inner = self.class_counts
-        return dataclasses.replace(
-            self,
-            counts=np.where(np.abs(self.counts) <= dust, 0, self.counts),
-            n=0.0 if abs(self.n) <= dust else self.n,
-            class_counts=None
-            if inner is None
-            else np.where(np.abs(inner) <= dust, 0, inner),
-        )
-
-    def _occurring(self) -> Marginals:
-        """Drop the labels that no row has; bins of numbers stay."""
-        totals = np.diag(self.counts)
-        starts = offsets(self.columns.sizes)
-        keep = np.ones(len(totals), bool)
-        columns = []
-        for j, column in enumerate(self.columns):
-            held = totals[starts[j] : starts[j + 1]] > 0
-            if column.kind == "number":
-                held[: len(column.levels.edges) + 1] = True
-            keep[starts[j] : starts[j + 1]] = held
-            kept = tuple(c for c, h in zip(column.categories, held, strict=True) if h)
-            columns.append(
-                column._replace(levels=column.levels._replace(categories=kept))
-            )
-        if keep.all():
-            return self
-        inner = self.class_counts
-        if inner is not None:
-            features = keep[self._spans(self.feature_names)]
-            classes = keep[self._spans([self.target])]
-            inner = inner[np.ix_(classes, features, features)]
-        return dataclasses.replace(
-            self,
-            counts=self.counts[np.ix_(keep, keep)],
-            columns=Columns.of(columns),
-            class_counts=inner,
-        )
-
     # ---- validation
-
-    def _refuse_negative(self, when: str) -> None:
-        if self.counts.size and self.counts.min() < 0:
-            a, b = np.unravel_index(int(self.counts.argmin()), self.counts.shape)
-            raise ValueError(
-                f"The count of {self._name(int(a))} with {self._name(int(b))} is "
-                f"{self.counts[a, b]:g} {when}: counts cannot be negative."
-            )
-        inner = self.class_counts
-        if inner is not None and inner.size and inner.min() < 0:
-            k = int(np.unravel_index(int(inner.argmin()), inner.shape)[0])
-            label = self._column(self.target).levels.texts[k]
-            raise ValueError(
-                f"A count within {self.target} = {label} is {inner.min():g} {when}: "
-                "counts cannot be negative."
-            )
-
-    def _name(self, place: int) -> str:
-        """Return ``column = category`` for a place in `counts`."""
-        starts = offsets(self.columns.sizes)
-        j = int(np.searchsorted(starts, place, side="right")) - 1
-        column = self.columns[j]
-        return f"{column.name} = {column.levels.texts[place - starts[j]]}"
 
     def validate(self, tolerance: float = 1e-6) -> Marginals:
         """Check that some distribution of rows could have these marginals.
@@ -595,83 +405,19 @@ class Marginals:
         >>> m.validate() is m
         True
         """
-        self._refuse_negative("in the marginals")
-        self._check_margins(tolerance)
-        self._check_semidefinite(tolerance)
-        return self
-
-    def _check_margins(self, tolerance: float) -> None:
-        starts = offsets(self.columns.sizes)[:-1]
-        totals = np.diag(self.counts)
-        sums = np.add.reduceat(self.counts, starts, axis=0)  # column j against place
-        off = np.abs(sums - totals)
-        for first, second in self.absent_places():
-            off[first, self._spans([self.columns.names[second]])] = 0
-        j, place = map(int, np.unravel_index(int(off.argmax()), off.shape))
-        if off[j, place] > tolerance * self.n:
-            column = self._name(place)
-            raise ValueError(
-                f"The margins disagree: {column} has {totals[place]:g} rows by itself, "
-                f"but {sums[j, place]:g} in its table with {self.columns.names[j]!r} "
-                f"(off by {off[j, place]:g})."
-            )
+        return validation.validate(self, tolerance)
 
     def absent_places(self) -> list[tuple[int, int]]:
         """Positions of the pairs of columns without joint counts, in both orders."""
-        where = {name: j for j, name in enumerate(self.columns.names)}
-        pairs = [tuple(where[name] for name in pair) for pair in self.absent]
-        return [(a, b) for a, b in pairs] + [(b, a) for a, b in pairs]
-
-    def _check_semidefinite(self, tolerance: float) -> None:
-        names = self._fully_known()
-        places = self._spans(names)
-        values, vectors = np.linalg.eigh(self.counts[np.ix_(places, places)] / self.n)
-        if values[0] >= -tolerance:
-            return
-        sizes = self.columns.sizes[self.columns.places(names)]
-        share = np.add.reduceat(vectors[:, 0] ** 2, offsets(sizes)[:-1])
-        worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
-        raise ValueError(
-            "No distribution has these marginals: the table of all pairs, target "
-            f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
-            f"The counts of {', '.join(map(repr, worst))} contradict each other most."
-        )
-
-    def _fully_known(self) -> list[str]:
-        """Columns without absent pairs among them: the target and who goes with it."""
-        if not self.absent:
-            return list(self.columns.names)
-        known = [self.target]
-        for name in self.feature_names:
-            if all(frozenset((name, other)) not in self.absent for other in known):
-                known.append(name)
-        return known
+        return validation.absent_places(self)
 
     # ---- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file: npz with a JSON header and a checksum."""
-        from renyi import __version__
-        from renyi.storage import write_arrays
+        from renyi import marginalsfile
 
-        settings = self.settings.settings().to_dict()
-        del settings["columns"]
-        header = {
-            "format": FORMAT,
-            "version": 1,
-            "n": self.n,
-            "order": self.order,
-            "target": self.target,
-            "columns": self.columns.to_dict(),
-            "encoder": settings,
-            "absent": sorted(sorted(pair) for pair in self.absent),
-            "provenance": {**self.provenance, "renyi": __version__},
-        }
-        arrays = {"counts": self.counts.astype(self.counts.dtype.newbyteorder("<"))}
-        if self.class_counts is not None:
-            kind = self.class_counts.dtype.newbyteorder("<")
-            arrays["class_counts"] = self.class_counts.astype(kind)
-        write_arrays(path, header, arrays)
+        marginalsfile.write(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Marginals:
@@ -685,102 +431,19 @@ class Marginals:
         >>> renyi.Marginals.load(place) == m
         True
         """
-        from renyi.storage import read_arrays
+        from renyi import marginalsfile
 
-        header, arrays = read_arrays(path, FORMAT)
-        try:
-            return _from_header(header, arrays)
-        except KeyError as error:
-            raise ValueError(f"{path} is not valid: it lacks {error}.") from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{path} is not valid: {error}.") from None
+        return marginalsfile.read(path)
 
     # ---- texts
 
     def __str__(self) -> str:
         """Return a readable summary."""
-        return "\n".join([self._headline(), *self._lines(12)])
+        return overview.page(self)
 
     def __repr__(self) -> str:
         """Return one line."""
-        return f"<{self._headline()}>"
+        return f"<{overview.headline(self)}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(c.name)}</td><td>{escape(self._levels(c))}</td></tr>"
-            for c in self.columns[:50]
-        )
-        return f"<p>{escape(self._headline())}</p><table>{rows}</table>"
-
-    def _headline(self) -> str:
-        what = "total weight" if self.weighted else "rows"
-        features = self.feature_names
-        sizes = int(self.columns.sizes.sum()) - len(self.classes)
-        return (
-            f"Marginals of {self.n:,g} {what}"
-            if self.weighted
-            else f"Marginals of {self.n:,} {what}"
-        ) + (
-            f": {len(features)} features ({sizes} categories), "
-            f"target {self.target!r} ({self._levels(self._column(self.target))})"
-        )
-
-    def _lines(self, limit: int) -> list[str]:
-        features = [c for c in self.columns if c.name != self.target]
-        width = max((len(c.name) for c in features[:limit]), default=0)
-        lines = [f"  {c.name:<{width}}  {self._levels(c)}" for c in features[:limit]]
-        if len(features) > limit:
-            lines.append(f"  … and {len(features) - limit} more features")
-        return lines
-
-    def _levels(self, column: Column) -> str:
-        totals = np.diag(self.counts)[self._spans([column.name])]
-        texts = column.levels.texts
-        shown = [f"{t} {c:,g}" for t, c in zip(texts[:6], totals, strict=False)]
-        if len(texts) > 6:
-            shown.append(f"… {len(texts) - 6} more")
-        return ", ".join(shown)
-
-
-def _difference(first: Encoder, second: Encoder) -> str:
-    for each in dataclasses.fields(first):
-        a, b = getattr(first, each.name), getattr(second, each.name)
-        if a != b:
-            return f"{each.name} is {a!r} and {b!r}"
-    return "same settings"
-
-
-def _from_header(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Marginals:
-    """Marginals of a file's contents, every claim of the header checked."""
-    columns = Columns.from_dict(header["columns"])
-    empty = Columns.of([]).to_dict()
-    settings = Encoder.from_dict({**header["encoder"], "columns": empty})
-    counts = arrays.pop("counts")
-    inner = arrays.pop("class_counts", None)
-    n, target, size = header["n"], header["target"], int(columns.sizes.sum())
-    if arrays:
-        raise ValueError(f"it holds an unknown array {min(arrays)!r}")
-    if header["order"] != 1:
-        raise ValueError(f"its order is {header['order']!r:.20}; order 1 is known")
-    if target not in columns.names:
-        raise ValueError(f"its target {target!r:.60} is not a column")
-    if type(n) not in (int, float) or not np.isfinite(n) or n <= 0:
-        raise ValueError(f"its number of rows is {n!r:.60}")
-    if counts.dtype not in ("<i8", "<f8") or counts.shape != (size, size):
-        raise ValueError(
-            f"its counts have the shape {counts.shape}, not {(size, size)}"
-        )
-    if not np.isfinite(counts).all() or not np.array_equal(counts, counts.T):
-        raise ValueError("its counts are not finite and symmetric")
-    pairs = frozenset(frozenset(pair) for pair in header["absent"])
-    m = Marginals(
-        counts, n, columns, target, settings, inner, pairs, header["provenance"]
-    )
-    columns.places(name for pair in pairs for name in pair)
-    if not isinstance(header["provenance"], dict) or any(len(p) != 2 for p in pairs):
-        raise ValueError("its header is not valid")
-    if inner is not None:
-        width = size - len(m.classes)
-        if inner.shape != (len(m.classes), width, width) or inner.dtype != counts.dtype:
-            raise ValueError("its class counts do not fit its columns")
-    return m
+        return overview.html(self)

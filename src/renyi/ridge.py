@@ -10,16 +10,14 @@ column is enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Wit
 intercept nothing is centred and the classes are coded e_Y − 1/K, which at K = 2 is the
 paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``.
 
-*Dual.* With ``A = W Wᵀ`` (agreement counts of rows), row probabilities π, Ã the centred
-A, and ``G = π^½ Ã π^½``: ``(G + alpha·I) a = π^½ (e_Y − p)`` and ``Z = Wᵀ π^½ a``.
-
 *Leave-one-out.* residual/(1 − h), h the leverage of one unit copy of the row: that
 equals refitting without it at an unchanged total penalty, and weights count as
-repetition does. Primal ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``; dual
-``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights.
+repetition does. Here ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``.
 
 *Generalised cross-validation* needs no rows: ``γ̂/(1 − df/n)²`` with
 df = 1 + Σ e/(e + alpha), e the eigenvalues of Q_c.
+
+Where there are more categories than rows, `renyi.dual` solves the same problem.
 """
 
 from __future__ import annotations
@@ -32,13 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from renyi.indicators import (
-    agreement,
-    class_label_counts,
-    dense,
-    label_sums,
-    offsets,
-)
+from renyi.indicators import dense
 
 Floats = NDArray[np.float64]
 
@@ -186,15 +178,15 @@ def solve(A: Floats, R: Floats, alpha: float) -> Floats:
            [0.]])
     """
     if alpha == 0:
-        values, vectors = _eigen(A)
-        inverse = _pseudo_inverse(values)
+        values, vectors = eigen(A)
+        inverse = pseudo_inverse(values)
         return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ R)))
-    Z, info = lapack.dpotrs(_cholesky(A, alpha), R, lower=1)
+    Z, info = lapack.dpotrs(cholesky(A, alpha), R, lower=1)
     assert info == 0
     return np.asarray(Z)
 
 
-def _cholesky(A: Floats, alpha: float) -> Floats:
+def cholesky(A: Floats, alpha: float) -> Floats:
     """Return the lower factor L of ``A + alpha·I``."""
     M = A.copy(order="F")
     M.flat[:: len(M) + 1] += alpha
@@ -212,24 +204,25 @@ def _indefinite() -> str:
     )
 
 
-def _eigen(A: Floats) -> tuple[Floats, Floats]:
+def eigen(A: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, none below 0, and eigenvectors."""
     values, vectors = np.linalg.eigh(A)
     if values[0] < -1e-6 * max(1.0, values[-1]):
         raise ValueError(_indefinite())
     return np.maximum(values, 0), vectors
 
 
-def _pseudo_inverse(values: Floats) -> Floats:
+def pseudo_inverse(values: Floats) -> Floats:
     """Return 1/values, and 0 for what is 0 but for rounding."""
     cutoff = values[-1] * len(values) * np.finfo(float).eps * 8
     positive = values > max(cutoff, 1e-14)
     return np.where(positive, 1 / np.where(positive, values, 1), 0)
 
 
-def _shrinkage(values: Floats, alphas: Floats) -> Floats:
+def shrinkage(values: Floats, alphas: Floats) -> Floats:
     """Return 1/(values + alpha) with one column per alpha."""
     columns = [
-        1 / (values + alpha) if alpha > 0 else _pseudo_inverse(values)
+        1 / (values + alpha) if alpha > 0 else pseudo_inverse(values)
         for alpha in alphas
     ]
     return np.stack(columns, axis=1)
@@ -268,14 +261,14 @@ def _fit_path(
     equations: Moments, n: float, alphas: Floats, rows: Rows | None
 ) -> RidgeFit:
     """Try all alphas with one eigendecomposition."""
-    values, vectors = _eigen(equations.A)
+    values, vectors = eigen(equations.A)
     C = vectors.T @ equations.R
-    shrink = _shrinkage(values, alphas)
+    shrink = shrinkage(values, alphas)
     if rows is None:
         held_out = HeldOut.of_risk(_gcv(equations, n, values, C, shrink))
     else:
         held_out = leave_one_out(rows, equations, vectors, C, shrink)
-    choice = _choose("gcv" if rows is None else "loo", alphas, held_out)
+    choice = choose("gcv" if rows is None else "loo", alphas, held_out)
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
     return RidgeFit(Z, _intercept(equations, Z), choice)
 
@@ -292,8 +285,16 @@ class HeldOut(NamedTuple):
         """Risk alone, without an estimate of the error."""
         return cls(risk, risk, None)
 
+    @classmethod
+    def of_sums(cls, sums: Floats, rows: Rows) -> HeldOut:
+        """Means of the sums over rows that `left_out` returns."""
+        total = float(rows.n if rows.weights is None else rows.weights.sum())
+        mass = float(rows.n if rows.mass is None else rows.mass.sum())
+        half = _half(rows.n_classes)
+        return cls(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
 
-def _choose(method: str, alphas: Floats, held_out: HeldOut) -> AlphaChoice:
+
+def choose(method: str, alphas: Floats, held_out: HeldOut) -> AlphaChoice:
     """Take the alpha of smallest risk, the largest among equals."""
     risks = held_out.weighted
     # Equal but for rounding counts as equal: the choice must not hang on it.
@@ -336,11 +337,11 @@ def _fit_given(
 ) -> RidgeFit:
     A, R = equations.A, equations.R
     if alpha == 0:
-        values, vectors = _eigen(A)
-        shrink = np.sqrt(_pseudo_inverse(values))
+        values, vectors = eigen(A)
+        shrink = np.sqrt(pseudo_inverse(values))
         basis = vectors * shrink
     else:
-        inverse, info = lapack.dtrtri(_cholesky(A, alpha), lower=1, overwrite_c=1)
+        inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
         assert info == 0
         basis = inverse.T  # basis @ basis.T is the inverse of A + alpha
     C = basis.T @ R
@@ -353,10 +354,11 @@ def _fit_given(
     else:
         ones = np.ones((basis.shape[1], 1))
         held_out = leave_one_out(rows, equations, basis, C, ones)
-    return RidgeFit(Z, _intercept(equations, Z), _given(alpha, held_out))
+    return RidgeFit(Z, _intercept(equations, Z), given(alpha, held_out))
 
 
-def _given(alpha: float, held_out: HeldOut) -> AlphaChoice:
+def given(alpha: float, held_out: HeldOut) -> AlphaChoice:
+    """Return the record of an alpha that the user chose."""
     error = None if held_out.error is None else float(held_out.error[0])
     return AlphaChoice("given", alpha, _trusted(held_out.risk[0]), error)
 
@@ -381,15 +383,8 @@ def leave_one_out(
         leverage = unit * (equations.fit_intercept + G**2 @ shrink) / total
         fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
         residual = (Y - equations.base)[:, None, :] - fitted
-        sums += _left_out(residual, leverage, Y, rows, block)
-    return _held_out(sums, rows)
-
-
-def _held_out(sums: Floats, rows: Rows) -> HeldOut:
-    total = float(rows.n if rows.weights is None else rows.weights.sum())
-    mass = float(rows.n if rows.mass is None else rows.mass.sum())
-    half = _half(rows.n_classes)
-    return HeldOut(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
+        sums += left_out(residual, leverage, Y, rows, block)
+    return HeldOut.of_sums(sums, rows)
 
 
 def _projected(
@@ -403,7 +398,7 @@ def _projected(
         yield block, dense(rows.codes[:, block], rows.sizes) @ basis - shift, Y[block]
 
 
-def _left_out(
+def left_out(
     residual: Floats, leverage: Floats, Y: Floats, rows: Rows, block: slice
 ) -> Floats:
     """Sum over rows: squared left-out residuals (two weightings), and errors.
@@ -425,122 +420,3 @@ def _left_out(
     weights = ones if rows.weights is None else rows.weights[block]
     mass = ones if rows.mass is None else rows.mass[block]
     return np.stack([weights @ squares, mass @ squares, mass @ wrong])
-
-
-class DualFit(NamedTuple):
-    """Fit of the dual road, with what would else take another pass over the rows."""
-
-    fit: RidgeFit
-    scores: Floats
-    target_counts: NDArray[Any]
-
-
-class _Kernel(NamedTuple):
-    """The dual problem ``(G + alpha·I) a = target``."""
-
-    G: Floats
-    target: Floats
-    root: Floats
-    base: Floats
-    Y: Floats
-
-
-def fit_dual(
-    rows: Rows, n_features: int, alpha: float | str, fit_intercept: bool
-) -> DualFit:
-    """Fit from agreement counts of rows.
-
-    Returns the fit, the scores of the training rows, and the counts of every category
-    with every class.
-    """
-    kernel = _kernel(rows, fit_intercept)
-    if isinstance(alpha, str):
-        a, choice = _dual_path(kernel, rows, alpha_grid(n_features), fit_intercept)
-    else:
-        a, choice = _dual_given(kernel, rows, alpha, fit_intercept)
-    beta = kernel.root[:, None] * a
-    Z = label_sums(rows.codes, rows.sizes, beta)
-    scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
-    # s(x) = intercept + Zᵀ W at every x, hence at the first row.
-    first = Z[offsets(rows.sizes)[:-1] + rows.codes[:, 0]].sum(axis=0)
-    fit = RidgeFit(Z, scores[0] - first, choice)
-    return DualFit(fit, scores, _target_counts(rows))
-
-
-def _target_counts(rows: Rows) -> NDArray[Any]:
-    """Rows (or weight) of every category with every class."""
-    if rows.mass is None:
-        return class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
-    classes = rows.y[:, None] == np.arange(rows.n_classes)
-    return label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
-
-
-def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
-    Y = rows.indicators()
-    if rows.weights is None:
-        share = np.full(rows.n, 1 / rows.n)
-    else:
-        share = rows.weights / rows.weights.sum()
-    root = np.sqrt(share)
-    G = agreement(rows.codes, rows.sizes)
-    base = np.full(Y.shape[1], 1 / rows.n_classes)
-    if fit_intercept:
-        base = share @ Y
-        means = G @ share
-        G -= means[:, None]
-        G -= means
-        # A step of 1 along the weights, to which everything else is orthogonal: it
-        # changes no solution, and leverages no longer end in a cancellation.
-        G += share @ means + 1
-    G *= root
-    G *= root[:, None]
-    return _Kernel(G, root[:, None] * (Y - base), root, base, Y)
-
-
-def _dual_given(
-    kernel: _Kernel, rows: Rows, alpha: float, fit_intercept: bool
-) -> tuple[Floats, AlphaChoice]:
-    if alpha == 0:
-        values, vectors = _eigen(kernel.G)
-        inverse = _pseudo_inverse(values)
-        a = vectors @ (inverse[:, None] * (vectors.T @ kernel.target))
-        return a, AlphaChoice("given", 0.0, None)
-    lower, info = lapack.dtrtri(_cholesky(kernel.G, alpha), lower=1, overwrite_c=1)
-    assert info == 0
-    a = lower.T @ (lower @ kernel.target)
-    diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
-    held_out = _dual_left_out(
-        kernel, rows, a[:, None, :], diagonal, np.array([alpha]), fit_intercept
-    )
-    return a, _given(alpha, held_out)
-
-
-def _dual_path(
-    kernel: _Kernel, rows: Rows, alphas: Floats, fit_intercept: bool
-) -> tuple[Floats, AlphaChoice]:
-    values, vectors = _eigen(kernel.G)
-    shrink = _shrinkage(values, alphas)
-    C = vectors.T @ kernel.target
-    a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
-    diagonal = vectors**2 @ shrink
-    held_out = _dual_left_out(kernel, rows, a, diagonal, alphas, fit_intercept)
-    choice = _choose("loo", alphas, held_out)
-    return a[:, choice.alphas.index(choice.alpha)], choice
-
-
-def _dual_left_out(
-    kernel: _Kernel,
-    rows: Rows,
-    a: Floats,
-    diagonal: Floats,
-    alphas: Floats,
-    fit_intercept: bool,
-) -> HeldOut:
-    """Leave-one-out from the solutions and the diagonals of the inverses."""
-    residual = alphas[:, None] * a / kernel.root[:, None, None]
-    constant = fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
-    hat = 1 - alphas * (diagonal - constant)
-    if rows.weights is not None:
-        unit = 1.0 if rows.unit is None else rows.unit
-        hat = hat * (unit / rows.weights)[:, None]
-    return _held_out(_left_out(residual, hat, kernel.Y, rows, slice(None)), rows)

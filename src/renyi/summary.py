@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _TOP = 10
+_NAME = 26  # of a feature: leaves room for two classes with their points
 _METHODS = {
     "given": "as given",
     "loo": "chosen by leave-one-out",
@@ -266,7 +267,7 @@ def _doubtful(certificate: Certificate) -> list[str]:
 def _features(found: list[dict[str, Any]]) -> list[str]:
     if not found:
         return ["No feature matters: every row gets the same score."]
-    width = min(30, max(len(entry["feature"]) for entry in found))
+    width = min(_NAME, max(len(entry["feature"]) for entry in found))
     width = max(width, len("feature"))
     lines = [
         "Features that matter most (importance: how far the score swings)",
@@ -280,10 +281,12 @@ def _features(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _arrows(entries: list[dict[str, Any]], room: int) -> str:
-    """Name as many classes as fit in a line, the strongest first."""
+    """Name as many classes as fit in a line, the strongest first, with their points."""
     text = ""
     for entry in entries:
+        points = f" {entry['points']:+.2f}"
         more = f"{_short(entry['class'], 20)}: {_short(entry['category'], 20)}"
+        more = _short(more, room - len(points)) + points
         longer = f"{text}, {more}" if text else more
         if text and len(longer) > room:
             break

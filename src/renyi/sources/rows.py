@@ -24,6 +24,8 @@ def marginals(
     encoder: Encoder | None = None,
     class_conditional: bool = False,
     sample_weight: Any = None,
+    *,
+    refuse_identifiers: bool = True,
 ) -> Marginals:
     """Count the pairs of a table; see `Marginals.from_data`."""
     encoder = encoder or Encoder()
@@ -32,9 +34,11 @@ def marginals(
     if weights is not None and not weights.all():
         kept = np.flatnonzero(weights)
         X, y, weights = take_rows(X, kept), take_rows(y, kept), weights[kept]
-    features, codes = encoder.fit_transform(X, weights)
+    features, codes = encoder.fit_transform(
+        X, weights, refuse_identifiers=refuse_identifiers
+    )
     classes, class_codes = Encoder(missing=encoder.missing, numeric=()).fit_transform(
-        _as_column(y, target)
+        _as_column(y, target), refuse_identifiers=refuse_identifiers
     )
     answer = classes.columns[0]
     if None in answer.categories:
@@ -94,7 +98,9 @@ def from_blocks(
     total: Marginals | None = None
     for block in blocks:
         X, y = block if isinstance(block, tuple) else (block, None)
-        m = marginals(X, y, target, encoder, class_conditional)
+        m = marginals(
+            X, y, target, encoder, class_conditional, refuse_identifiers=False
+        )
         if total is None:
             total, encoder = m, m.encoder
         else:

@@ -21,6 +21,7 @@ from renyi.columns import Column, Columns
 from renyi.encoding import Encoder
 from renyi.indicators import offsets
 from renyi.marginals import Marginals
+from renyi.merging import occurring
 
 
 def marginals(
@@ -44,7 +45,7 @@ def marginals(
             + ", ".join(map(repr, columns.names))
         )
     m = _assemble(long, columns, target, settings, count, tolerance)
-    return m._occurring().validate(tolerance)
+    return occurring(m).validate(tolerance)
 
 
 def _named(table: Any, names: Any) -> pd.DataFrame:
@@ -101,12 +102,13 @@ def _columns(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns
     labels = Encoder(missing=settings.missing, numeric=())
     for frame in long:
         for name in (c for c in frame.columns if c != count):
-            occurring = frame.loc[frame[count] > 0, [name]]
-            if not len(occurring):
+            held = frame.loc[frame[count] > 0, [name]]
+            if not len(held):
                 raise ValueError(f"The table of {name!r} counts no row at all.")
-            values = occurring.drop_duplicates().astype(object)
-            # Twice, since labels that are all different look like an identifier.
-            column = labels.fit(pd.concat([values, values])).columns[0]
+            values = held.drop_duplicates().astype(object)
+            # Each label is there once, which is no sign of an identifier.
+            fitted, _ = labels.fit_transform(values, refuse_identifiers=False)
+            column = fitted.columns[0]
             found[name] = found[name].union(column) if name in found else column
     return Columns.of(found.values())
 

@@ -1,0 +1,132 @@
+"""The commands on marginals: build, merge, subtract and show."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from renyi.delivery import (
+    MARGINALS,
+    Recorded,
+    check_place,
+    load_marginals,
+    load_model,
+    notes_of,
+    show,
+    tell,
+    with_source,
+)
+from renyi.encoding import Encoder
+from renyi.marginals import Marginals
+from renyi.sources import files
+from renyi.training import encoder_of, read_rows
+
+
+def build(args: argparse.Namespace, seen: Recorded) -> None:
+    """Count the pairs of a table."""
+    place = check_place(args.out, (MARGINALS,))
+    encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
+    rows = read_rows(args, encoder)
+    m = Marginals.from_data(
+        rows.X,
+        rows.y,
+        target=rows.target,
+        encoder=encoder,
+        class_conditional=args.class_conditional,
+        sample_weight=rows.weights,
+    )
+    tell(notes_of(seen))
+    _save_marginals(with_source(m, [args.file]), place, args)
+
+
+def _borrowed(args: argparse.Namespace) -> Encoder:
+    """Return the fitted encoder of a model or of marginals."""
+    for option in ("numeric", "categorical", "missing", "bins", "min_count", "unseen"):
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option.replace('_', '-')} cannot be set beside --encoder, which "
+                "brings its own: leave one of them out."
+            )
+    if args.encoder.endswith(MARGINALS):
+        return load_marginals(args.encoder).encoder
+    return load_model(args.encoder).encoder_
+
+
+def merge(args: argparse.Namespace, seen: Recorded) -> None:
+    """Add marginals of disjoint rows."""
+    place = check_place(args.out, (MARGINALS,))
+    total = load_marginals(args.files[0])
+    for path in args.files[1:]:
+        try:
+            total = total + load_marginals(path)
+        except ValueError as error:
+            raise ValueError(f"{path} does not fit {args.files[0]}: {error}") from None
+    _save_marginals(with_source(total, args.files), place, args)
+
+
+def subtract(args: argparse.Namespace, seen: Recorded) -> None:
+    """Take the rows of some marginals out of others."""
+    place = check_place(args.out, (MARGINALS,))
+    first, second = load_marginals(args.first), load_marginals(args.second)
+    try:
+        rest = first - second
+    except ValueError as error:
+        raise ValueError(
+            f"{args.second} cannot be taken out of {args.first}: {error}"
+        ) from None
+    _save_marginals(dataclasses.replace(rest, provenance=first.provenance), place, args)
+
+
+def show_marginals(args: argparse.Namespace, seen: Recorded) -> None:
+    """Print what marginals hold, or the table of two columns."""
+    m = load_marginals(args.file)
+    if args.pair is None:
+        if args.json:
+            show(_marginals_facts(m))
+        else:
+            print(m)
+        return
+    files.require(args.file, m.columns.names, args.pair)
+    block = m.block(*args.pair)
+    if args.json:
+        show(
+            {
+                "columns": args.pair,
+                "categories": [block.index.tolist(), block.columns.tolist()],
+                "counts": block.to_numpy().tolist(),
+            }
+        )
+    else:
+        print(block.to_string())
+
+
+def _save_marginals(m: Marginals, place: Path, args: argparse.Namespace) -> None:
+    m.save(place)
+    if args.json:
+        show({**_marginals_facts(m), "written": str(place)})
+    else:
+        print(f"Wrote {place}: {m!r}")
+
+
+def _marginals_facts(m: Marginals) -> dict[str, Any]:
+    totals = np.split(np.diag(m.counts), np.cumsum(m.columns.sizes)[:-1])
+    columns = [
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "counts": dict(zip(column.levels.texts, total.tolist(), strict=True)),
+        }
+        for column, total in zip(m.columns, totals, strict=True)
+    ]
+    return {
+        "rows": m.n,
+        "weighted": m.weighted,
+        "target": m.target,
+        "class_conditional": m.class_counts is not None,
+        "provenance": dict(m.provenance),
+        "columns": columns,
+    }
