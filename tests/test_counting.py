@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import counting, histograms
-from renyi.counting import class_pair_counts, compiled_kernels, pair_counts
+from renyi import compiled, counting, histograms
+from renyi.counting import class_pair_counts, pair_counts
 
 ENGINES = ["histogram", "product", "numba"]
 
@@ -137,8 +137,8 @@ def test_dispatch_follows_the_shape(monkeypatch):
     def chosen(n, sizes):
         return counting._choose(n, np.array(sizes), False, None)[1]
 
-    for kernels in (None, counting._load_kernels()):
-        monkeypatch.setattr(counting, "_load_kernels", lambda k=kernels: k)
+    for kernels in (None, compiled.load()):
+        monkeypatch.setattr(compiled, "load", lambda k=kernels: k)
         assert chosen(1_000_000, [10] * 20) is None
         assert chosen(50_000, [2, 5, 40, 9, 16, 7] * 2) is None
         assert chosen(2_000, [2] * 500) == "product"
@@ -148,8 +148,8 @@ def test_without_numba_the_counts_are_the_same(monkeypatch):
     sizes = [10] * 8
     codes = random_codes(5, sizes, 5_000)
     with_numba = pair_counts(codes, sizes, engine="numba")
-    monkeypatch.setattr(counting, "_load_kernels", lambda: None)
-    assert compiled_kernels(1e9) is None
+    monkeypatch.setattr(compiled, "load", lambda: None)
+    assert compiled.kernels(1e9) is None
     assert_array_equal(pair_counts(codes, sizes), with_numba)
     with pytest.raises(ImportError, match=r"renyi\[fast\]"):
         pair_counts(codes, sizes, engine="numba")

@@ -136,6 +136,58 @@ def test_ways_to_write_the_same_table(content: str, name: str, tmp_path: Path) -
     assert table.to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
 
 
+@pytest.mark.parametrize(
+    ("header", "delimiter", "names"),
+    [
+        ('a;"b,c";y', ";", ["a", "b,c", "y"]),
+        ('a,"b;c",y', ",", ["a", "b;c", "y"]),
+        ('"a\tb;c"', ",", ["a\tb;c"]),
+        ('a;"b""q"",c";y', ";", ["a", 'b"q",c', "y"]),
+        ('"two,\nlines";b', ";", ["two,\nlines", "b"]),
+        ('"two;\n;lines"\t"b,\n"\tc', "\t", ["two;\n;lines", "b,", "c"]),
+        ("a;b,c", ",", ["a;b", "c"]),
+    ],
+)
+def test_delimiters_within_quotes_separate_nothing(
+    header: str, delimiter: str, names: list[str], tmp_path: Path
+) -> None:
+    row = delimiter.join("1" for _ in names)
+    path = write(tmp_path, f"{header}\n{row}\n")
+    assert files.read_table(path).to_pydict() == {name: [1] for name in names}
+
+
+def test_blank_lines_are_cells_of_a_single_column(tmp_path: Path) -> None:
+    path = write(tmp_path, "\n\na\nx\n\ny\n")
+    assert files.read_table(path)["a"].to_pylist() == ["x", "", "y"]
+    path = write(tmp_path, "a\r\n1\r\n\r\n2\r\n\r\n")
+    assert files.read_table(path)["a"].to_pylist() == [1, None, 2, None]
+    path = write(tmp_path, "a,b\n1,2\n\n3,4\n")
+    assert files.read_table(path)["a"].to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["n", "y", "?"], ["n", "y", "?"]),
+        ([" n", "y ", "n"], ["n", "y", "n"]),
+        (["0", "1", "?"], [0, 1, None]),
+        (["nan", "0.5", "nan"], None),
+        (["-.5", "2", "2"], [-0.5, 2.0, 2.0]),
+        (["n", "1", "2"], ["n", "1", "2"]),
+    ],
+)
+def test_types_of_long_columns_of_few_cells(
+    cells: list[str], values: list[object] | None, tmp_path: Path
+) -> None:
+    lines = ["a,b", *(f'"{cell}",x' for cell in cells * 100)]
+    found = files.read_table(write(tmp_path, "\n".join(lines)))["a"]
+    if values is None:
+        assert str(found.type) == "double"
+        assert np.isnan(found.to_numpy()).sum() == 200
+    else:
+        assert found.to_pylist() == values * 100
+
+
 def test_odd_names(tmp_path: Path) -> None:
     path = write(tmp_path, '"a, ""q""","two\nlines",größe,\n1,2,3,4\n')
     names = ['a, "q"', "two\nlines", "größe", "column 4"]
@@ -175,6 +227,7 @@ def test_any_text_comes_back(
         ("", "empty.csv", "empty.csv is empty"),
         ("", "empty.parquet", "empty.parquet is empty"),
         ("\n \n", "blank.csv", "blank.csv is empty"),
+        (",,\n,,\n", "nameless.csv", "nameless.csv is empty"),
         ("a,b\n", "header.csv", "header.csv has a header but no rows"),
         ("a,b\n1,2\n\n3,4,5\n", "ragged.csv", "line 4: 3 cells .* header has 2"),
         ("a,b\n1\n", "short.csv", "line 2: 1 cell where the header has 2"),

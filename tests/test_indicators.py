@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import counting, indicators
+from renyi import compiled, indicators
 from renyi.indicators import agreement, dense, label_sums, lookup_sum, offsets
 
 
@@ -37,9 +37,11 @@ some_rows = st.integers(0, 12)
 @pytest.fixture(params=["numpy", "numba"])
 def engine(request, monkeypatch):
     """Both ways of looking up, whatever the size of the job."""
-    kernels = None if request.param == "numpy" else counting._load_kernels()
+    kernels = None if request.param == "numpy" else compiled.load()
     assert kernels is not None or request.param == "numpy"
-    monkeypatch.setattr(indicators, "compiled_kernels", lambda seconds: kernels)
+    monkeypatch.setattr(compiled, "kernels", lambda seconds: kernels)
+    monkeypatch.setattr(compiled, "load", lambda: kernels)
+    monkeypatch.setattr(indicators, "COMPILED_CELLS", 0)
 
 
 @given(rng=seeds, sizes=columns, n=some_rows, unseen=st.booleans())

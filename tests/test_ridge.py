@@ -274,11 +274,14 @@ def test_weights_are_repetition(road, K, intercept):
     again = ridge.Rows(
         np.repeat(rows.codes, times, axis=1), rows.sizes, np.repeat(rows.y, times), K
     )
-    for alpha in ("loo", 0.01):
+    for alpha in ("loo", 0.01, 0.0):
         first, second = road(rows, alpha, intercept), road(again, alpha, intercept)
         np.testing.assert_allclose(first.z, second.z, atol=1e-9)
         assert first.choice.alpha == second.choice.alpha
-        assert first.choice.risk == pytest.approx(second.choice.risk, rel=1e-8)
+        if second.choice.risk is None:
+            assert first.choice.risk is None
+        else:
+            assert first.choice.risk == pytest.approx(second.choice.risk, rel=1e-8)
         assert first.choice.error == pytest.approx(second.choice.error, abs=1e-12)
 
 
@@ -310,6 +313,68 @@ def test_rows_without_redundancy_have_no_estimate_at_alpha_zero():
     rows = ridge.Rows(codes, rows.sizes, rows.y, 2)
     assert primal(rows, 0.0, True).choice.risk is None
     assert primal(rows, 0.01, True).choice.risk > 0
+
+
+@pytest.mark.parametrize(("K", "intercept", "weighted"), CASES)
+@pytest.mark.parametrize("n", [14, 25])
+def test_leave_one_out_at_alpha_zero(K, intercept, weighted, n):
+    """From projectors; refits of least norm agree wherever they are defined."""
+    rows = make_rows(n, K, weighted, sizes=(2, 2, 3))
+    hot = one_hot(rows.codes.T, rows.sizes)
+    X = np.hstack([hot, np.ones((n, int(intercept)))])
+    alone = [
+        weights_of(rows)[i] == 1
+        and np.linalg.matrix_rank(np.delete(X, i, 0)) < np.linalg.matrix_rank(X)
+        for i in range(n)
+    ]
+    for road in (primal, dual):
+        choice = road(rows, 0.0, intercept).choice
+        if any(alone):
+            assert (choice.risk, choice.error) == (None, None)
+        else:
+            _, risk, error = left_out(rows, 0.0, intercept)
+            assert choice.risk == pytest.approx(risk, rel=1e-6)
+            assert choice.error == pytest.approx(error, abs=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_interpolated_rows_are_left_out_where_another_copy_stays(intercept):
+    """More categories than rows: the fit is exact, and copies keep it so."""
+    rows = make_rows(8, 2, sizes=(3,) * 6)
+    assert dual(rows, 0.0, intercept).choice.risk is None
+    twice = np.full(8, 2.0)
+    weighted = ridge.Rows(rows.codes, rows.sizes, rows.y, 2, twice, twice)
+    choice = dual(weighted, 0.0, intercept).choice
+    assert choice.risk == pytest.approx(0, abs=1e-20)
+    assert choice.error == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "guess"},
+        {"alpha": -1.0},
+        {"alpha": float("inf")},
+        {"alpha": 10**400},
+        {"risk": -0.1},
+        {"risk": float("nan")},
+        {"risk": 10**400},
+        {"error": 1.5},
+        {"error": -0.5},
+    ],
+)
+def test_choices_that_no_fit_makes_are_refused(change):
+    good = {"method": "loo", "alpha": 0.1, "risk": 0.2, "error": 0.3}
+    assert ridge.AlphaChoice(**good).risk == 0.2
+    with pytest.raises(ValueError, match="alpha|estimated"):
+        ridge.AlphaChoice(**{**good, **change})
+
+
+def test_weight_too_small_to_choose_alpha():
+    equations = equations_of(make_rows(40, 2), True)
+    with pytest.raises(ValueError, match="total weight, 1, is too small .* scale"):
+        ridge.fit_primal(equations, 1.0, 4, "auto")
+    assert ridge.fit_primal(equations, 1.0, 4, 0.1).choice.risk is None
 
 
 def test_auto_uses_rows_only_where_they_matter():

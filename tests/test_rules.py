@@ -153,5 +153,20 @@ def test_random_state_decides():
     assert (clf.set_params(random_state=1).predict(X) == first).all()
     clf.set_params(random_state=None)
     assert (clf.predict(X) != clf.predict(X)).any()
-    clf.set_params(random_state=np.random.RandomState(1))
-    assert (clf.predict(X) == first).all()  # the generator's first draw is the seed
+    generators = [np.random.RandomState(1) for _ in range(2)]
+    answers = [clf.set_params(random_state=g).predict(X) for g in generators]
+    assert (answers[0] == answers[1]).all()
+
+
+def test_equal_rows_are_drawn_independently_without_a_seed():
+    proba, keys = np.full((20_000, 2), 0.5), np.zeros(20_000, np.uint64)
+    drawn = rules.draw(proba, keys, np.random.RandomState(0))
+    assert abs(drawn.mean() - 0.5) < 5 * 0.5 / np.sqrt(20_000)
+    assert len(set(rules.draw(proba, keys, 3).tolist())) == 1
+
+
+def test_the_expected_error_over_seeds_is_the_rule_s():
+    keys = rules.row_keys(np.zeros((1, 1), np.uint8))
+    proba = np.array([[0.3, 0.7]])
+    drawn = [rules.draw(proba, keys, seed)[0] for seed in range(4000)]
+    assert abs(np.mean(drawn) - 0.7) < 5 * np.sqrt(0.21 / 4000)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -92,7 +94,8 @@ def test_text_is_readable(votes):
     assert "feature" in lines[0]
     assert "physician-fee-freeze" in lines[1]
     assert "%" in lines[1]
-    assert lines[-1] == "… and 8 more rows"
+    assert lines[-2] == "… and 8 more rows"
+    assert lines[-1].startswith("A row starts from democrat")
 
 
 def test_classes_named_like_the_columns_of_the_table():
@@ -111,6 +114,25 @@ def test_a_rounded_card_stays_a_model(votes):
     points = whole.points_of(codes)[:, :, 0].sum(axis=1) + whole.intercept
     np.testing.assert_allclose(whole.scores(codes)[:, 0], points, atol=1e-12)
     assert abs(points * 10 - (points * 10).round()).max() < 1e-9
+
+
+def test_points_cannot_be_changed(votes):
+    _, _, clf = votes
+    for model in (clf, pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)):
+        card = model.scorecard_
+        for array in (card.z, card.counts, card.mean_points, card.importance, model.z_):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 7
+        with pytest.raises(ValueError, match="read-only"):
+            card.intercept[...] = 7
+        np.testing.assert_array_equal(card.z, clf.z_)
+
+
+def test_a_card_keeps_copies_of_what_it_is_given(votes):
+    z = np.array(votes[2].z_)
+    card = replace(votes[2].scorecard_, z=z)
+    z[0] = 7  # which stays the caller's, to write to
+    assert card.z[0] == votes[2].z_[0]
 
 
 # ---- the model file
@@ -266,12 +288,27 @@ def changed(document, path, value):
         ("classifier.class_weight", [["democrat"]]),
         ("classifier.class_weight", [[["democrat"], 1]]),
         ("classifier.class_weight", [["democrat", "x"]]),
+        ("classifier.class_weight", "heavy"),
+        ("classifier.class_weight", [["green", 1]]),
+        ("classifier.class_weight", [["democrat", -1]]),
+        ("classifier.class_weight", [["democrat", 0]]),
+        ("classifier.class_weight", [["democrat", 10**400]]),
+        ("classifier.random_state", -1),
+        ("classifier.random_state", 2**32),
+        ("classifier.alpha", 10**400),
         ("classifier.encoder", {}),
         ("alpha_choice.alpha", "x"),
         ("alpha_choice.more", 1),
         ("alpha_choice.risk", []),
+        ("alpha_choice.risk", -1),
+        ("alpha_choice.error", 2),
+        ("alpha_choice.alpha", -1),
+        ("alpha_choice.method", "oracle"),
         ("certificate", None),
         ("certificate.gamma", "x"),
+        ("certificate.gamma", -1),
+        ("certificate.bounds.map", 1.5),
+        ("certificate.n", 0),
         ("scorecard", 5),
         ("scorecard.more", 5),
         ("scorecard.z", [0.5]),
@@ -281,13 +318,20 @@ def changed(document, path, value):
         ("scorecard.z.0", [1.0]),
         ("scorecard.z.0", True),
         ("scorecard.z.0", 10**400),
+        ("scorecard.z.0", 1e200),
+        ("scorecard.intercept", 1e308),
         ("scorecard.intercept", [0.1, 0.2]),
         ("scorecard.intercept", None),
         ("scorecard.counts.3", -1),
         ("scorecard.counts", [0] * 48),
+        ("scorecard.counts", [1e308] * 48),
         ("scorecard.classes", ["democrat"]),
         ("scorecard.classes", ["democrat", "democrat"]),
         ("scorecard.classes", ["democrat", None]),
+        ("scorecard.classes", ["democrat", 1]),
+        ("scorecard.classes", [True, 2]),
+        ("scorecard.classes", [1, 10**30]),
+        ("scorecard.classes", ["democrat", "democrat\0"]),
         ("scorecard.classes", ["democrat", ["x"]]),
         ("scorecard.classes", ["a", "b", "c"]),
         ("scorecard.classes", "ab"),
@@ -334,3 +378,15 @@ def test_damaged_files_are_refused(votes, tmp_path, spoil, message):
     place.write_text(spoil(place.read_text()))
     with pytest.raises(ValueError, match=message):
         RenyiClassifier.load(place)
+
+
+def test_the_text_is_enough_to_score_a_row_by_hand():
+    X, y = load("votes")
+    X = X.assign(constant="same")
+    card = RenyiClassifier(alpha=0.01).fit(X, y).scorecard_
+    frame = card.frame().set_index(["feature", "category"])["republican"]
+    row = X.iloc[0].fillna("(missing)")
+    points = sum(frame[name, row[name]] for name in X if name != "constant")
+    start = float(str(card).split("republican ")[-1].split(";")[0])
+    score = card.scores(card.encoder.transform(X[:1]))[0, 0]
+    assert abs(start + points - score) < 1e-4

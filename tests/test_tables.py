@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import combinations
 
 import numpy as np
@@ -148,6 +149,22 @@ def test_absent_pairs_survive_a_file(tmp_path):
     assert Marginals.load(tmp_path / "m.renyi") == m
 
 
+def test_pairs_that_one_side_lacks_are_absent_from_sums_and_differences(tmp_path):
+    table = votes()[["crime", "immigration", "party"]]
+    whole = Marginals.from_tables(crosstabs(table), target="party")
+    fewer = Marginals.from_tables(crosstabs(table[:100])[1:], target="party")
+    for mixed, n in ((whole + fewer, 535), (fewer + whole, 535), (whole - fewer, 335)):
+        assert mixed.absent == {frozenset(["crime", "immigration"])}
+        names = "crime", "immigration"
+        first, second = (mixed._spans([name]) for name in names)
+        assert not mixed.counts[np.ix_(first, second)].any()
+        assert not mixed.counts[np.ix_(second, first)].any()
+        assert mixed.block("crime", "party").to_numpy().sum() == mixed.n == n
+        mixed.save(tmp_path / "m.renyi")
+        assert Marginals.load(tmp_path / "m.renyi") == mixed
+    assert whole.block("crime", "immigration").to_numpy().sum() == 435  # as before
+
+
 # ---- what is wrong
 
 
@@ -193,12 +210,17 @@ def test_totals_that_disagree_are_named():
         Marginals.from_tables(tables, target="c")
 
 
-def test_tolerance_lets_rounded_tables_through():
+def test_tolerance_lets_rounded_tables_through(tmp_path):
     tables = [bits(EVEN, ("a", "b")), bits([[5.01, 0], [0, 5]], ("a", "c"))]
     with pytest.raises(ValueError, match="off by 0.01"):
         Marginals.from_tables(tables, target="c")
     m = Marginals.from_tables(tables, target="c", tolerance=0.01)
     assert m.n == 10
+    m.save(tmp_path / "m.renyi")
+    assert Marginals.load(tmp_path / "m.renyi") == m
+    wild = dataclasses.replace(m, n=20)
+    with pytest.raises(ValueError, match=r"by 50\.0% of all rows, more than a file"):
+        wild.save(tmp_path / "m.renyi")
 
 
 @pytest.mark.parametrize(

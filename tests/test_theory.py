@@ -189,6 +189,47 @@ def test_any_gauge_gives_the_same_model(K, seed):
 
 
 @pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7, 1e9])
+def test_no_gauge_drowns_the_certificate(K, size):
+    """The truth of the points as they are stored, never less, and hardly more."""
+    table = make_table(K, "dirichlet", 2)
+    m = marginals_of(table)
+    card = make_card(m, "ridge")
+    sizes = card.encoder.columns.sizes
+    shift = np.repeat([size, -size, *np.zeros(len(sizes) - 2)], sizes)
+    z = card.z + shift.reshape(-1, *[1] * (card.z.ndim - 1))
+    moved = replace(card, z=z)
+    t = estimates_at_all_outcomes(moved, table)
+    P = table.reshape(-1, K)
+    squares = ((t[:, None, :] - np.eye(K)) ** 2).sum(axis=2)
+    truth = (P * squares).sum() / 2
+    first, c = certify(card, m), certify(moved, m)
+    assert truth <= c.gamma <= truth + 1e-13 * size + 1e-12
+    assert c.gamma == pytest.approx(first.gamma, abs=1e-12 + 1e-13 * size)
+    off = t - t.mean(axis=1, keepdims=True)
+    lead, spread = (P * off).sum(), (P.sum(axis=1) * (off**2).sum(axis=1)).sum()
+    scaled = 2 * (1 - 1 / K - max(0, lead) ** 2 / spread)
+    expected = min(1, scaled, 4 * truth)
+    assert expected <= c.bounds["map"] <= expected + 1e-12 + 1e-12 * size
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_points_that_all_classes_share_leave_map_alone(size):
+    """The largest score stays the largest: map keeps its bound, the others do not."""
+    table = make_table(3, "logistic", 1)
+    m = marginals_of(table)
+    card = make_card(m, "ridge")
+    rng = np.random.default_rng(0)
+    common = replace(card, z=card.z + size * rng.normal(size=(len(card.z), 1)))
+    first, c = certify(card, m), certify(common, m)
+    assert c.bounds["sharp"] == 1.0
+    assert c.bounds["map"] == pytest.approx(first.bounds["map"], abs=1e-12 * size)
+    t = estimates_at_all_outcomes(common, table)
+    worst = worst_case(map_losing_ties(t), *marginal_constraints(table))
+    assert worst <= c.bounds["map"] + SLACK
+
+
+@pytest.mark.parametrize("K", [2, 3])
 def test_merging_is_the_union_and_subtracting_is_never_having_seen(K):
     X, y = sample_joint(make_table(K, "logistic", 1), 400, random_state=5)
     parts = [Marginals.from_data(X[s], y[s]) for s in np.split(np.arange(400), 4)]

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from renyi.classifier import RenyiClassifier
 from renyi.factoring import label_text
+from renyi.intake import note
 from renyi.sources import files
+from renyi.sources.cells import number_text
 from renyi.storage import replacing
-from renyi.training import note
 
 
 def note_unseen(clf: RenyiClassifier, X: pa.Table) -> None:
@@ -97,19 +98,43 @@ def error_rate(
     >>> table = pd.DataFrame({"prediction": y})
     >>> clf = RenyiClassifier().fit(X, y)
     >>> error_rate(clf, renyi.datasets.path("votes"), "party", table)
-    {'rows': 435, 'wrong': 0, 'error': 0.0}
+    {'rows': 435, 'wrong': 0, 'error': 0.0, 'unjudged': 0}
     """
-    table = files.read_table(path, [target], missing=clf.encoder_.missing)
-    truth = [label_text(_whole(v)) for v in table[target].to_pylist()]
-    known = {label_text(label) for label in clf.classes_.tolist()}
-    judged = np.array([text in known for text in truth])
+    labels = clf.classes_.tolist()
+    kinds = {target: "label"} if any(isinstance(v, str) for v in labels) else {}
+    table = files.read_table(path, [target], missing=clf.encoder_.missing, kinds=kinds)
+    truth = _known([_whole(v) for v in table[target].to_pylist()], labels)
+    judged = np.array([text is not None for text in truth])
     if not judged.any():
         note(f"The column {target!r} has none of the model's classes: no error told.")
         return None
-    said = np.array([label_text(v) for v in answers["prediction"].tolist()])
-    wrong = int((said != np.array(truth))[judged].sum())
-    count = int(judged.sum())
-    return {"rows": count, "wrong": wrong, "error": wrong / count}
+    said = [label_text(v) for v in answers["prediction"].tolist()]
+    wrong = (np.array(said, object) != np.array(truth, object))[judged]
+    count = len(wrong)
+    return {
+        "rows": count,
+        "wrong": int(wrong.sum()),
+        "error": float(wrong.mean()),
+        "unjudged": len(truth) - count,
+    }
+
+
+def _known(cells: list[Any], labels: list[Any]) -> list[str | None]:
+    """Return the text of the class that each cell means; None where it means none.
+
+    A number may be written in other ways than the class that training made of it.
+
+    >>> _known(["1e-7", "0.50", "?"], ["1e-07", "0.5"])
+    ['1e-07', '0.5', None]
+    """
+    exact = {label_text(label): label_text(label) for label in labels}
+    loose = {number_text(text): text for text in exact}
+    meant = {cell: exact.get(label_text(cell)) for cell in set(cells)}
+    if len(loose) == len(exact):  # not so if "0.5" and "0.50" are two classes
+        for cell, text in meant.items():
+            if text is None:
+                meant[cell] = loose.get(number_text(label_text(cell)))
+    return [meant[cell] for cell in cells]
 
 
 def _whole(value: Any) -> Any:
@@ -163,4 +188,5 @@ def require_features(path: Path, names: list[str], features: list[str]) -> None:
     except ValueError as error:
         lacking = len(set(features) - set(names))
         more = f" ({lacking} columns of the model are missing)" if lacking > 1 else ""
-        raise ValueError(f"{error} The model needs this column{more}.") from None
+        text = str(error).rstrip(".")
+        raise ValueError(f"{text}. The model needs this column{more}.") from None

@@ -57,6 +57,23 @@ class Block:
         """Number of categories of all columns."""
         return int(self.encoder.columns.sizes.sum())
 
+    @property
+    def copies(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        return float(np.maximum(self._mass(), 1).sum())
+
+    @property
+    def heavy(self) -> tuple[str, ...]:
+        """A note where weights stand for many more rows than there are."""
+        n, total = len(self.y), float(self._mass().sum())
+        if total <= 2 * n:
+            return ()
+        return (
+            f"the {n:,} rows weigh {total:,.0f} and count as that many: survey weights "
+            "should be divided by their mean first, or estimate and bound look better "
+            "than they are.",
+        )
+
     def rows(self, classes: NDArray[Any], class_weight: Any) -> Rows:
         """Rows with their weights: what each counts in the fit and in the report."""
         sizes, K = self.encoder.columns.sizes, len(classes)

@@ -10,19 +10,34 @@ for every distribution with the given marginals), the worst case over all of the
 A certificate computed from the marginals a model was trained on is exact *for those
 marginals*. About the population it says little when rows are few; then its text opens
 with the leave-one-out estimate, and `warnings` say why.
+
+*Rounding.* Adding g to all points of one feature and −g to another's changes no score,
+but a large g would drown the moments: each feature's mean is first moved to the
+intercept. Sums of d points in floating point are still off by up to ε, a few d units in
+the last place of Σ_i max|points_i|, in `predict` as here. The bounds therefore speak of
+every t' with |t' − t| ≤ ε at each class: (E‖t' − e_Y‖²)^½ ≤ B^½ + K^½ε, and so on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import sys
+from dataclasses import dataclass, replace
+from html import escape
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.columns import Columns
-from renyi.factoring import label_text
+from renyi.evidence import (
+    Evidence,
+    aligned,
+    best_feature,
+    evidence_of_marginals,
+    refuse_impossible,
+    same_counts,
+)
 from renyi.indicators import offsets
 from renyi.marginals import Marginals
 from renyi.rules import RULES
@@ -49,6 +64,30 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 
 # The bound is not shown bare when the estimated risk exceeds it by this factor.
 _OPTIMISM = 1.5
+BASES = ("marginals",)
+WEIGHTED = (
+    "the classes were weighted in training; the certificate speaks of the unweighted "
+    "marginals."
+)
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Bounds(dict[str, float]):
+    """Bounds by rule, for reading only; otherwise a dict, for JSON too.
+
+    >>> Bounds(map=0.2)["map"]
+    0.2
+    """
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("the bounds of a certificate cannot be changed")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[Bounds], tuple[dict[str, float]]]:
+        """Let pickle and deepcopy make them anew rather than fill them."""
+        return Bounds, (dict(self),)
 
 
 @dataclass(frozen=True)
@@ -67,7 +106,8 @@ class Certificate:
     one_feature : tuple of (str, float)
         The best single feature, and the error of answering by it alone.
     loo_risk : float or None
-        Leave-one-out estimate of `gamma` on new rows. An estimate, not a bound.
+        Leave-one-out estimate of `gamma` on new rows. An estimate, not a bound. None
+        where it is undefined, and under other marginals than those of the training.
     loo_error : float or None
         Leave-one-out share of errors of the rule map.
     rule : str
@@ -103,7 +143,7 @@ class Certificate:
     """
 
     gamma: float
-    bounds: dict[str, float]
+    bounds: Bounds | dict[str, float]
     majority: tuple[Any, float]
     one_feature: tuple[str, float]
     loo_risk: float | None
@@ -116,6 +156,10 @@ class Certificate:
     order: int = 1
     separable: bool | None = None
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep a copy of the bounds that nobody can write to."""
+        object.__setattr__(self, "bounds", Bounds(self.bounds))
 
     @property
     def doubtful(self) -> bool:
@@ -132,6 +176,9 @@ class Certificate:
         size = f" ({self.n:,g} rows, {self.n_indicators} categories)"
         lines = [*self._bounds(title, size), estimate]
         return "\n".join([*lines, *(f"Note: {text}" for text in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def _bounds(self, title: str, size: str) -> list[str]:
         label, always = self.majority
@@ -151,7 +198,7 @@ class Certificate:
 
     def _estimate(self) -> str:
         if self.loo_risk is None:
-            return "No estimate for new rows: it would need the rows themselves."
+            return "No estimate for new rows: try the model on rows it has not seen."
         numbers = f"risk {self.loo_risk:.4f}, gamma {self.gamma:.4f}"
         if self.loo_error is None:
             return f"Estimate for new rows, by generalised cross-validation: {numbers}."
@@ -163,6 +210,7 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["bounds"] = dict(self.bounds)
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
     @classmethod
@@ -178,7 +226,7 @@ class Certificate:
             and all(isinstance(text, str) for text in data["warnings"])
             and data["rule"] in RULES
         )
-        if not good:
+        if not good or not _in_range(data):
             raise ValueError("its certificate is not valid")
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
@@ -186,81 +234,26 @@ class Certificate:
         return cls(**values)
 
 
+def _in_range(data: dict[str, Any]) -> bool:
+    """Whether the numbers of a plain form can be those of a certificate."""
+    shares = [*data["bounds"].values(), data["majority"][1], data["one_feature"][1]]
+    if data["loo_error"] is not None:
+        shares.append(data["loo_error"])
+    risks = [data["gamma"], *([] if data["loo_risk"] is None else [data["loo_risk"]])]
+    largest = sys.float_info.max  # an integer may be larger
+    return bool(
+        all(0 <= share <= 1 + 1e-9 for share in shares)
+        and all(0 <= risk <= largest for risk in risks)
+        and 0 < data["n"] <= largest
+        and 0 < data["n_indicators"] <= largest
+        and data["order"] == 1
+        and data["basis"] in BASES
+        and data["confidence"] is None  # exact for the marginals
+    )
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:4.1f} %"
-
-
-class Evidence(NamedTuple):
-    """All that the closed form needs to know of a model under some marginals."""
-
-    n: float
-    n_indicators: int
-    priors: Floats
-    square: float  # E‖t‖²
-    hit: float  # E t_Y
-    spread: float  # E‖t − t̄·1‖²
-    lead: float  # E[t_Y − t̄]
-    F: NDArray[Any]  # P(category, class), or its counts
-    columns: Columns
-
-
-def evidence_of_marginals(card: Scorecard, m: Marginals) -> Evidence:
-    """Return the moments of a scorecard's estimates under some marginals."""
-    m = _aligned(card, m)
-    P, b = _points_on(card, m)
-    F, priors = _by_class(card, m)
-    Q, K = m.Q, card.n_classes
-    mu = np.diag(Q)
-    mean = mu @ P + b  # E s_y
-    squares = _quadratic(Q, P) + 2 * b * (mu @ P) + b**2  # E s_y²
-    average, shift = P.mean(axis=1, keepdims=True), b.mean()
-    middle = float(_quadratic(Q, average)[0] + 2 * shift * (mu @ average)[0] + shift**2)
-    hit = float((F * P).sum() + priors @ b)  # E s_Y
-    return Evidence(
-        m.n,
-        len(mu),
-        priors,
-        float(squares.sum() + 2 * mean.sum() / K + 1 / K),
-        hit + 1 / K,
-        max(0.0, float(squares.sum()) - K * middle),
-        hit - float(mean.mean()),
-        F,
-        m.encoder.columns,
-    )
-
-
-def _quadratic(Q: Floats, P: Floats) -> Floats:
-    return np.asarray((P * (Q @ P)).sum(axis=0))
-
-
-def evidence_of_rows(
-    t: Floats, y: NDArray[Any], mass: Floats | None, F: NDArray[Any], columns: Columns
-) -> Evidence:
-    """Return the same from the rows, where the pairs would be too many to count."""
-    share = np.full(len(y), 1 / len(y)) if mass is None else mass / mass.sum()
-    own = t[np.arange(len(y)), y]
-    middle = t.mean(axis=1)
-    priors = np.bincount(y, share, minlength=t.shape[1]).astype(np.float64)
-    return Evidence(
-        float(len(y) if mass is None else mass.sum()),
-        int(columns.sizes.sum()),
-        priors,
-        float(share @ (t**2).sum(axis=1)),
-        float(share @ own),
-        float(share @ ((t - middle[:, None]) ** 2).sum(axis=1)),
-        float(share @ (own - middle)),
-        F,
-        columns,
-    )
-
-
-def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:
-    """Return the feature that errs least when it answers alone, and its error."""
-    starts = offsets(columns.sizes)
-    total = F[: starts[1]].sum()  # 1, or the number of rows
-    errors = 1 - np.add.reduceat(F.max(axis=1), starts[:-1]) / total
-    best = int(errors.argmin())
-    return columns.names[best], max(0.0, float(errors[best]))
 
 
 def certificate(
@@ -273,9 +266,7 @@ def certificate(
 ) -> Certificate:
     """Closed-form certificate of a model from its moments."""
     K = len(evidence.priors)
-    B = max(0.0, evidence.square - 2 * evidence.hit + 1)
-    gained = max(0.0, evidence.lead) ** 2
-    scaled = gained / evidence.spread if evidence.spread > 0 else 0.0
+    B, scaled = _risk(evidence, card), _gain(evidence, card)
     bounds = {
         "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
         "renyi": min(1.0, B),
@@ -294,6 +285,38 @@ def certificate(
         n_indicators=evidence.n_indicators,
         warnings=(*_warnings(evidence, B / 2, loo_risk), *notes),
     )
+
+
+def _risk(evidence: Evidence, card: Scorecard) -> float:
+    """Return B, rounded up; infinite where points are too large to square."""
+    if not math.isfinite(evidence.risk + evidence.rounding):
+        return math.inf
+    if evidence.risk < -(1e-7 + evidence.rounding):
+        raise ValueError(
+            f"The model's risk under these marginals is {evidence.risk / 2:.3g}, which "
+            "cannot be negative: no rows have these marginals; call validate() on them."
+        )
+    error = _score_error(card) * math.sqrt(card.n_classes)
+    return (math.sqrt(max(0.0, evidence.risk)) + error) ** 2 + evidence.rounding
+
+
+def _gain(evidence: Evidence, card: Scorecard) -> float:
+    """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
+    error, rounding = _score_error(card), evidence.off_rounding
+    if not math.isfinite(evidence.spread + error + rounding):
+        return 0.0
+    lead = max(0.0, evidence.lead - 2 * error - rounding)
+    spread = math.sqrt(evidence.spread) + error * math.sqrt(card.n_classes)
+    return lead**2 / (spread**2 + rounding)
+
+
+def _score_error(card: Scorecard) -> float:
+    """Bound the rounding error of a score, in `predict` or in its moments here."""
+    sizes = card.encoder.columns.sizes
+    points = np.abs(card.z.reshape(len(card.z), -1))
+    largest = np.maximum.reduceat(points, offsets(sizes)[:-1]).sum(axis=0)
+    total = float((largest + np.abs(card.intercept)).max()) + 1
+    return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
 
 
 def _is_optimistic(gamma: float, loo_risk: float | None, n: float, D: int) -> bool:
@@ -330,7 +353,9 @@ def certify(model: Any, m: Marginals, *, level: str = "closed") -> Certificate:
     model : RenyiClassifier or Scorecard
         Any scorecard will do: trained, rounded or written by hand.
     m : Marginals
-        Of the training rows or of any others; features and labels are matched by name.
+        Of the training rows or of any others. Features are matched by name, labels as
+        `predict` would take them; where the marginals merge labels that the model
+        tells apart, that is an error.
     level : {"closed"}
         The closed form.
 
@@ -355,61 +380,34 @@ def certify(model: Any, m: Marginals, *, level: str = "closed") -> Certificate:
             "certify takes a fitted classifier or a Scorecard first, and the marginals "
             f"second; the first is a {type(model).__name__}."
         )
-    choice = getattr(model, "alpha_choice_", None)
-    return certificate(
-        evidence_of_marginals(card, m),
-        card,
-        getattr(model, "rule", "map"),
-        choice.risk if choice else None,
-        choice.error if choice else None,
-        getattr(model, "_notes", lambda: ())(),
+    m = aligned(card, m)
+    refuse_impossible(m)
+    own: Certificate | None = getattr(model, "certificate_", None)
+    rule = getattr(model, "rule", "map")
+    found = certificate(evidence_of_marginals(card, m), card, rule)
+    if own is None:
+        return found
+    notes = tuple(text for text in own.warnings if text == WEIGHTED)
+    if not (_agree(own, found) and same_counts(card, m)):
+        return replace(found, warnings=(*found.warnings, *notes))
+    return replace(
+        found,
+        loo_risk=own.loo_risk,
+        loo_error=own.loo_error,
+        warnings=own.warnings,
     )
 
 
-def _aligned(card: Scorecard, m: Marginals) -> Marginals:
-    """Return the marginals of the card's features; what is missing is named."""
-    for name in card.encoder.feature_names:
-        if name not in m.feature_names:
-            raise ValueError(
-                f"The marginals have no column {name!r}, a model's feature."
-            )
-    known = {label_text(label) for label in card.classes}
-    for label in m.classes:
-        if label is None or label_text(label) not in known:
-            raise ValueError(
-                f"The target {m.target!r} of the marginals has the class {label!r}, "
-                "which the model does not know."
-            )
-    return m.select(card.encoder.feature_names)
-
-
-def _points_on(card: Scorecard, m: Marginals) -> tuple[Floats, Floats]:
-    """Points and intercept on the categories and classes of the marginals."""
-    points = card._per_class()
-    means = card.mean_points
-    if card.n_classes == 2:
-        means = np.hstack([-means, means])
-    starts = offsets(card.encoder.columns.sizes)
-    pieces = []
-    pairs = zip(card.encoder.columns, m.encoder.columns, strict=True)
-    for j, (mine, theirs) in enumerate(pairs):
-        if mine.kind != theirs.kind or mine.levels.edges != theirs.levels.edges:
-            raise ValueError(
-                f"Column {mine.name!r} is binned differently in the marginals and in "
-                "the model: build the marginals with the model's encoder."
-            )
-        table = np.vstack([points[starts[j] : starts[j + 1]], means[j]])
-        pieces.append(table[theirs.places(mine)])
-    b = np.atleast_1d(card.intercept)
-    b = np.concatenate([-b, b]) if card.n_classes == 2 else b
-    return np.concatenate(pieces), b
-
-
-def _by_class(card: Scorecard, m: Marginals) -> tuple[Floats, Floats]:
-    """F and the class probabilities in the order of the model's classes."""
-    order = {label_text(label): k for k, label in enumerate(card.classes)}
-    places = [order[label_text(label)] for label in m.classes]
-    F = np.zeros((int(m.encoder.columns.sizes.sum()), card.n_classes))
-    priors = np.zeros(card.n_classes)
-    F[:, places], priors[places] = m.F, m.class_probabilities
-    return F, priors
+def _agree(own: Certificate, other: Certificate) -> bool:
+    """Whether two certificates of a model may well be of the same rows."""
+    near = [
+        (own.n, other.n),
+        (own.majority[1], other.majority[1]),
+        (own.one_feature[1], other.one_feature[1]),
+        (own.gamma, other.gamma),
+    ]
+    return (
+        own.majority[0] == other.majority[0]
+        and own.n_indicators == other.n_indicators
+        and all(math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-7) for a, b in near)
+    )

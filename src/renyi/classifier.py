@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import ridge, rules, targets
 from renyi.blocks import Block
-from renyi.certificates import (
-    Certificate,
-    Evidence,
-    certificate,
-    evidence_of_marginals,
-    evidence_of_rows,
-)
+from renyi.certificates import WEIGHTED, Certificate, certificate
 from renyi.columns import Column, Levels
 from renyi.dual import fit_dual
 from renyi.encoding import Encoder
+from renyi.evidence import (
+    Evidence,
+    evidence_of_marginals,
+    evidence_of_rows,
+    refuse_impossible,
+)
 from renyi.factoring import as_table
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
@@ -142,6 +143,16 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
     def fit_marginals(self, m: Marginals) -> RenyiClassifier:
         """Train on marginals; the same answer as `fit` at the same alpha.
 
+        Marginals compare labels by their text, so that whole floats among the classes
+        (0.0, 1.0) come back as integers, where `fit` keeps the floats of y.
+
+        Parameters
+        ----------
+        m : Marginals
+            Of the training rows; `m.n` counts as their number.
+
+        Examples
+        --------
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
         >>> m = renyi.Marginals.from_data(X, y)
@@ -155,10 +166,12 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
                 f"The marginals are of order {m.order}, the classifier of {self.order}."
             )
         targets.refuse_missing_class(m)
+        refuse_impossible(m)
         self.classes_ = np.asarray(m.classes)
         targets.need_two_classes(self.classes_)
         _need_usable(m.encoder)
         self._target = m.target
+        self._heavy: tuple[str, ...] = ()
         self._kept = None
         names = m.feature_names
         self.n_features_in_ = len(names)
@@ -207,7 +220,8 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
                 "or fit() met more categories than rows: begin with partial_fit()."
             )
         else:
-            self._fit_counts(self.marginals_ + self._count(block))
+            m = self.marginals_ + self._count(block)
+            self._fit_counts(m, copies=self._copies + block.copies)
             return self
         self._fit_rows(block)
         used = self._on_rows(block) or len(block.y) < block.n_indicators
@@ -219,6 +233,9 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         ridge.check_alpha(self.alpha)
         if self.order != 1:
             raise ValueError(f"order must be 1, not {self.order!r}.")
+        seed = self.random_state
+        if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
+            raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
 
     def _settings(self) -> Encoder:
         return Encoder() if self.encoder is None else self.encoder
@@ -248,11 +265,12 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         return ridge.worthwhile(rows, block.n_indicators, self.alpha)
 
     def _fit_rows(self, block: Block) -> None:
+        self._heavy = block.heavy
         if block.n_indicators > len(block.y):
             self._fit_dual(block)
         else:
             m = self._count(block)
-            self._fit_counts(m, self._rows(block))
+            self._fit_counts(m, self._rows(block), block.copies)
 
     def _count(self, block: Block) -> Marginals:
         labels = tuple(self.classes_.tolist())
@@ -265,12 +283,20 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
     def _rows(self, block: Block) -> ridge.Rows:
         return block.rows(self.classes_, self.class_weight)
 
-    def _fit_counts(self, m: Marginals, rows: ridge.Rows | None = None) -> None:
-        """Fit from marginals; `rows` serve leave-one-out."""
+    def _fit_counts(
+        self,
+        m: Marginals,
+        rows: ridge.Rows | None = None,
+        copies: float | None = None,
+    ) -> None:
+        """Fit from marginals of `copies` rows, which `rows` serve to leave out."""
+        # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
+        self._copies = float(m.n) if copies is None else copies
         Q, F, priors = self._training_moments(m)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
         alpha = ridge.check_alpha(self.alpha)
-        fit = ridge.fit_primal(equations, m.n, len(m.feature_names), alpha, rows)
+        d = len(m.feature_names)
+        fit = ridge.fit_primal(equations, self._copies, d, alpha, rows)
         if self.class_weight is not None and fit.choice.error is None:
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
@@ -302,13 +328,8 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         counts = dual.target_counts
         self.marginals_ = None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
-        t = self._estimates(dual.scores)
+        t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
         self._evidence = evidence_of_rows(t, block.y, block.mass, counts, columns)
-
-    def _estimates(self, scores: Floats) -> Floats:
-        if len(self.classes_) == 2:
-            return np.hstack([0.5 - scores, 0.5 + scores])
-        return scores + 1 / len(self.classes_)
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
@@ -322,6 +343,9 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
 
     def _take(self, card: Scorecard, choice: ridge.AlphaChoice) -> None:
         """Set the fitted attributes that follow from the scorecard."""
+        # Before a model file is believed; a fit did so before.
+        targets.class_factors(self.class_weight, self.classes_, np.ones(card.n_classes))
+        self._weighted = self.class_weight is not None
         self.scorecard_ = card
         self.encoder_ = card.encoder
         self.z_ = card.z
@@ -412,19 +436,11 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
                 self.rule,
                 choice.risk,
                 choice.error,
-                self._notes(),
+                (*([WEIGHTED] if self._weighted else []), *self._heavy),
             )
         if self._certificate.rule != self.rule:  # set_params after fit
             self._certificate = replace(self._certificate, rule=self.rule)
         return self._certificate
-
-    def _notes(self) -> tuple[str, ...]:
-        if self.class_weight is None:
-            return ()
-        return (
-            "the classes were weighted in training; the certificate speaks of the "
-            "unweighted marginals.",
-        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from renyi import __version__
@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code, 2 for bad input.
+    """Run the command line; return its exit code: 2 for bad input, 1 for our faults.
 
     Parameters
     ----------
@@ -56,17 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    code = _run(args)
     try:
-        code = _run(args)
         sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # The reader has gone, as `head` does; nor can what is buffered be written.
+    except OSError as error:
+        # Nor can what is buffered be written later, when Python ends.
         _silence(sys.stdout)
-        return 0
-    except KeyboardInterrupt:
-        print("renyi: interrupted", file=sys.stderr)
-        return 130
+        if not isinstance(error, BrokenPipeError):
+            return code or _fail(f"the output cannot be written: {error.strerror}")
+    return code
 
 
 def _silence(stream: Any) -> None:
@@ -78,12 +76,15 @@ def _silence(stream: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     """Run a command; tell what went wrong in one sentence."""
-    from renyi import commands
-
     try:
+        from renyi import commands
+
         commands.run(args)
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError:  # the reader has gone, as `head` does
+        return 0
+    except KeyboardInterrupt:
+        print("renyi: interrupted", file=sys.stderr)
+        return 130
     except MemoryError as error:
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"memory ran out: {reason}")
@@ -91,7 +92,22 @@ def _run(args: argparse.Namespace) -> int:
         return _fail(_of_system(error))
     except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
         return _fail(str(error))
+    except Exception as error:
+        return _surprise(error)
     return 0
+
+
+def _surprise(error: Exception) -> int:
+    """Tell of an error that nobody thought of, which is a fault of this program."""
+    if os.environ.get("RENYI_DEBUG"):
+        raise error
+    name = type(error).__name__
+    reason = f"{name} ({error})" if str(error) else name
+    _fail(
+        f"this should not have happened: {reason}; please report it, with what "
+        "RENYI_DEBUG=1 in the environment makes the same command print"
+    )
+    return 1
 
 
 def _of_system(error: OSError) -> str:
@@ -181,7 +197,10 @@ def _add_fit(commands: Any) -> None:
         "--no-intercept", action="store_true", help="fit the paper's literal form"
     )
     model.add_argument(
-        "--seed", type=int, metavar="N", help="seed of the rules renyi and sharp"
+        "--seed",
+        type=_whole(0, 2**32 - 1),
+        metavar="N",
+        help="seed of the rules renyi and sharp",
     )
     parser.add_argument(
         "--marginals",
@@ -201,10 +220,16 @@ def _add_encoder(parser: argparse.ArgumentParser) -> None:
     _several(columns, "--missing", "CODE", "cells that mean missing (so do ? and '')")
     columns.add_argument("--weight", metavar="COL", help="column of row weights")
     columns.add_argument(
-        "--bins", type=int, metavar="N", help="bins of a numeric column (default 5)"
+        "--bins",
+        type=_whole(2, 10_000),
+        metavar="N",
+        help="bins of a numeric column (default 5)",
     )
     columns.add_argument(
-        "--min-count", type=int, metavar="N", help="merge labels on fewer rows than N"
+        "--min-count",
+        type=_whole(1),
+        metavar="N",
+        help="merge labels on fewer rows than N",
     )
     columns.add_argument(
         "--unseen",
@@ -216,6 +241,24 @@ def _add_encoder(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count the pairs within each class too",
     )
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return what reads an option that is a whole number between two others."""
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(
+                f"it takes a whole number {limits}, not {text!r:.60}"
+            )
+        return value
+
+    return read
 
 
 def _alpha(text: str) -> float | str:

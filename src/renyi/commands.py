@@ -35,19 +35,20 @@ from renyi.delivery import (
     write_together,
 )
 from renyi.factoring import label_text
-from renyi.marginals import Marginals
-from renyi.sources import files
-from renyi.sources.files import DataWarning
-from renyi.training import (
+from renyi.intake import (
     Rows,
     columns_text,
     encoder_of,
     listed,
     note,
+    note_identifiers,
     read_rows,
     table_path,
     usable,
 )
+from renyi.marginals import Marginals
+from renyi.sources import files
+from renyi.sources.cells import DataWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,11 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         prefix = args.out.removesuffix(".json")
         if os.path.basename(prefix) in ("", ".", ".."):
             raise ValueError(f"{args.out} is a folder: add a name for the model.")
-        check_place(f"{prefix}.json")
+        endings = [".json", ".log"]
+        if args.marginals or (args.marginals is None and not _is_marginals(args.file)):
+            endings.append(MARGINALS)
+        for ending in endings:
+            check_place(prefix + ending)
     clf = RenyiClassifier(
         alpha=args.alpha,
         rule=args.rule,
@@ -90,7 +95,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         class_weight=args.class_weight,
         random_state=args.seed,
     )
-    if args.file.endswith(MARGINALS):
+    if _is_marginals(args.file):
         told, m = _fit_marginals(args, clf)
     else:
         told, m = _fit_rows(args, clf)
@@ -101,6 +106,8 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         if m is not None:
             writers[Path(prefix + MARGINALS)] = m.save
             told["written"]["marginals"] = prefix + MARGINALS
+        else:
+            _note_of_others(args.file, Path(prefix + MARGINALS))
     told["next"] = _next(args, prefix)
     told["notes"] = notes_of(seen)
     text = summary.fit_text(told, clf.certificate_)
@@ -111,6 +118,19 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         show({"source": args.file, **told})
     else:
         print(text)
+
+
+def _is_marginals(path: str) -> bool:
+    return path.endswith(MARGINALS)
+
+
+def _note_of_others(source: str, place: Path) -> None:
+    """Note marginals that lie where those of the model would, but are of another."""
+    if place.is_file() and not (Path(source).exists() and place.samefile(source)):
+        note(
+            f"{place} was there before and stays: its marginals are not those of this "
+            "model. --marginals replaces them."
+        )
 
 
 def _next(args: argparse.Namespace, prefix: str | None) -> str:
@@ -128,6 +148,7 @@ def _fit_rows(
     clf.set_params(encoder=encoder)
     rows = read_rows(args, encoder)
     rows = rows._replace(X=usable(args.file, rows.X, encoder))
+    note_identifiers(rows.X)
     clf.fit(rows.X, rows.y, rows.weights)
     wrong = clf.predict(rows.X) != rows.y.to_numpy()
     error = float(np.average(wrong, weights=rows.weights))
@@ -273,10 +294,10 @@ def _deliver(
     tell(notes)
     if error is not None:
         share = f"{100 * error['error']:.1f} %"
-        print(
-            f"error rate {share} ({error['wrong']:,} of {error['rows']:,} rows)",
-            file=sys.stderr,
-        )
+        count = f"{error['wrong']:,} of {error['rows']:,} rows"
+        if error["unjudged"]:
+            count += f"; {error['unjudged']:,} more have no class of the model"
+        print(f"error rate {share} ({count})", file=sys.stderr)
     if place is not None:
         print(f"wrote {place} ({len(table):,} rows)", file=sys.stderr)
 

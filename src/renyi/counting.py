@@ -5,7 +5,7 @@ the method learns from the rows is
 
 .. math:: W^T W, \quad \text{or with weights} \quad W^T \mathrm{diag}(w)\, W,
 
-whose block `(i, j)` is the contingency table of columns `i` and `j` (theory: `n Q`).
+whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q`.
 Three engines compute it, with the same exact integers.
 
 ``"histogram"``
@@ -31,8 +31,7 @@ between 100 and 200, the best range on eight shapes from 1,000 x 60 to 1,000,000
 (256 binary values instead of 128 took half as long again). The product costs
 `PRODUCT_SECONDS` per row and squared indicator. Many rows of columns with several
 categories call for histograms, few rows of many binary columns for the product.
-Loading numba takes half a second: it is done for jobs which would take numpy
-`COMPILED_FROM_SECONDS`, or when it is loaded anyway.
+:mod:`renyi.compiled` says when numba is loaded.
 
 A million rows of 20 columns of 10 categories and one of 2: ``"histogram"`` 0.08 s,
 ``"numba"`` 0.03 s, ``"product"`` 0.6 s.
@@ -41,15 +40,13 @@ A million rows of 20 columns of 10 categories and one of 2: ``"histogram"`` 0.08
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
-from functools import cache
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from renyi import compiled
 from renyi.histograms import ROWS, histograms, joint_values
 
 Engine = Literal["histogram", "product", "numba"]
@@ -63,8 +60,6 @@ PAIR_SECONDS = 30e-6
 CELL_SECONDS = 3e-9
 PRODUCT_SECONDS = 1.4e-11
 ONE_HOT_SECONDS = 0.4e-9
-COMPILED_FROM_SECONDS = 0.05
-_asked_seconds = [0.0]  # of numpy's time, by all calls of this process so far
 
 
 def pair_counts(
@@ -243,44 +238,6 @@ def refuse_large_table(total: int, n_tables: int) -> None:
         )
 
 
-def compiled_kernels(seconds: float) -> ModuleType | None:
-    """Return :mod:`renyi.kernels` if numba is installed and worth its loading time.
-
-    That is when the jobs so far would have kept numpy busy for
-    `COMPILED_FROM_SECONDS`: one large job, or many small ones.
-
-    Parameters
-    ----------
-    seconds : float
-        What the job would take with numpy alone.
-
-    Returns
-    -------
-    module or None
-
-    Examples
-    --------
-    >>> from renyi.counting import compiled_kernels
-    >>> kernels = compiled_kernels(seconds=0.001)
-    >>> kernels is None or kernels.__name__ == "renyi.kernels"
-    True
-    """
-    _asked_seconds[0] += seconds
-    if _asked_seconds[0] < COMPILED_FROM_SECONDS and "renyi.kernels" not in sys.modules:
-        return None
-    return _load_kernels()
-
-
-@cache
-def _load_kernels() -> ModuleType | None:
-    """Import the compiled kernels; None if numba is absent or too old for numpy."""
-    try:
-        from renyi import kernels
-    except ImportError:
-        return None
-    return kernels
-
-
 def _count(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
@@ -296,7 +253,7 @@ def _count(
         return _product(codes, sizes, weights)
     if engine == "histogram":
         return histograms(codes, sizes, weights, None)
-    kernels = _load_kernels() if engine == "numba" else compiled_kernels(seconds)
+    kernels = compiled.load() if engine == "numba" else compiled.kernels(seconds)
     if engine == "numba" and kernels is None:
         raise ImportError("engine 'numba' needs numba: install the extra, renyi[fast].")
     return histograms(codes, sizes, weights, kernels)
@@ -320,7 +277,7 @@ def _choose(
         return seconds, engine
     by_product = _product_seconds(n, sizes, weighted)
     by_histogram = seconds
-    if min(seconds, by_product) >= COMPILED_FROM_SECONDS and _load_kernels():
+    if min(seconds, by_product) >= compiled.WORTH_SECONDS and compiled.load():
         by_histogram = _histogram_seconds(n, sizes, COMPILED_SECONDS)
     return seconds, "product" if by_product < by_histogram else None
 

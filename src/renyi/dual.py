@@ -14,7 +14,8 @@ the right-hand side is orthogonal to it.)
 
 *Leave-one-out.* The leverage of a row, in `renyi.ridge` a norm of its centred one-hot
 vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its residual is
-``alpha·a_i/π_i^½``.
+``alpha·a_i/π_i^½``. At alpha = 0 both come from the projector on the range of G; a row
+that the fit interpolates by itself (h = 1) has no left-out residual.
 """
 
 from __future__ import annotations
@@ -120,8 +121,13 @@ def _given(
     if alpha == 0:
         values, vectors = eigen(kernel.G)
         inverse = pseudo_inverse(values)
-        a = vectors @ (inverse[:, None] * (vectors.T @ kernel.target))
-        return a, AlphaChoice("given", 0.0, None)
+        C = vectors.T @ kernel.target
+        a = vectors @ (inverse[:, None] * C)
+        held = inverse > 0
+        basis = vectors[:, held]  # of the range of G: basis @ basis.T projects on it
+        residual = (kernel.target - basis @ C[held])[:, None, :]
+        hat = (basis**2).sum(axis=1)[:, None]
+        return a, given(0.0, _held_out(kernel, rows, residual, hat))
     lower, info = lapack.dtrtri(cholesky(kernel.G, alpha), lower=1, overwrite_c=1)
     assert info == 0
     a = lower.T @ (lower @ kernel.target)
@@ -154,9 +160,15 @@ def _leave_one_out(
     fit_intercept: bool,
 ) -> HeldOut:
     """Leave-one-out from the solutions and the diagonals of the inverses."""
-    residual = alphas[:, None] * a / kernel.root[:, None, None]
+    residual = alphas[:, None] * a
     constant = fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
     hat = 1 - alphas * (diagonal - constant)
+    return _held_out(kernel, rows, residual, hat)
+
+
+def _held_out(kernel: _Kernel, rows: Rows, residual: Floats, hat: Floats) -> HeldOut:
+    """Leave-one-out from residuals times π^½ and the diagonals of hat matrices."""
+    residual = residual / kernel.root[:, None, None]
     if rows.weights is not None:
         unit = 1.0 if rows.unit is None else rows.unit
         hat = hat * (unit / rows.weights)[:, None]

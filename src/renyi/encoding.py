@@ -163,7 +163,10 @@ class Encoder:
         return dataclasses.replace(self, columns=columns), codes
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Codes of X, one row per column; an unseen label has the code ``size``."""
+        """Codes of X, one row per column; an unseen label has the code ``size``.
+
+        The codes may share memory with X.
+        """
         table, names = self._table(X)
         where: dict[str, int] = {}
         groups: list[Columns] = []
@@ -329,16 +332,19 @@ class Encoder:
         if isinstance(part, Numbers):
             codes = bin_codes(part.values, np.array(columns[0].levels.edges))[None, :]
         else:
-            tables = np.stack(
-                [self._code_table(v, part.labels) for v in columns.levels]
-            )
+            tables = np.stack([self.code_table(v, part.labels) for v in columns.levels])
             codes = _through(tables, columns.which, part.codes)
         if self.unseen == "error":
             _refuse_unseen(codes, part, columns)
         return codes
 
-    def _code_table(self, levels: Levels, labels: list[Label]) -> NDArray[Any]:
-        """Return the code of each label, and last that of a missing cell."""
+    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
+        """Return the code of each label, and last that of a missing cell.
+
+        >>> levels = Levels("label", ("a", RARE), rare=("b",))
+        >>> Encoder().code_table(levels, ["b", "a", "c", "?"])
+        array([1, 0, 2, 2, 2])
+        """
         size = len(levels.categories)
         absent = size - 1 if None in levels.categories else size
         known = enumerate(levels.categories)
@@ -388,11 +394,14 @@ def _refuse_row_number(part: Numbers) -> None:
     if not part.integer or n < _IDENTIFIER_ROWS or np.isnan(part.values).any():
         return
     spread = part.values.max() - part.values.min()
-    if spread == n - 1 and len(np.unique(part.values)) == n:
+    if spread > 3 * n:  # measurements, more likely than numbers of rows
+        return
+    distinct = len(np.unique(part.values))
+    if distinct > _IDENTIFIER_SHARE * n:
         raise ValueError(
-            f"Column {part.name!r} numbers the rows: its {n} values are all different. "
-            "Drop it (on the command line, --id or --drop), or name it in `numeric` to "
-            "use it as a number."
+            f"Column {part.name!r} numbers the rows: {distinct} different values in "
+            f"{n} rows. Drop it (on the command line, --id or --drop), or name it in "
+            "`numeric` to use it as a number."
         )
 
 

@@ -2,7 +2,7 @@ r"""Products with the one-hot matrix `W`, without building it whole.
 
 The rows of a table are codes of shape (d, n); their one-hot matrix `W` has n rows and
 :math:`D = \sum_j m_j` columns. Scoring needs :math:`W Z`, the dual form of ridge
-regression :math:`W W^T` and :math:`W^T V` (theory, section 5).
+regression :math:`W W^T` and :math:`W^T V`.
 
 :func:`lookup_sum` promises more than its value: the bits of a row's score do not depend
 on the other rows of the batch. Floating-point sums depend on their order, and
@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from renyi.counting import compiled_kernels
+from renyi import compiled
+from renyi.counting import MAX_TABLE_BYTES
 
 ROWS = 8_192  # of a tile of lookups
 ELEMENTS = 2**16  # of a tile of lookups: half a MB, which stays in cache
@@ -35,6 +36,7 @@ BLOCK = 2**18  # elements of a one-hot block
 LOOKUP_SECONDS = 3e-9  # per row, column and output, with numpy
 COMPARE_SECONDS = 1e-11  # per pair of rows and column, with numpy
 SUM_SECONDS = 5e-10  # per row, column and output, with numpy
+COMPILED_CELLS = 1_000_000  # of wide tables whose sums are compiled
 BLOCK_COLUMNS = 1_024  # of a compiled loop over wide rows
 WORDS = 256  # of a block of bit planes: 2 kB a row
 FEW_CATEGORIES = 16  # up to here a product beats a scattered sum or a comparison
@@ -141,7 +143,7 @@ def lookup_sum(
     sums = np.zeros((values.shape[0], table.shape[1]))
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.uint32)
-    kernels = compiled_kernels(LOOKUP_SECONDS * table.size * len(values))
+    kernels = compiled.kernels(LOOKUP_SECONDS * table.size * len(values))
     if kernels is None:
         _add_lookups(table, values, first, sums)
     else:
@@ -229,8 +231,9 @@ def label_sums(
     values = np.asarray(V, dtype=np.float64)
     starts = offsets(lengths)
     out = np.zeros((starts[-1], values.shape[1]))
-    if _is_wide(table, lengths):
-        kernels = compiled_kernels(SUM_SECONDS * table.size * values.shape[1])
+    # Compiled sums are added in another order: the shape alone decides.
+    if _is_wide(table, lengths) and table.size >= COMPILED_CELLS:
+        kernels = compiled.load()
         if kernels is not None:
             return _sums_by_level(kernels, table, lengths, values)
     # A scattered sum pays Python's overhead once per column: little when rows are many.
@@ -263,8 +266,9 @@ def class_label_counts(
     """
     levels, d = int(np.max(sizes)), codes.shape[0]
     counts = np.zeros((n_classes, levels, d), np.int64)
-    kernels = compiled_kernels(SUM_SECONDS * codes.size)
-    if kernels is not None and _is_wide(codes, sizes):
+    wide = _is_wide(codes, sizes)
+    kernels = compiled.kernels(SUM_SECONDS * codes.size) if wide else None
+    if kernels is not None:
         kernels.class_level_counts(codes.T, y, BLOCK_COLUMNS, counts)
     else:
         for label in range(n_classes):
@@ -390,6 +394,7 @@ def agreement(
     left = np.asarray(codes)
     right = left if other is None else np.asarray(other)
     lengths = np.asarray(sizes, dtype=np.int64)
+    refuse_large_agreement(left.shape[1], right.shape[1])
     out = np.full((left.shape[1], right.shape[1]), float(len(left)))
     if not out.size or not len(left):
         return out
@@ -403,12 +408,29 @@ def agreement(
         first = np.concatenate([first, flags], axis=1)
         second = np.concatenate([second, np.zeros_like(second[:, :1])], axis=1)
     same = first is second
-    kernels = compiled_kernels(COMPARE_SECONDS * left.size * right.shape[1])
+    kernels = compiled.kernels(COMPARE_SECONDS * left.size * right.shape[1])
     if kernels is None:
         _subtract_differences(first, second, same, out)
     else:
         kernels.plane_agreements(first, second, same, WORDS, out)
     return out
+
+
+def refuse_large_agreement(n: int, others: int) -> None:
+    """Refuse, before memory is taken, counts of more pairs of rows than fit.
+
+    >>> refuse_large_agreement(40_000, 40_000)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: 40000 rows with more categories than rows would need 12.8 GB for ...
+    """
+    needed = 8 * n * others
+    if needed > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"{n} rows with more categories than rows would need {needed / 1e9:.1f} GB "
+            "for the agreement of every two rows, and the limit is "
+            f"{MAX_TABLE_BYTES / 1e9:.1f} GB: use fewer rows, merge rare categories or "
+            "drop columns."
+        )
 
 
 def _subtract_differences(

@@ -1,8 +1,9 @@
 """Compiled inner loops, present when the extra ``fast`` (numba) is installed.
 
 The callers are :mod:`renyi.counting` and :mod:`renyi.indicators`; each kernel does in
-one pass what numpy does in several, in the same order of additions, so that sums of
-weights and scores keep the same bits with and without it.
+one pass what numpy does in several. Counts are exact; sums of weights and scores are
+added in the same order, so that they keep the same bits with and without it
+(:func:`level_sums` is the exception, and is chosen by the shape of the table alone).
 
 All kernels run in the calling thread and release the interpreter lock: numba's own
 thread layers may abort a process which calls them from several Python threads.

@@ -131,9 +131,12 @@ class Marginals:
     ) -> Marginals:
         """Count block after block, each a pair ``(X, y)`` or a frame with the target.
 
-        Labels may appear in any block. The bins of numeric columns are those of the
-        first block, or of the fitted `encoder`. No column is refused as an identifier.
+        Labels may appear in any block. Which columns are numeric, their bins and the
+        labels merged as rare are decided by the first block, or by a fitted `encoder`.
+        No column is refused as an identifier.
 
+        Examples
+        --------
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
         >>> pieces = ((X[s : s + 100], y[s : s + 100]) for s in range(0, 435, 100))
@@ -194,13 +197,16 @@ class Marginals:
         tolerance : float, default=1e-6
             Disagreement of margins that is allowed, as a share of all rows.
 
+        Examples
+        --------
         >>> import pandas as pd
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
+        >>> X = X.fillna("?")  # crosstab would leave the missing cells out
         >>> crossed = [pd.crosstab(X["crime"], y), pd.crosstab(X["immigration"], y)]
-        >>> m = renyi.Marginals.from_tables(crossed[:1], target="party")
-        >>> m.feature_names
-        ('crime',)
+        >>> m = renyi.Marginals.from_tables(crossed, target="party")
+        >>> m.feature_names, m.n
+        (('crime', 'immigration'), 435)
         """
         from renyi.sources import tables as source
 

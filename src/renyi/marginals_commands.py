@@ -21,9 +21,9 @@ from renyi.delivery import (
     with_source,
 )
 from renyi.encoding import Encoder
+from renyi.intake import encoder_of, note_identifiers, read_rows
 from renyi.marginals import Marginals
 from renyi.sources import files
-from renyi.training import encoder_of, read_rows
 
 
 def build(args: argparse.Namespace, seen: Recorded) -> None:
@@ -31,6 +31,8 @@ def build(args: argparse.Namespace, seen: Recorded) -> None:
     place = check_place(args.out, (MARGINALS,))
     encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
     rows = read_rows(args, encoder)
+    if args.encoder is None:
+        note_identifiers(rows.X)
     m = Marginals.from_data(
         rows.X,
         rows.y,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from renyi.columns import Columns
 from renyi.factoring import refuse_twins
 from renyi.indicators import offsets
-from renyi.validation import refuse_negative
+from renyi.validation import absent_pairs, refuse_negative
 
 if TYPE_CHECKING:
     from renyi.encoding import Encoder
@@ -191,13 +191,18 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     inner = None
     if first.class_counts is not None and second.class_counts is not None:
         inner = first.class_counts + sign * second.class_counts
-    return dataclasses.replace(
+    total = dataclasses.replace(
         first,
         counts=first.counts + sign * second.counts,
         n=first.n + sign * second.n,
         class_counts=inner,
         absent=first.absent | second.absent,
     )
+    if first.absent != second.absent:
+        sizes = total.columns.sizes  # pairs known of some of the rows only are absent
+        gone = absent_pairs(total).repeat(sizes, axis=0).repeat(sizes, axis=1)
+        total.counts[gone] = 0
+    return total
 
 
 def _without_dust(m: Marginals, dust: float) -> Marginals:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from renyi import __version__
+from renyi import __version__, targets
 from renyi.certificates import Certificate
 from renyi.ridge import AlphaChoice
 from renyi.scorecard import FORMAT, LABEL, NUMBER, Scorecard, checked_fields
@@ -55,6 +55,7 @@ _CHOICE: dict[str, tuple[type, ...]] = {
 def write(clf: RenyiClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier; see `RenyiClassifier.save`."""
     check_is_fitted(clf)
+    clf._check_parameters()  # they may have been set after the fit
     choice = clf.alpha_choice_
     document = {
         "format": FORMAT,
@@ -105,13 +106,17 @@ def _from_document(
     checked_fields(data["classifier"], _SETTINGS, "classifier")
     checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
+    classes = np.asarray(card.classes)
     settings = dict(data["classifier"])
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
+    targets.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
+    if data["target"] in card.encoder.feature_names:
+        raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
     clf = kind(**settings, encoder=card.encoder.settings())
     clf._check_parameters()
     clf._target = data["target"]
-    clf.classes_ = np.asarray(card.classes)
+    clf.classes_ = classes
     clf.n_features_in_ = len(card.encoder.columns)
     if data["named"]:
         clf.feature_names_in_ = np.array(card.encoder.feature_names, object)
@@ -127,4 +132,7 @@ def _weights_of(pairs: list[Any]) -> dict[Any, float]:
         good = isinstance(pair, list) and len(pair) == 2
         if not good or type(pair[0]) not in LABEL or type(pair[1]) not in NUMBER:
             raise ValueError("its class weights are not valid")
-    return dict(pairs)
+    weights = dict(pairs)
+    if len(weights) < len(pairs):
+        raise ValueError("its class weights name a class twice")
+    return weights

@@ -22,6 +22,7 @@ Where there are more categories than rows, `renyi.dual` solves the same problem.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ GRID_SIZE = 50
 ROWS_PER_INDICATOR = 100
 # Multiplications that leave-one-out may cost before it counts as too dear.
 AFFORDABLE = 1e10
+METHODS = ("given", "loo", "gcv")
 _ROW_BLOCK = 4096
 
 
@@ -68,6 +70,16 @@ class AlphaChoice:
     error: float | None = None
     alphas: tuple[float, ...] = ()
     risks: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no fit gives: a choice may come from a file."""
+        if self.method not in METHODS:
+            raise ValueError(f"alpha was chosen by {self.method!r:.60}, no known way")
+        check_alpha(self.alpha)
+        if self.risk is not None and not 0 <= self.risk <= sys.float_info.max:
+            raise ValueError(f"the estimated risk cannot be {self.risk!r}")
+        if self.error is not None and not 0 <= self.error <= 1 + 1e-9:
+            raise ValueError(f"the estimated error cannot be {self.error!r}")
 
 
 class RidgeFit(NamedTuple):
@@ -142,7 +154,7 @@ def check_alpha(alpha: float | str) -> float | str:
         if alpha not in ("auto", "loo"):
             raise ValueError(f"alpha must be a number, 'auto' or 'loo', not {alpha!r}.")
         return alpha
-    if isinstance(alpha, bool) or not np.isfinite(alpha) or alpha < 0:
+    if isinstance(alpha, bool) or not 0 <= alpha <= sys.float_info.max:
         raise ValueError(f"alpha must be finite and not negative, not {alpha!r}.")
     return float(alpha)
 
@@ -168,22 +180,6 @@ def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moment
         variance = float(spread.sum())
     R = F[:, keep] - np.outer(mu, base)
     return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
-
-
-def solve(A: Floats, R: Floats, alpha: float) -> Floats:
-    """Solve ``(A + alpha·I) Z = R``; the solution of least norm at alpha = 0.
-
-    >>> solve(np.diag([1.0, 0.0]), np.array([[2.0], [0.0]]), 0.0)
-    array([[2.],
-           [0.]])
-    """
-    if alpha == 0:
-        values, vectors = eigen(A)
-        inverse = pseudo_inverse(values)
-        return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ R)))
-    Z, info = lapack.dpotrs(cholesky(A, alpha), R, lower=1)
-    assert info == 0
-    return np.asarray(Z)
 
 
 def cholesky(A: Floats, alpha: float) -> Floats:
@@ -235,7 +231,10 @@ def fit_primal(
     alpha: float | str,
     rows: Rows | None = None,
 ) -> RidgeFit:
-    """Fit from moments; `rows`, where they are at hand, serve leave-one-out."""
+    """Fit from moments; `rows`, where they are at hand, serve leave-one-out.
+
+    `n` is the number of rows, a row of weight 2 counting twice.
+    """
     by_rows = rows is not None and worthwhile(rows, len(equations.A), alpha)
     if alpha == "loo" and rows is None:
         raise ValueError(
@@ -266,11 +265,21 @@ def _fit_path(
     shrink = shrinkage(values, alphas)
     if rows is None:
         held_out = HeldOut.of_risk(_gcv(equations, n, values, C, shrink))
+        _need_finite(held_out.risk, n)
     else:
         held_out = leave_one_out(rows, equations, vectors, C, shrink)
     choice = choose("gcv" if rows is None else "loo", alphas, held_out)
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
     return RidgeFit(Z, _intercept(equations, Z), choice)
+
+
+def _need_finite(risks: Floats, n: float) -> None:
+    if not np.isfinite(risks).any():
+        raise ValueError(
+            f"The total weight, {n:g}, is too small to choose alpha from, since it "
+            "stands for the number of rows: scale the weights to counts (marginals m "
+            "as m * number_of_rows / m.n), or give alpha as a number."
+        )
 
 
 class HeldOut(NamedTuple):
@@ -302,15 +311,18 @@ def choose(method: str, alphas: Floats, held_out: HeldOut) -> AlphaChoice:
     return AlphaChoice(
         method,
         float(alphas[best]),
-        _trusted(held_out.risk[best]),
-        None if held_out.error is None else float(held_out.error[best]),
+        *_trusted(held_out, best),
         tuple(alphas.tolist()),
         tuple(held_out.weighted.tolist()),
     )
 
 
-def _trusted(risk: float) -> float | None:
-    return float(risk) if np.isfinite(risk) else None
+def _trusted(held_out: HeldOut, place: int) -> tuple[float | None, float | None]:
+    """Risk and error; none where the fit without some row is undefined."""
+    risk, error = held_out.risk[place], held_out.error
+    if not np.isfinite(risk):
+        return None, None
+    return float(risk), None if error is None else float(error[place])
 
 
 def _gcv(
@@ -359,8 +371,7 @@ def _fit_given(
 
 def given(alpha: float, held_out: HeldOut) -> AlphaChoice:
     """Return the record of an alpha that the user chose."""
-    error = None if held_out.error is None else float(held_out.error[0])
-    return AlphaChoice("given", alpha, _trusted(held_out.risk[0]), error)
+    return AlphaChoice("given", alpha, *_trusted(held_out, 0))
 
 
 def _intercept(equations: Moments, Z: Floats) -> Floats:

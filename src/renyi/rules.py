@@ -1,22 +1,25 @@
 r"""Rules: from estimates t(x) of the class probabilities to a decision.
 
-For K classes and any t, with q = ‖t‖² (theory; K = 2 is the paper's):
+For K classes and any t, with q = ‖t‖² (K = 2 is the paper's case):
 
 * **map**: the largest t_y.
 * **renyi** (the paper's δ̃): class y with probability t_y²/q.
 * **sharp**: class y with probability max(0, 2t_y − q), the mass left over to the
   largest. Less random than renyi at every x, and with the same guarantee.
 
-The randomised rules first project t on the probability simplex, which moves no estimate
+Guarantees of the randomised rules are about their expected error over the draws. They
+first project t on the probability simplex, which moves no estimate
 away from any class indicator, hence never loosens a guarantee.
 """
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 Floats = NDArray[np.float64]
 
@@ -74,14 +77,18 @@ def draw(
 ) -> NDArray[np.intp]:
     """Draw a class for each row with the given probabilities.
 
-    The draw depends on the seed and on the row's key alone, so that a row gets the
-    same answer in whatever batch and order it comes.
+    With an integer seed the draw depends on the seed and on the row's key alone: a row
+    gets the same answer in whatever batch and order it comes, and equal rows get equal
+    answers. Otherwise every row is drawn independently of all others. Either way a
+    rule's error is an expectation over the draws.
 
     >>> draw(np.array([[0.5, 0.5]] * 4), np.arange(4, dtype=np.uint64), 0).tolist()
     [1, 0, 1, 1]
     """
-    seed = _seed(random_state)
-    u = (_mix(keys ^ seed) >> np.uint64(11)) * 2.0**-53
+    if isinstance(random_state, numbers.Integral):
+        u = (_mix(keys ^ _seed(random_state)) >> np.uint64(11)) * 2.0**-53
+    else:
+        u = check_random_state(random_state).random_sample(len(proba))
     return np.asarray((np.cumsum(proba[:, :-1], axis=1) <= u[:, None]).sum(axis=1))
 
 
@@ -94,8 +101,6 @@ def row_keys(codes: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _seed(random_state: Any) -> np.uint64:
-    from sklearn.utils import check_random_state
-
     high, low = check_random_state(random_state).randint(0, 2**32, 2, dtype=np.uint64)
     return np.uint64((int(high) << 32) | int(low))
 

@@ -38,6 +38,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "intercept": (list, *NUMBER),
     "counts": (list,),
 }
+_ARRAYS = ("z", "intercept", "counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,18 @@ class Scorecard:
     intercept: Floats
     counts: NDArray[Any]
 
+    def __post_init__(self) -> None:
+        """Keep copies of the arrays that nobody can write to."""
+        for name in _ARRAYS:
+            object.__setattr__(self, name, _frozen(np.array(getattr(self, name))))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Freeze the arrays again: pickles and deep copies make them writable."""
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                _frozen(value)
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""
@@ -92,31 +105,38 @@ class Scorecard:
         weights = self.counts.astype(np.float64)
         totals = np.add.reduceat(weights, starts)
         sums = np.add.reduceat(weights[:, None] * self._points, starts, axis=0)
-        return np.asarray(sums / totals[:, None])
+        return _frozen(sums / totals[:, None])
 
     @cached_property
-    def _tables(self) -> tuple[Floats, NDArray[np.int64]]:
+    def tables(self) -> tuple[Floats, NDArray[np.int64]]:
         """Points with one more row per feature for unseen labels, and the starts."""
         sizes = self.encoder.columns.sizes
         ends = offsets(sizes)[1:]
         tables = np.insert(self._points, ends, self.mean_points, axis=0)
-        return np.ascontiguousarray(tables), offsets(sizes + 1)[:-1]
+        return _frozen(np.ascontiguousarray(tables)), offsets(sizes + 1)[:-1]
+
+    def per_class(self, values: Floats) -> Floats:
+        """Return one column per class: two classes are kept as one column x of [−x, x].
+
+        >>> import renyi
+        >>> card = renyi.RenyiClassifier().fit([["a"], ["b"]], [0, 1]).scorecard_
+        >>> card.per_class(np.array([[0.25]]))
+        array([[-0.25,  0.25]])
+        """
+        return np.hstack([-values, values]) if self.n_classes == 2 else values
 
     def scores(self, codes: NDArray[Any]) -> Floats:
         """Scores (rows × 1 or K) of codes made by the encoder."""
-        tables, starts = self._tables
+        tables, starts = self.tables
         return lookup_sum(codes, tables, starts) + self.intercept
 
     def estimates(self, codes: NDArray[Any]) -> Floats:
         """Estimates t of the class probabilities; they need not be probabilities."""
-        scores = self.scores(codes)
-        if self.n_classes == 2:
-            return np.concatenate([0.5 - scores, 0.5 + scores], axis=1)
-        return scores + 1 / self.n_classes
+        return self.per_class(self.scores(codes)) + 1 / self.n_classes
 
     def points_of(self, codes: NDArray[Any]) -> Floats:
         """Points of every feature at every row: (rows, features, 1 or K)."""
-        tables, starts = self._tables
+        tables, starts = self.tables
         return tables[codes.T + starts]
 
     @cached_property
@@ -127,7 +147,7 @@ class Scorecard:
         weights = self.counts.astype(np.float64)
         off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
         spread = np.add.reduceat(weights * off.sum(axis=1), starts)
-        return np.asarray(np.sqrt(spread / np.add.reduceat(weights, starts)))
+        return _frozen(np.sqrt(spread / np.add.reduceat(weights, starts)))
 
     def frame(self) -> pd.DataFrame:
         """Table of all points: the features that matter most come first.
@@ -150,20 +170,14 @@ class Scorecard:
             "count": self.counts[rows],
             "share": self.counts[rows] / np.repeat(totals, sizes[order]),
         }
-        for label, points in zip(self.classes, self._per_class().T, strict=True):
+        per_class = self.per_class(self._points)
+        for label, points in zip(self.classes, per_class.T, strict=True):
             name = label_text(label)
             table[f"{name} (points)" if name in table else name] = points[rows]
         return pd.DataFrame(table)
 
-    def _per_class(self) -> Floats:
-        return (
-            np.hstack([-self._points, self._points])
-            if (self.n_classes == 2)
-            else self._points
-        )
-
     def __str__(self) -> str:
-        """Return the table as text, at most forty rows of it."""
+        """Return the table as text, at most forty rows of it, and how to use it."""
         frame = self.frame()
         text: str = frame[:40].to_string(
             index=False,
@@ -171,7 +185,23 @@ class Scorecard:
             float_format="{:+.4f}".format,
         )
         more = len(frame) - 40
-        return text + (f"\n… and {more} more rows" if more > 0 else "")
+        rest = [f"… and {more} more rows"] if more > 0 else []
+        return "\n".join([text, *rest, self._use()])
+
+    def _use(self) -> str:
+        """Say in a sentence how points become an answer."""
+        starts = self.per_class(np.atleast_2d(self.intercept))[0] + self._constants()
+        shown = ", ".join(
+            f"{label_text(label)} {start:+.4f}"
+            for label, start in zip(self.classes, starts, strict=True)
+        )
+        return f"A row starts from {shown}; it adds its points; the highest score wins."
+
+    def _constants(self) -> Floats:
+        """Points of the features with a single category, which the table leaves out."""
+        sizes = self.encoder.columns.sizes
+        single = np.repeat(sizes == 1, sizes)
+        return np.asarray(self.per_class(self._points)[single].sum(axis=0))
 
     def _repr_html_(self) -> str:
         frame = self.frame()
@@ -196,23 +226,17 @@ class Scorecard:
         checked_fields(data, _FIELDS, "scorecard")
         encoder = Encoder.from_dict(data["encoder"])
         classes = data["classes"]
-        if not all(isinstance(label, LABEL) for label in classes):
-            raise ValueError("its classes are not labels")
-        if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
-            raise ValueError("its classes are not two or more different ones")
+        _check_classes(classes)
         D, K = int(encoder.columns.sizes.sum()), len(classes)
         width: tuple[int, ...] = () if K == 2 else (K,)
         counts = _numbers(data["counts"], (D,), "counts")
         starts = offsets(encoder.columns.sizes)[:-1]
-        if counts.min() < 0 or np.add.reduceat(counts, starts).min() <= 0:
+        if counts.min() < 0 or np.maximum.reduceat(counts, starts).min() <= 0:
             raise ValueError("its counts are negative, or none at all in a column")
-        return cls(
-            encoder,
-            tuple(classes),
-            _numbers(data["z"], (D, *width), "points"),
-            _numbers(data["intercept"], width, "intercept"),
-            counts,
-        )
+        z = _numbers(data["z"], (D, *width), "points")
+        intercept = _numbers(data["intercept"], width, "intercept")
+        _refuse_overflow(z, intercept, counts)
+        return cls(encoder, tuple(classes), z, intercept, counts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
@@ -251,6 +275,38 @@ def checked_fields(
     for name, types in fields.items():
         if type(data[name]) not in types:  # not isinstance: True is no number
             raise ValueError(f"its {what} has the field {name!r} of a wrong type")
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _check_classes(classes: list[Any]) -> None:
+    """Refuse classes that would not be the same again as an array of labels."""
+    small = all(not isinstance(label, int) or abs(label) < 2**63 for label in classes)
+    if not small or not all(isinstance(label, LABEL) for label in classes):
+        raise ValueError("its classes are not labels")
+    if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
+        raise ValueError("its classes are not two or more different ones")
+    array = np.asarray(classes)
+    booleans = sum(isinstance(label, bool) for label in classes)
+    if (
+        array.dtype.kind not in "biufU"
+        or array.tolist() != classes  # a number among strings would become one
+        or booleans not in (0, len(classes))
+        or (array.dtype.kind == "f" and not np.isfinite(array).all())
+    ):
+        raise ValueError("its classes are neither all strings nor all finite numbers")
+
+
+def _refuse_overflow(z: Floats, intercept: Floats, counts: NDArray[Any]) -> None:
+    """Refuse points whose scores, squared scores or mean effects are not finite."""
+    with np.errstate(over="ignore"):
+        most = np.abs(z).sum(axis=0, dtype=np.float64) + np.abs(intercept)
+        products = np.square(most) + most * counts.sum(dtype=np.float64)
+    if not np.isfinite(products).all():
+        raise ValueError("its points or counts are too large to add up")
 
 
 def _numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:

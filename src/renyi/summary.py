@@ -116,11 +116,10 @@ def important(card: Scorecard, top: int = _TOP) -> list[dict[str, Any]]:
 
 
 def _speaks_for(card: Scorecard, j: int, span: slice) -> list[dict[str, Any]]:
-    points = card.z.reshape(len(card.z), -1)[span] - card.mean_points[j]
-    if card.n_classes == 2:
-        points = np.hstack([-points, points])
+    points = card.per_class(card.z.reshape(len(card.z), -1)[span])
+    above = points - card.per_class(card.mean_points[[j]])
     weight = np.sqrt(card.counts[span] / max(card.counts[span].sum(), 1))
-    strongest = (points * weight[:, None]).argmax(axis=0)
+    strongest = (above * weight[:, None]).argmax(axis=0)
     texts = card.encoder.columns[j].levels.texts
     found = [
         {
@@ -129,7 +128,7 @@ def _speaks_for(card: Scorecard, j: int, span: slice) -> list[dict[str, Any]]:
             "points": float(points[k, y]),
         }
         for y, (label, k) in enumerate(zip(card.classes, strongest, strict=True))
-        if points[k, y] > 0
+        if above[k, y] > 0
     ]
     return sorted(found, key=lambda entry: -entry["points"])
 
@@ -187,9 +186,10 @@ def _expected(told: dict[str, Any], certificate: Certificate) -> list[str]:
     if told["loo_error"] is not None:
         lines.append(_row("on new rows (leave-one-out, rule map)", told["loo_error"]))
     if told["training_error"] is not None:
-        lines.append(_row("on the rows it learned from", told["training_error"]))
-    lines.append(_row(f"by {_short(feature, 34)!r} alone", alone))
-    lines.append(_row(f"always answering {_short(label_text(label), 24)!r}", always))
+        where = f"on these very rows (rule {certificate.rule})"
+        lines.append(_row(where, told["training_error"]))
+    lines.append(_row(f"on these, by {_short(feature, 28)!r} alone", alone))
+    lines.append(_row(f"on these, always {_short(label_text(label), 24)!r}", always))
     if told["loo_error"] is None:
         lines += _estimate_without_rows(told)
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,7 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
     for label, weight in weights.items():
         if label not in known:
             raise ValueError(f"class_weight names {label!r}, which is not a class.")
-        if not 0 < weight < np.inf:
+        if not 0 < weight <= sys.float_info.max:  # an integer may be larger
             raise ValueError(
                 f"class_weight gives {label!r} the weight {weight!r}: weights of "
                 "classes must be positive and finite."

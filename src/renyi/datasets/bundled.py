@@ -90,23 +90,10 @@ def names() -> tuple[str, ...]:
 
 
 def path(name: str) -> Path:
-    """Return the file of a bundled data set.
+    """Return the file of a bundled data set, named as in `load`.
 
-    Parameters
-    ----------
-    name : str
-        One of `names()`.
-
-    Returns
-    -------
-    pathlib.Path
-        A CSV file, gzipped if large, with a header; the class is its last column and
-        ``?`` marks a missing cell.
-
-    Raises
-    ------
-    ValueError
-        If no data set has this name.
+    It is a CSV file, gzipped if large, with a header; the class is its last column and
+    ``?`` marks a missing cell.
 
     Examples
     --------

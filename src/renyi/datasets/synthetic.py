@@ -120,7 +120,7 @@ def random_joint(
 
     Returns
     -------
-    ndarray of float64, shape (*sizes, n_classes)
+    ndarray of float64, shape (m_1, …, m_d, K)
         Non-negative, summing to one; the label is the last axis.
 
     Examples
@@ -154,7 +154,7 @@ def sample_joint(
 
     Parameters
     ----------
-    table : array-like of float, shape (*sizes, n_classes)
+    table : array-like of float, shape (m_1, …, m_d, K)
         Probabilities, as `random_joint` returns them.
     n_samples : int
         Rows to draw.

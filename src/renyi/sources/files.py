@@ -1,12 +1,9 @@
 """Tables in files: CSV (also tab-separated, also gzipped) and Parquet.
 
-A CSV file has no types, and a reader that guesses them block by block changes its mind
-in the middle of a file. Here every cell is read as text first; then a column whose
-cells are all integers, or all numbers, becomes one, missing codes apart. Cells such as
-"007" are codes, not numbers, and keep their zeros. Spaces around a cell are dropped.
-
-A model is asked with files that were guessed differently: `kinds` says what its columns
-are, so that a column of labels is compared by its text as it stands in the file.
+Every cell of a CSV file is read as text first; `renyi.sources.cells` then makes numbers
+of columns of numbers. A model is asked with files that were guessed differently:
+`kinds` says what its columns are, so that a column of labels is compared by its text as
+it stands in the file.
 """
 
 from __future__ import annotations
@@ -30,27 +27,16 @@ import pyarrow.parquet
 
 from renyi.columns import RARE
 from renyi.encoding import Encoder
-from renyi.factoring import MAX_INTEGER_LABELS, Label, label_text
+from renyi.factoring import Label, label_text
 from renyi.marginals import Marginals
 from renyi.sources import rows
+from renyi.sources.cells import DataWarning, is_missing, typed
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
 _BLOCK = 16 * 2**20
-_INTEGER = r"^[+-]?\d+$"
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_CODE = r"^[+-]?0\d"  # leading zeros: a code
-_NOT_A_NUMBER = ("nan", "NaN", "NAN")
 
 MISSING: tuple[Label, ...] = ("?", "")
-
-
-class DataWarning(UserWarning):
-    """What a reader did with a table that its owner should know.
-
-    >>> issubclass(DataWarning, UserWarning)
-    True
-    """
 
 
 def read_table(
@@ -95,11 +81,11 @@ def read_table(
         raise ValueError(f"{place} has a header but no rows: there is nothing to read.")
     texts = frozenset(label_text(code) for code in missing)
     kinds = kinds or {}
-    typed = [
-        _typed(name, column, texts, kinds.get(name))
+    made = [
+        typed(name, column, texts, kinds.get(name))
         for name, column in zip(wanted, table.columns, strict=True)
     ]
-    return pa.table(typed, names=wanted)
+    return pa.table(made, names=wanted)
 
 
 def marginals(
@@ -165,27 +151,6 @@ def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table
         stacklevel=2,
     )
     return table.filter(pc.invert(gone))
-
-
-def is_missing(column: pa.ChunkedArray, missing: frozenset[str]) -> pa.ChunkedArray:
-    """Return which cells are null, NaN or a missing code.
-
-    >>> is_missing(pa.chunked_array([[1, None, -9]]), frozenset(["-9"])).to_pylist()
-    [False, True, True]
-    """
-    null = pc.is_null(column, nan_is_null=True)
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = pa.chunked_array([c.dictionary_decode() for c in column.chunks])
-        kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        found = pc.is_in(column, pa.array(sorted(missing), kind))
-        return pc.or_(null, found)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        codes = [float(text) for text in sorted(missing) if re.match(_NUMBER, text)]
-        values = column.cast(pa.float64(), safe=False)
-        return pc.or_(null, pc.is_in(values, pa.array(codes, pa.float64())))
-    return null
 
 
 def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
@@ -313,28 +278,43 @@ def _header(path: Path) -> _Header:
     try:
         with _open(path) as raw:
             stream = io.TextIOWrapper(raw, "utf-8-sig", newline="")
-            line = next((text for text in stream if text.strip()), "")
-        if not line:
-            raise ValueError(f"{path} is empty: it needs a header and rows.")
+            line = _first_record(stream)
         delimiter = _delimiter(path, line)
         with _open(path) as raw:
             stream = io.TextIOWrapper(raw, "utf-8-sig", newline="")
             records = enumerate(csv.reader(stream, delimiter=delimiter), 1)
-            skip, cells = next((k, c) for k, c in records if "".join(c).strip())
+            named = ((k, c) for k, c in records if "".join(c).strip())
+            skip, cells = next(named, (0, []))
     except UnicodeDecodeError:
         raise ValueError(_not_utf8(path)) from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV ({error}).") from None
+    if not cells:
+        raise ValueError(f"{path} is empty: it needs a header and rows.")
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
     return _Header(delimiter, names, skip)
 
 
-def _delimiter(path: Path, line: str) -> str:
+def _first_record(stream: Iterable[str]) -> str:
+    """Return the first line that is not blank, and those that its quotes go on to."""
+    record = ""
+    for text in stream:
+        if record or text.strip():
+            record += text
+        if record and record.count('"') % 2 == 0:
+            break
+        if len(record) > _BLOCK:  # a quote that is never closed
+            break
+    return record
+
+
+def _delimiter(path: Path, record: str) -> str:
     """Return what separates the cells; a header without commas may have another."""
     if ".tsv" in path.name.lower():
         return "\t"
-    others = [c for c in ";\t" if c in line]
-    return others[0] if others and "," not in line else ","
+    bare = re.sub(r'"[^"]*("|$)', "", record)  # names may hold what separates others
+    others = [c for c in ";\t" if c in bare]
+    return others[0] if others and "," not in bare else ","
 
 
 def _read_csv(path: Path, names: list[str], columns: list[str]) -> pa.Table:
@@ -345,7 +325,12 @@ def _read_csv(path: Path, names: list[str], columns: list[str]) -> pa.Table:
             pa.csv.ReadOptions(
                 column_names=names, skip_rows_after_names=skip, block_size=_BLOCK
             ),
-            pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            pa.csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,
+                # Of a single column, a blank line is an empty cell.
+                ignore_empty_lines=len(names) > 1,
+            ),
             pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 include_columns=columns,
@@ -392,79 +377,3 @@ def _not_utf8(path: Path) -> str:
                     f"(0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8."
                 )
     return f"{path} is not UTF-8: save the file as UTF-8."
-
-
-# ---- types of the columns of a CSV file
-
-
-def _typed(
-    name: str, column: pa.ChunkedArray, missing: frozenset[str], kind: str | None
-) -> pa.ChunkedArray:
-    """Return a column of text as integers or numbers if that is what its cells are."""
-    if kind == "verbatim":
-        return column
-    column = pc.utf8_trim_whitespace(column)
-    if kind == "label":
-        return column
-    gone = is_missing(column, missing)
-    known = column.filter(pc.invert(gone))
-    if not len(known):
-        return column
-    filled = pc.if_else(gone, None, column)
-    if kind == "number":
-        return _numbers(name, filled, known)
-    if pc.any(pc.match_substring_regex(known, _CODE)).as_py():
-        return column
-    if _all(known, _INTEGER):
-        return _cast(filled, pa.int64(), column)
-    absent = pc.is_in(known, pa.array(_NOT_A_NUMBER))
-    if _all(known.filter(pc.invert(absent)), _NUMBER):
-        return _cast(filled, pa.float64(), column)
-    _warn_of_strays(name, known)
-    return column
-
-
-def _all(cells: Any, pattern: str) -> bool:
-    # The first cells decide for most columns of labels, at no cost.
-    return len(cells) > 0 and all(
-        pc.all(pc.match_substring_regex(part, pattern)).as_py()
-        for part in (cells[:100], cells)
-    )
-
-
-def _cast(cells: pa.ChunkedArray, kind: Any, column: pa.ChunkedArray) -> Any:
-    try:
-        return cells.cast(kind)
-    except pa.ArrowInvalid:  # more digits than an integer holds: labels
-        return column
-
-
-def _numbers(name: str, cells: Any, known: Any) -> pa.ChunkedArray:
-    try:
-        return cells.cast(pa.float64())
-    except pa.ArrowInvalid:
-        bad = known.filter(pc.invert(pc.match_substring_regex(known, _NUMBER)))
-        shown = bad[0].as_py() if len(bad) else "text"
-        raise ValueError(
-            f"Column {name!r} is numeric but holds {shown!r}: correct the cell, or "
-            "name it as a missing code (on the command line, --missing)."
-        ) from None
-
-
-def _warn_of_strays(name: str, known: pa.ChunkedArray) -> None:
-    """Warn of a column that would be binned but for a word or two, such as NA."""
-    matches = pc.match_substring_regex(known, _NUMBER)
-    numbers = pc.unique(known.filter(matches))
-    if len(numbers) <= MAX_INTEGER_LABELS and _all(numbers, _INTEGER):
-        return  # labels either way
-    words = known.filter(pc.invert(matches))
-    distinct = pc.unique(words).to_pylist()
-    if len(words) * 2 <= len(known) and len(distinct) <= 2:
-        shown = " and ".join(map(repr, distinct))
-        warnings.warn(
-            f"Column {name!r} would be numeric but for {shown} ({len(words):,} of "
-            f"{len(known):,} cells), and was taken as labels: if that means missing, "
-            f"name it as a missing code (--missing {distinct[0]}).",
-            DataWarning,
-            stacklevel=2,
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -19,10 +20,11 @@ from renyi import datasets
 from renyi.encoding import Encoder
 from renyi.factoring import MAX_INTEGER_LABELS, label_text
 from renyi.sources import files
-from renyi.sources.files import DataWarning
+from renyi.sources.cells import DataWarning
 from renyi.sources.rows import checked_weights
 
 _LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
+_IDENTIFIER_SHARE = 0.9  # of rows: integers with more different values are suspect
 
 Floats = NDArray[np.float64]
 
@@ -195,7 +197,10 @@ def _classes(path: Path, target: str, column: pa.ChunkedArray) -> pd.Series:
                 f"The target {target!r} of {path} is a number with {count:,} values, "
                 "not a class: cut it into classes first."
             )
-        column = column.cast(pa.int64() if whole else pa.string())
+        if whole:
+            column = column.cast(pa.int64())
+        else:  # as labels are compared; Arrow writes 1e-07 otherwise
+            column = pa.chunked_array([[label_text(v) for v in column.to_pylist()]])
     elif n >= 20 and count > n / 2:
         raise ValueError(
             f"The target {target!r} of {path} has {count:,} values in {n:,} rows, like "
@@ -218,12 +223,13 @@ def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
     for name, column in zip(X.column_names, X.columns, strict=True):
         if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
             continue  # the encoder says what is wrong with it
-        if len(pc.unique(column)) > 2 + len(missing):
+        found = pc.unique(column)
+        if len(found) > 2 + len(missing):
             continue
-        gone = files.is_missing(column, missing)
-        if pc.all(gone).as_py():
+        values = found.to_pylist()
+        if all(v is None or v != v or label_text(v) in missing for v in values):
             empty.append(name)
-        elif not pc.any(gone).as_py() and len(pc.unique(column)) == 1:
+        elif len(values) == 1:
             constant.append(name)
     if len(empty) + len(constant) == X.num_columns:
         raise ValueError(
@@ -235,6 +241,25 @@ def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
         if names:
             note(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
     return X.drop_columns([*empty, *constant])
+
+
+def note_identifiers(X: pa.Table) -> None:
+    """Note integers that are nearly all different and will be binned as numbers.
+
+    >>> with warnings.catch_warnings(record=True, action="always") as seen:
+    ...     note_identifiers(pa.table({"patient": [k * k for k in range(30)]}))
+    >>> str(seen[0].message)[:45]
+    "'patient' has 30 different values in 30 rows;"
+    """
+    for name, column in zip(X.column_names, X.columns, strict=True):
+        if not pa.types.is_integer(column.type):
+            continue
+        count, n = pc.count_distinct(column).as_py(), len(column)
+        if count > max(MAX_INTEGER_LABELS, _IDENTIFIER_SHARE * n):
+            note(
+                f"{name!r} has {count:,} different values in {n:,} rows; if it "
+                f"identifies rows, pass --id {shlex.quote(name)}."
+            )
 
 
 def columns_text(count: int) -> str:
