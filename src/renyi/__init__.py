@@ -23,22 +23,34 @@ if TYPE_CHECKING:
     from renyi.certificates import Certificate as Certificate
     from renyi.certificates import certify as certify
     from renyi.classifier import RenyiClassifier as RenyiClassifier
+    from renyi.correlation import HGR as HGR
+    from renyi.correlation import hgr as hgr
+    from renyi.correlation import hgr_lower_bound as hgr_lower_bound
+    from renyi.correlation import hgr_matrix as hgr_matrix
+    from renyi.correlation import hgr_table as hgr_table
     from renyi.encoding import Encoder as Encoder
     from renyi.marginals import Marginals as Marginals
     from renyi.scorecard import Scorecard as Scorecard
 
 __version__ = "0.1.0"
 
+# No module is named like a function here: importing it would hide the function.
 _HOME = {
+    "HGR": "correlation",
     "Certificate": "certificates",
     "Encoder": "encoding",
     "Marginals": "marginals",
     "RenyiClassifier": "classifier",
     "Scorecard": "scorecard",
     "certify": "certificates",
+    "hgr": "correlation",
+    "hgr_lower_bound": "correlation",
+    "hgr_matrix": "correlation",
+    "hgr_table": "correlation",
 }
 
 __all__ = [
+    "HGR",
     "Certificate",
     "Encoder",
     "Marginals",
@@ -46,6 +58,10 @@ __all__ = [
     "Scorecard",
     "certify",
     "datasets",
+    "hgr",
+    "hgr_lower_bound",
+    "hgr_matrix",
+    "hgr_table",
 ]
 
 

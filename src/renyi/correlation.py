@@ -1,0 +1,306 @@
+r"""Maximal correlation (Hirschfeld, Gebelein, Rényi) of categorical columns.
+
+.. math:: \rho(X, Y) = \max E[f(X) g(Y)], \quad E f = E g = 0, \; E f^2 = E g^2 = 1
+
+is the second singular value of ``P(x, y) / √(P(x) P(y))``; its singular vectors give
+the maximising f and g. It is 0 iff X and Y are independent, 1 iff some functions of
+the two agree almost surely; for a binary Y with q = P(Y = 0) (the paper's lemma)
+
+.. math:: \rho^2 = 1 - \frac{1}{q (1 - q)} \sum_x \frac{p_0(x) p_1(x)}{p_0(x) + p_1(x)}.
+
+Over all distributions with given pairwise marginals, ρ(X_1 … X_d, Y) is at least the
+first canonical correlation of the one-hot vectors,
+``σ_max((Q_c⁺)^½ F_c diag(P_y)^{-½})``; at K = 2 that is ``√(1 − γ/(q(1−q)))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting import pair_counts
+from renyi.encoding import Encoder
+from renyi.indicators import offsets
+from renyi.marginals import Marginals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HGR:
+    """Maximal correlation and the functions that attain it; ``float()`` gives rho.
+
+    Parameters
+    ----------
+    rho : float
+        The correlation, between 0 and 1.
+    f, g : Series
+        Values of the maximising functions by category, with mean 0 and variance 1; NaN
+        for a category of probability 0. Both are 0 if a column has a single category.
+    """
+
+    rho: float
+    f: pd.Series
+    g: pd.Series
+
+    def __float__(self) -> float:
+        """Return rho."""
+        return self.rho
+
+    def __str__(self) -> str:
+        """Return rho and the two functions as text."""
+        return "\n".join(
+            [
+                f"maximal correlation {self.rho:.4f}",
+                *(_function_text(values) for values in (self.f, self.g)),
+            ]
+        )
+
+
+def _function_text(values: pd.Series) -> str:
+    shown = ", ".join(f"{k} {v:+.2f}" for k, v in values[:8].items())
+    more = f", … {len(values) - 8} more" if len(values) > 8 else ""
+    return f"  {values.index.name or values.name}: {shown}{more}"
+
+
+def hgr_table(P: Any) -> HGR:
+    """Maximal correlation of a contingency table of counts or probabilities.
+
+    Parameters
+    ----------
+    P : array or frame of shape (categories of x, categories of y)
+        Nonnegative, not all zero; it need not sum to 1.
+
+    Examples
+    --------
+    >>> round(float(hgr_table([[30, 10], [10, 30]])), 3)
+    0.5
+    >>> float(hgr_table([[1, 2], [2, 4]])) < 1e-12
+    True
+    """
+    import pandas as pd
+
+    frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(_numbers(P))
+    table = _numbers(frame)
+    if not np.isfinite(table).all() or table.min(initial=0) < 0 or not table.any():
+        raise ValueError(
+            "The table must hold finite counts that are not negative, not all zero."
+        )
+    table = table / table.max()  # so that no sum overflows
+    rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
+    rho, f, g = _maximal(table[np.ix_(rows, cols)] / table.sum())
+    return HGR(
+        rho,
+        pd.Series(_spread(f, rows), frame.index, name="f"),
+        pd.Series(_spread(g, cols), frame.columns, name="g"),
+    )
+
+
+def _numbers(P: Any) -> Floats:
+    try:
+        table = np.asarray(P, np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2:
+        raise ValueError(
+            "The table must have numbers in rows and columns: count two columns with "
+            "pandas.crosstab, or pass them to hgr()."
+        )
+    return table
+
+
+def _spread(values: Floats, where: NDArray[np.bool_]) -> Floats:
+    full = np.full(len(where), np.nan)
+    full[where] = values
+    return full
+
+
+def _maximal(P: Floats) -> tuple[float, Floats, Floats]:
+    """Return rho, f and g of a table without empty rows or columns."""
+    px, py = P.sum(axis=1), P.sum(axis=0)
+    if len(px) < 2 or len(py) < 2:
+        return 0.0, np.zeros(len(px)), np.zeros(len(py))
+    a, b = np.sqrt(px), np.sqrt(py)
+    # Written in bases of the functions of mean 0, the second singular value is the
+    # first, also where it is repeated (1) or the matrix vanishes (independence).
+    left, right = _complement(a), _complement(b)
+    U, sigma, Vt = np.linalg.svd(left.T @ (P / np.outer(a, b)) @ right)
+    f, g = left @ U[:, 0] / a, right @ Vt[0] / b
+    sign = 1.0 if f[np.abs(f).argmax()] > 0 else -1.0
+    return float(min(1.0, sigma[0])), sign * f, sign * g
+
+
+def _complement(unit: Floats) -> Floats:
+    """Return an orthonormal basis of the vectors orthogonal to a unit vector."""
+    return np.linalg.qr(unit[:, None], mode="complete")[0][:, 1:]
+
+
+def hgr(x: Any, y: Any) -> HGR:
+    """Maximal correlation of two columns of equal length.
+
+    Numbers are binned and missing cells are a category, as everywhere in renyi.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> from renyi.correlation import hgr
+    >>> round(float(hgr(X["physician-fee-freeze"], y)), 3)
+    0.914
+    """
+    import pandas as pd
+
+    names = [str(getattr(v, "name", None) or k) for v, k in ((x, "x"), (y, "y"))]
+    pieces = [_codes(v, name) for v, name in zip((x, y), names, strict=True)]
+    (first, a), (second, b) = pieces
+    if len(a) != len(b):
+        raise ValueError(
+            f"The columns have {len(a)} and {len(b)} rows: give two of equal length."
+        )
+    sizes = [len(first.texts), len(second.texts)]
+    counts = np.bincount(
+        a.astype(np.intp) * sizes[1] + b, minlength=sizes[0] * sizes[1]
+    )
+    return hgr_table(
+        pd.DataFrame(
+            counts.reshape(sizes),
+            index=pd.Index(first.texts, name=names[0]),
+            columns=pd.Index(second.texts, name=names[1]),
+        )
+    )
+
+
+def _codes(column: Any, name: str) -> tuple[Any, NDArray[Any]]:
+    import pandas as pd
+
+    if hasattr(column, "to_frame"):  # a series of pandas or polars, or an index
+        frame = column.to_frame(name)
+    else:
+        # A list goes to pandas as it is: an array would write its NaN as text.
+        cells = column if isinstance(column, list) else np.asarray(column)
+        if np.ndim(cells) != 1:
+            raise ValueError(f"{name} must be one column: a sequence of cells.")
+        frame = pd.DataFrame({name: cells})
+    if not len(frame):
+        raise ValueError(f"{name} has no rows: give at least one.")
+    encoder, codes = Encoder().fit_transform(frame)
+    return encoder.columns[0].levels, codes[0]
+
+
+def hgr_matrix(data: Any) -> pd.DataFrame:
+    """Maximal correlation of every pair of columns of a frame, or of marginals.
+
+    NaN where the marginals lack the pair; 0 for a column with a single category.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> from renyi.correlation import hgr_matrix
+    >>> matrix = hgr_matrix(X[["crime", "immigration", "mx-missile"]])
+    >>> matrix.loc["crime"].round(2).tolist()
+    [1.0, 0.18, 0.56]
+    """
+    import pandas as pd
+
+    if isinstance(data, Marginals):
+        counts, columns = data.counts, data.columns
+        unknown = data.absent
+    else:
+        encoder, codes = Encoder().fit_transform(data)
+        columns, unknown = encoder.columns, frozenset()
+        counts = pair_counts(codes, columns.sizes)
+    d, starts = len(columns), offsets(columns.sizes)
+    matrix = np.eye(d)
+    for i in range(d):
+        for j in range(i):
+            if frozenset((columns.names[i], columns.names[j])) in unknown:
+                matrix[i, j] = matrix[j, i] = np.nan
+                continue
+            block = counts[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
+            matrix[i, j] = matrix[j, i] = float(hgr_table(block))
+        if np.count_nonzero(np.diag(counts)[starts[i] : starts[i + 1]]) < 2:
+            matrix[i, i] = 0.0  # a constant does not vary, not even with itself
+    names = list(columns.names)
+    return pd.DataFrame(matrix, index=names, columns=names)
+
+
+def ranking(m: Marginals) -> pd.Series:
+    """Maximal correlation of every feature with the target, the largest first.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    >>> ranking(m).round(3).head(2)
+    physician-fee-freeze                0.914
+    adoption-of-the-budget-resolution    0.740
+    Name: rho, dtype: float64
+    """
+    import pandas as pd
+
+    _check_marginals(m)
+    F, columns = m.target_counts, m.encoder.columns
+    starts = offsets(columns.sizes)
+    found = {
+        columns.names[j]: float(hgr_table(F[starts[j] : starts[j + 1]]))
+        for j in range(len(columns))
+    }
+    return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")
+
+
+def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> float:
+    """Least maximal correlation of the features and the target, over all joints.
+
+    Every distribution with the marginals m has a maximal correlation of at least this
+    between (X_1, …, X_d) and Y. It cannot be less than that of any feature alone.
+
+    Parameters
+    ----------
+    m : Marginals
+        The marginals.
+    features : iterable of str, optional
+        Some of the features, or the name of one; all by default.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    >>> round(hgr_lower_bound(m), 3)
+    0.935
+    """
+    _check_marginals(m)
+    if features is not None:
+        m = m.select([features] if isinstance(features, str) else features)
+    return canonical_correlation(m.Q, m.F, m.class_probabilities)
+
+
+def _check_marginals(m: Any) -> None:
+    if not isinstance(m, Marginals):
+        raise TypeError(
+            f"Marginals are needed, not a {type(m).__name__}: count them with "
+            "Marginals.from_data."
+        )
+
+
+def canonical_correlation(Q: Floats, F: Floats, priors: Floats) -> float:
+    """First canonical correlation of W and e_Y: ``σ_max((Q_c⁺)^½ F_c D^{-½})``."""
+    if not len(Q):
+        return 0.0
+    mu = np.diag(Q)
+    values, vectors = np.linalg.eigh(Q - np.outer(mu, mu))
+    cutoff = max(1e-12, values[-1] * len(values) * np.finfo(float).eps * 8)
+    kept = values > cutoff
+    present = priors > 0
+    R = (F - np.outer(mu, priors))[:, present] / np.sqrt(priors[present])
+    scaled = (vectors[:, kept] / np.sqrt(values[kept])).T @ R
+    if not scaled.size:
+        return 0.0
+    return min(1.0, float(np.linalg.norm(scaled, 2)))
