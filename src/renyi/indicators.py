@@ -275,10 +275,10 @@ def class_label_counts(
             rows = codes.T[y == label]
             for level in range(levels):
                 counts[label, level] = _count_true(rows == level)
-    held = np.arange(levels) < np.asarray(sizes)[:, None]
     by_column = counts.transpose(0, 2, 1)  # class, column, level
-    if held.all():
+    if (np.asarray(sizes) == levels).all():
         return by_column.reshape(n_classes, -1).T
+    held = np.arange(levels) < np.asarray(sizes)[:, None]
     return by_column[:, held].T
 
 
