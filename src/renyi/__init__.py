@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from renyi.correlation import hgr_lower_bound as hgr_lower_bound
     from renyi.correlation import hgr_matrix as hgr_matrix
     from renyi.correlation import hgr_table as hgr_table
+    from renyi.distributions import WorstDistribution as WorstDistribution
     from renyi.encoding import Encoder as Encoder
     from renyi.marginals import Marginals as Marginals
+    from renyi.minimaxclassifier import MinimaxClassifier as MinimaxClassifier
+    from renyi.saddle import MinimaxResult as MinimaxResult
+    from renyi.saddle import MinimaxRule as MinimaxRule
+    from renyi.saddle import minimax as minimax
     from renyi.scorecard import Scorecard as Scorecard
 
 __version__ = "0.1.0"
@@ -40,13 +45,18 @@ _HOME = {
     "Certificate": "certificates",
     "Encoder": "encoding",
     "Marginals": "marginals",
+    "MinimaxClassifier": "minimaxclassifier",
+    "MinimaxResult": "saddle",
+    "MinimaxRule": "saddle",
     "RenyiClassifier": "classifier",
     "Scorecard": "scorecard",
+    "WorstDistribution": "distributions",
     "certify": "certificates",
     "hgr": "correlation",
     "hgr_lower_bound": "correlation",
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
+    "minimax": "saddle",
 }
 
 __all__ = [
@@ -54,14 +64,19 @@ __all__ = [
     "Certificate",
     "Encoder",
     "Marginals",
+    "MinimaxClassifier",
+    "MinimaxResult",
+    "MinimaxRule",
     "RenyiClassifier",
     "Scorecard",
+    "WorstDistribution",
     "certify",
     "datasets",
     "hgr",
     "hgr_lower_bound",
     "hgr_matrix",
     "hgr_table",
+    "minimax",
 ]
 
 

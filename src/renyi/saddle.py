@@ -1,0 +1,426 @@
+r"""The minimax problem: the smallest worst error that any rule can promise.
+
+.. math:: e^* = \min_\delta \max_{P \in C} P(\delta(X) \ne Y)
+        = \max_{P \in C} \min_\delta P(\delta(X) \ne Y).
+
+Left is a rule, right a distribution: a saddle point. The rule follows from functions
+λ_y(x) with ``Σ_{y∈S} λ_y(x) ≥ |S| − 1`` for every x and nonempty S: it answers y with
+probability ``r_y = max(0, 1 − λ_y)``, the mass left over going to the smallest λ_y, so
+that its error is at most E[λ_Y], the same number for every P in C. The most probable
+answer alone, the smallest λ_y, errs at most twice that.
+
+Three ways, cheap to exact: the polynomial program (`renyi.localprogram`), the direct
+program over all outcomes (`renyi.directprogram`), cutting planes
+(`renyi.cuttingplanes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import cuttingplanes, targets
+from renyi.ambiguity import Ambiguity, Table, of_tables
+from renyi.cuttingplanes import Progress
+from renyi.directprogram import contradiction, solve_direct
+from renyi.distributions import EQUAL, WorstDistribution
+from renyi.encoding import Encoder
+from renyi.localprogram import solve_local
+from renyi.marginals import Marginals
+
+Floats = NDArray[np.float64]
+
+METHODS = ("auto", "lp", "exact")
+# Outcomes times classes of a direct program that takes a second or two; beyond, cutting
+# planes are faster. They know pairs only, so for other tables it may take minutes.
+_QUICK = 10_000
+_MOST = 60_000
+# Tables of a distribution that a program was stopped on are not worth mending.
+_NEARLY = 1e-6
+_ROUNDING = 1e-9
+# An upper bound below this is no rounding: it shows that C is empty.
+_IMPOSSIBLE = -1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxRule:
+    """A rule with a proven worst error: r_y(x) = max(0, 1 − λ_y(x)).
+
+    Parameters
+    ----------
+    ambiguity : Ambiguity
+        The tables that the guarantee is about.
+    multiplier : ndarray
+        A number for every cell of every table; λ_y(x) is the sum over the cells that
+        (x, y) falls in.
+    guarantee : float
+        The worst error of the rule under every distribution with those tables.
+    encoder : Encoder
+        Turns rows into codes.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> m = renyi.Marginals.from_data(X, y)
+    >>> rule = minimax(m, method="lp").rule
+    >>> round(rule.guarantee, 5)
+    0.04368
+    >>> rule.rule_proba(X[:2]).round(2)
+    array([[0., 1.],
+           [0., 1.]])
+    >>> rule.decide(X[:2]).tolist()
+    ['republican', 'republican']
+    """
+
+    ambiguity: Ambiguity
+    multiplier: Floats
+    guarantee: float
+    encoder: Encoder
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes, in the order of the columns of `rule_proba`."""
+        return self.ambiguity.target.categories
+
+    @cached_property
+    def _tables(self) -> list[Floats]:
+        """Multipliers by table, with a place for unseen labels on every axis."""
+        ambiguity, starts = self.ambiguity, self.ambiguity.starts
+        return [
+            _extended(table, self.multiplier[low:high])
+            for table, low, high in zip(
+                ambiguity.tables, starts[:-1], starts[1:], strict=True
+            )
+        ]
+
+    def functions(self, codes: NDArray[Any]) -> Floats:
+        """Values of λ_y at rows given as codes (d, n): an array (n, K)."""
+        total = np.zeros((codes.shape[1], self.ambiguity.n_classes))
+        for table, cells in zip(self.ambiguity.tables, self._tables, strict=True):
+            total += cells[tuple(codes[i] for i in table.features)]
+        return total
+
+    def of_codes(self, codes: NDArray[Any]) -> Floats:
+        """Probability of each answer at rows given as codes (d, n)."""
+        return answer_proba(self.functions(codes))
+
+    def rule_proba(self, X: Any) -> Floats:
+        """Probability of each answer at each row of a frame."""
+        return self.of_codes(self.encoder.transform(X))
+
+    def decide(self, X: Any) -> NDArray[Any]:
+        """Class of the smallest λ_y: not random, and wrong at most twice as often."""
+        best = self.functions(self.encoder.transform(X)).argmin(axis=1)
+        return np.asarray(np.asarray(self.classes)[best])
+
+
+def answer_proba(values: Floats) -> Floats:
+    """Return r_y of values of λ_y (n, K): rows of probabilities.
+
+    >>> answer_proba(np.array([[0.25, 0.75], [0.5, 1.5], [-1.0, 0.0]]))
+    array([[0.75      , 0.25      ],
+           [1.        , 0.        ],
+           [0.66666667, 0.33333333]])
+    """
+    r = np.maximum(0, 1 - values)
+    r /= np.maximum(r.sum(axis=1, keepdims=True), 1.0)  # only where none is promised
+    r[np.arange(len(r)), values.argmin(axis=1)] += 1 - r.sum(axis=1)
+    return np.asarray(np.maximum(r, 0))
+
+
+def _extended(table: Table, cells: Floats) -> Floats:
+    """Multiplier of a table with a last place on every feature's axis: the mean.
+
+    An unseen label counts as the mean over the labels of the column by their
+    probability, empty cells left out since nothing is promised there. The weights are
+    the same at all cells, so that the mean does not depend on how λ is split into
+    functions of pairs and of single columns.
+    """
+    p = table.probabilities if table.with_target else table.probabilities[..., None]
+    a = cells.reshape(p.shape)
+    weights = (p > 0).astype(np.float64)
+    sums = a * weights
+    for axis in range(len(table.features)):
+        others = tuple(k for k in range(p.ndim) if k != axis)
+        share = p.sum(axis=others)
+        sums, weights = (
+            np.concatenate(
+                [v, np.expand_dims(np.tensordot(share, v, (0, axis)), axis)], axis
+            )
+            for v in (sums, weights)
+        )
+    found = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+    own = tuple(slice(0, size) for size in p.shape)
+    found[own] = a
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxResult:
+    """An interval around e*, a rule that attains its upper end, and evidence.
+
+    Parameters
+    ----------
+    lower, upper : float
+        No rule can promise less than `lower`; `rule` promises `upper`.
+    rule : MinimaxRule
+        The rule.
+    worst_distribution : WorstDistribution or None
+        A distribution with the given tables under which every rule errs at least
+        `lower`; None if none was exhibited (`lower` is 0 then).
+    method : str
+        "lp", "direct" or "cutting planes".
+    seconds : float
+        Time taken.
+    status : str
+        "solved": the gap is within the tolerance; "bounded": the method has no more to
+        say; "stopped": by the time limit or Ctrl-C.
+    """
+
+    lower: float
+    upper: float
+    rule: MinimaxRule
+    worst_distribution: WorstDistribution | None
+    method: str
+    seconds: float
+    status: str
+
+    @property
+    def gap(self) -> float:
+        """Width of the interval."""
+        return self.upper - self.lower
+
+    def __str__(self) -> str:
+        """Return the interval, and what it means."""
+        lines = [
+            f"minimax error: between {self.lower:.6f} and {self.upper:.6f} "
+            f"({self.status}, {self.method}, {self.seconds:.1f} s)",
+            f"  the rule errs at most {100 * self.upper:.3g} % on any population with "
+            "these tables",
+        ]
+        if self.worst_distribution is not None:
+            lines.append(
+                f"  no rule can promise less than {100 * self.lower:.3g} %, by a "
+                f"distribution on {len(self.worst_distribution)} outcomes"
+            )
+        return "\n".join(lines)
+
+
+def minimax(
+    m: Marginals | str,
+    method: str = "auto",
+    tables: Any = None,
+    *,
+    time_limit: float | None = None,
+    tolerance: float = 1e-6,
+    class_conditional: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    random_state: int = 0,
+) -> MinimaxResult:
+    """Smallest worst error of any rule, over all distributions with given tables.
+
+    Parameters
+    ----------
+    m : Marginals or str
+        The marginals; with `tables`, the marginals whose columns these are, or the
+        name of the target.
+    method : {"auto", "lp", "exact"}, default="auto"
+        "lp" solves one program of polynomial size: an upper bound and a rule that
+        attains it. "exact" closes the interval, by a program over all outcomes where
+        they are few, else by cutting planes. "auto" is "exact" where that takes a few
+        seconds, else "lp".
+    tables : iterable of frames, optional
+        Contingency tables over any columns, with the target or without, as in
+        `Marginals.from_tables`; they take the place of the counts of m.
+    time_limit : float, optional
+        Seconds after which the interval reached is returned; Ctrl-C does so too.
+    tolerance : float, default=1e-6
+        Gap at which the interval counts as closed.
+    class_conditional : bool, default=True
+        Use the pairs within each class where m has them: fewer distributions.
+    progress : callable, optional
+        Called with a `Progress` after every round of cutting planes.
+    random_state : int, default=0
+        Seed of the search for cuts.
+
+    Returns
+    -------
+    MinimaxResult
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> few = X[["physician-fee-freeze", "education-spending", "crime"]]
+    >>> result = minimax(renyi.Marginals.from_data(few, y))
+    >>> round(result.lower, 4), round(result.upper, 4), result.method
+    (0.0437, 0.0437, 'direct')
+    >>> round(result.worst_distribution.error(result.rule), 4)
+    0.0437
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be 'auto', 'lp' or 'exact', not {method!r}.")
+    begun = time.monotonic()
+    ambiguity, encoder = _given(m, tables, class_conditional)
+    outcomes = None
+    if method != "lp":
+        most = _QUICK if tables is None or method == "auto" else _MOST
+        outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
+    if outcomes is None and tables is not None and method == "exact":
+        raise ValueError(
+            f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
+            "many to list: use method='lp', or tables over fewer columns."
+        )
+    job = _Job(ambiguity, encoder, begun, time_limit, tolerance)
+    if outcomes is not None:
+        result = job.direct(outcomes)
+    elif method == "exact":
+        result = job.planes(progress, random_state)
+    else:
+        result = job.polynomial()
+    if result.status == "empty":
+        raise ValueError(contradiction(ambiguity))
+    return result
+
+
+def _given(
+    m: Marginals | str, tables: Any, class_conditional: bool
+) -> tuple[Ambiguity, Encoder]:
+    """Return the set C and the encoder of its features."""
+    if tables is not None:
+        ambiguity = of_tables(tables, m)
+        if isinstance(m, str):
+            encoder = Encoder(numeric=(), columns=ambiguity.columns)
+        else:
+            places = m.columns.places(ambiguity.columns.names)
+            encoder = replace(m.settings, columns=m.columns.take(places))
+    elif isinstance(m, str):
+        raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
+    else:
+        targets.refuse_missing_class(m)
+        ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
+    targets.need_two_classes(np.asarray(ambiguity.target.categories, object))
+    return ambiguity, encoder
+
+
+def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
+    """Error and multiplier of the best rule that looks at one table only.
+
+    With Y and one feature, it is the one-feature rule: exact, and no worse than always
+    answering the most frequent class.
+    """
+    best, where = np.inf, -1
+    for t, table in enumerate(ambiguity.tables):
+        if table.with_target:
+            error = 1 - float(table.probabilities.max(axis=-1).sum())
+            best, where = min((best, where), (error, t))
+    cells = ambiguity.tables[where].probabilities
+    answers = np.eye(ambiguity.n_classes)[cells.argmax(axis=-1)]
+    multiplier = np.zeros(len(ambiguity.b))
+    span = slice(int(ambiguity.starts[where]), int(ambiguity.starts[where + 1]))
+    multiplier[span] = 1 - answers.ravel()
+    return float(ambiguity.b @ multiplier), multiplier
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One minimax problem, and the ways to solve it."""
+
+    ambiguity: Ambiguity
+    encoder: Encoder
+    begun: float
+    time_limit: float | None
+    tolerance: float
+
+    @property
+    def left(self) -> float | None:
+        if self.time_limit is None:
+            return None
+        return max(0.0, self.begun + self.time_limit - time.monotonic())
+
+    def polynomial(self) -> MinimaxResult:
+        """Solve the polynomial program; without an answer, look at one table."""
+        upper, multiplier = table_rule(self.ambiguity)
+        status = "stopped"
+        try:
+            found = solve_local(self.ambiguity, time_limit=self.left)
+        except KeyboardInterrupt:
+            return self._result(upper, multiplier, None, "lp", status)
+        if found.value <= upper + _ROUNDING:  # never more, but for rounding
+            upper, multiplier = found.value, found.multiplier
+        names = {"optimal": "bounded", "infeasible": "empty"}
+        status = names.get(found.status, "stopped")
+        return self._result(upper, multiplier, None, "lp", status)
+
+    def direct(self, outcomes: NDArray[np.int64]) -> MinimaxResult:
+        """Solve the program over all outcomes."""
+        upper, multiplier = table_rule(self.ambiguity)
+        try:
+            found = solve_direct(self.ambiguity, self.left, outcomes)
+        except KeyboardInterrupt:
+            return self._result(upper, multiplier, None, "direct", "stopped")
+        if found.status == "infeasible":
+            return self._result(upper, multiplier, None, "direct", "empty")
+        if found.value < upper or found.status == "optimal":
+            upper, multiplier = found.value, found.multiplier
+        shown = self._exhibit(found.outcomes, found.p)
+        status = "bounded" if found.status == "optimal" else "stopped"
+        return self._result(upper, multiplier, shown, "direct", status)
+
+    def planes(
+        self, progress: Callable[[Progress], None] | None, seed: int
+    ) -> MinimaxResult:
+        """Begin with the polynomial program, and cut."""
+        first = self.polynomial()
+        if first.status != "bounded" or first.gap <= self.tolerance:
+            return first
+        state = cuttingplanes.search(
+            self.ambiguity,
+            first.rule.multiplier,
+            first.upper,
+            tolerance=self.tolerance / 2,
+            time_limit=self.left,
+            progress=progress,
+            random_state=seed,
+        )
+        upper, multiplier = first.upper, first.rule.multiplier
+        if state.upper < upper:
+            upper, multiplier = state.upper, self.ambiguity.completed(state.best)
+        shown = self._exhibit(state.outcomes, state.p)
+        status = "stopped" if state.interrupted or self.left == 0 else "bounded"
+        return self._result(upper, multiplier, shown, "cutting planes", status)
+
+    def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
+        """Return the distribution a program found, if its tables are right."""
+        if not p.size:
+            return None
+        A = self.ambiguity.constraint_matrix(X)
+        if np.abs(A @ p.ravel() - self.ambiguity.b).max() > _NEARLY:
+            return None
+        shown = WorstDistribution.of(self.ambiguity, X, p)
+        return shown if shown.marginal_error <= EQUAL else None
+
+    def _result(
+        self,
+        upper: float,
+        multiplier: Floats,
+        shown: WorstDistribution | None,
+        method: str,
+        status: str,
+    ) -> MinimaxResult:
+        if upper < _IMPOSSIBLE:  # functions λ ≥ 0 of negative expectation
+            status = "empty"
+        upper = max(upper, 0.0)
+        lower = 0.0 if shown is None else min(shown.bayes_error, upper)
+        if status != "empty" and upper - lower <= self.tolerance:
+            status = "solved"
+        rule = MinimaxRule(self.ambiguity, multiplier, upper, self.encoder)
+        seconds = time.monotonic() - self.begun
+        return MinimaxResult(lower, upper, rule, shown, method, seconds, status)

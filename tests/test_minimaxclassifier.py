@@ -1,0 +1,204 @@
+"""MinimaxClassifier: guarantee, regularisation, and manners of an estimator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from joints import marginal_constraints, minimax_error, outcomes, worst_case
+from renyi import Encoder, Marginals
+from renyi.ambiguity import Ambiguity, shortfall
+from renyi.datasets import load, random_joint
+from renyi.localprogram import solve_local
+from renyi.minimaxclassifier import MinimaxClassifier
+from renyi.saddle import minimax
+
+TOL = 1e-6
+
+
+@pytest.fixture(scope="module")
+def votes() -> tuple[pd.DataFrame, pd.Series]:
+    return load("votes")
+
+
+@parametrize_with_checks(
+    [MinimaxClassifier(), MinimaxClassifier(margin=0.2, encoder=Encoder(bins=3))]
+)
+def test_estimator_checks(estimator, check) -> None:
+    name = getattr(check, "func", check).__name__
+    if name == "check_array_api_input":  # the next test runs it, in its own process
+        assert not sklearn.get_config()["array_api_dispatch"]
+        return
+    check(estimator)
+
+
+def test_array_api_input() -> None:
+    program = (
+        "from sklearn.utils.estimator_checks import check_array_api_input as check\n"
+        "from renyi.minimaxclassifier import MinimaxClassifier\n"
+        "check('MinimaxClassifier', MinimaxClassifier(), array_namespace='numpy')\n"
+        "print('passed')"
+    )
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "passed", done.stderr
+
+
+def test_guarantee_is_the_worst_case_of_the_rule() -> None:
+    for seed in range(8):
+        K = 2 + seed % 2
+        table = random_joint((3, 2, 3), K, random_state=seed)
+        codes = outcomes(table.shape).astype(str)
+        clf = MinimaxClassifier(method="exact")
+        clf.fit(codes[:, :-1], codes[:, -1], sample_weight=table.ravel())
+        A, b = marginal_constraints(table)
+        X = outcomes(table.shape[:-1]).astype(str)
+        assert clf.guarantee_ == pytest.approx(minimax_error(A, b, K), abs=TOL)
+        proba = clf.rule_proba(X)
+        assert worst_case(proba, A, b) == pytest.approx(clf.guarantee_, abs=TOL)
+        picked = np.eye(K)[np.searchsorted(clf.classes_, clf.predict(X))]
+        assert worst_case(picked, A, b) <= 2 * clf.guarantee_ + TOL
+        np.testing.assert_array_equal(proba, clf.predict_proba(X))
+
+
+def test_rows_and_marginals_give_the_same_model(votes) -> None:
+    X, y = votes
+    a = MinimaxClassifier().fit(X, y)
+    b = MinimaxClassifier().fit_marginals(Marginals.from_data(X, y))
+    assert a.guarantee_ == pytest.approx(19 / 435, abs=1e-8)
+    assert a.guarantee_ == pytest.approx(b.guarantee_, abs=1e-12)
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+    assert b.feature_names_in_.tolist() == list(X.columns)
+    assert a.result_.method == "lp"
+    assert a.marginals_ == b.marginals_
+    wrong = a.rule_proba(X)[np.arange(len(y)), (y != "republican").astype(int)]
+    assert wrong.mean() <= a.guarantee_ + 1e-9  # the rows are a member of C
+
+
+def test_weights_are_copies(votes) -> None:
+    X, y = votes
+    weights = np.arange(len(y)) % 3
+    a = MinimaxClassifier().fit(X, y, sample_weight=weights)
+    b = MinimaxClassifier().fit(X.loc[X.index.repeat(weights)], y.repeat(weights))
+    assert a.guarantee_ == pytest.approx(b.guarantee_, abs=1e-9)
+
+
+def test_class_conditional_pairs_strengthen_the_guarantee(votes) -> None:
+    X, y = votes
+    loose = MinimaxClassifier().fit(X, y)
+    tight = MinimaxClassifier(class_conditional=True).fit(X, y)
+    assert tight.guarantee_ < loose.guarantee_ - 1e-3
+    wrong = tight.rule_proba(X)[np.arange(len(y)), (y != "republican").astype(int)]
+    assert wrong.mean() <= tight.guarantee_ + 1e-9
+
+
+def noisy_worst_case(proba: np.ndarray, amb: Ambiguity, room: np.ndarray) -> float:
+    """Worst error over all distributions with tables within `room` of the given."""
+    X = outcomes(amb.sizes)
+    A = amb.constraint_matrix(X).toarray()
+    answer = linprog(
+        -(1 - proba).ravel(),
+        A_ub=np.vstack([A, -A]),
+        b_ub=np.concatenate([amb.b + room, room - amb.b]),
+        A_eq=np.ones((1, A.shape[1])),
+        b_eq=[1.0],
+        options={"presolve": False},
+    )
+    return -answer.fun
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_margin_guarantees_all_marginals_near_by(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = random_joint((2, 3, 2), 2 + seed % 2, random_state=rng)
+    rows = rng.choice(table.size, 60, p=table.ravel())
+    codes = outcomes(table.shape)[rows].astype(str)
+    clf = MinimaxClassifier(margin=1.0).fit(codes[:, :-1], codes[:, -1])
+    plain = MinimaxClassifier().fit(codes[:, :-1], codes[:, -1])
+    assert clf.result_ is None
+    assert clf.guarantee_ > plain.guarantee_
+    amb = clf.rule_.ambiguity
+    room = np.sqrt(np.maximum(amb.b * (1 - amb.b), 1 / 60) / 60)
+    X = outcomes(amb.sizes)
+    worst = noisy_worst_case(clf.rule_.of_codes(X.T), amb, room)
+    assert worst <= clf.guarantee_ + TOL
+    # The plain rule was not made for this.
+    other = noisy_worst_case(plain.rule_.of_codes(X.T), amb, room)
+    assert worst <= other + 0.05
+    assert shortfall(clf.rule_.functions(X.T)) < 1e-8
+
+
+def test_a_margin_adds_the_penalty_of_the_coefficients() -> None:
+    table = random_joint((3, 2), 2, random_state=4)
+    codes = outcomes(table.shape).astype(str)
+    m = Marginals.from_data(codes[:, :-1], codes[:, -1], sample_weight=table.ravel())
+    amb = Ambiguity.of(m)
+    found = solve_local(amb, 0.01)
+    # One constant may be moved between the functions and the mass, which is 1.
+    first = np.arange(len(amb.b)) < amb.starts[1]
+    shifts = np.linspace(-1, 1, 2001)
+    costs = [
+        amb.b @ found.multiplier + 0.01 * np.abs(found.multiplier - c * first).sum()
+        for c in shifts
+    ]
+    assert min(costs) == pytest.approx(found.value, abs=2e-4)
+
+
+def test_unseen_labels_and_errors(votes) -> None:
+    X, y = votes
+    clf = MinimaxClassifier().fit(X, y)
+    other = X[:5].copy()
+    other["crime"] = "abstained"
+    assert clf.predict_proba(other).sum(axis=1) == pytest.approx(np.ones(5))
+    strict = MinimaxClassifier(encoder=Encoder(unseen="error")).fit(X, y)
+    with pytest.raises(ValueError, match="abstained"):
+        strict.predict(other)
+
+
+def test_several_classes_and_numbers() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = pd.DataFrame({"a": y + rng.normal(0, 0.4, 300), "b": rng.normal(size=300)})
+    clf = MinimaxClassifier().fit(X, y)
+    assert (clf.predict(X) == y).mean() >= 1 - 2 * clf.guarantee_
+    assert clf.guarantee_ <= minimax(clf.marginals_, "lp").upper + 1e-9
+    assert clf.classes_.tolist() == [0, 1, 2]
+
+
+def test_as_good_on_new_rows_as_the_prototype(votes) -> None:
+    X, y = votes
+    clf = clone(MinimaxClassifier(margin=1.0))
+    assert cross_val_score(clf, X, y, cv=3).mean() > 0.93
+
+
+def test_bad_settings_are_refused(votes) -> None:
+    X, y = votes
+    with pytest.raises(ValueError, match="margin must not be negative"):
+        MinimaxClassifier(margin=-1).fit(X, y)
+    with pytest.raises(ValueError, match="margin needs method='lp'"):
+        MinimaxClassifier(margin=1, method="exact").fit(X, y)
+    with pytest.raises(ValueError, match="method must be"):
+        MinimaxClassifier(method="quick").fit(X, y)
+    with pytest.raises(ValueError, match="only one class"):
+        MinimaxClassifier().fit(X, ["a"] * len(y))
+    with pytest.raises(ValueError, match="No usable column"):
+        MinimaxClassifier().fit(X.assign(**dict.fromkeys(X, "n")), y)
+    with pytest.raises(ValueError, match="within each class"):
+        m = Marginals.from_data(X, y)
+        MinimaxClassifier(class_conditional=True).fit_marginals(m)
+    with pytest.raises(NotFittedError):
+        MinimaxClassifier().guarantee_  # noqa: B018
