@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from renyi import datasets as datasets
+    from renyi.brier import ThetaResult as ThetaResult
+    from renyi.brier import theta as theta
     from renyi.certificates import Certificate as Certificate
     from renyi.certificates import certify as certify
     from renyi.classifier import RenyiClassifier as RenyiClassifier
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from renyi.saddle import MinimaxRule as MinimaxRule
     from renyi.saddle import minimax as minimax
     from renyi.scorecard import Scorecard as Scorecard
+    from renyi.separability import Separability as Separability
+    from renyi.separability import separable as separable
+    from renyi.worst import WorstCase as WorstCase
+    from renyi.worst import worst_case as worst_case
 
 __version__ = "0.1.0"
 
@@ -50,6 +56,9 @@ _HOME = {
     "MinimaxRule": "saddle",
     "RenyiClassifier": "classifier",
     "Scorecard": "scorecard",
+    "Separability": "separability",
+    "ThetaResult": "brier",
+    "WorstCase": "worst",
     "WorstDistribution": "distributions",
     "certify": "certificates",
     "hgr": "correlation",
@@ -57,6 +66,9 @@ _HOME = {
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
     "minimax": "saddle",
+    "separable": "separability",
+    "theta": "brier",
+    "worst_case": "worst",
 }
 
 __all__ = [
@@ -69,6 +81,9 @@ __all__ = [
     "MinimaxRule",
     "RenyiClassifier",
     "Scorecard",
+    "Separability",
+    "ThetaResult",
+    "WorstCase",
     "WorstDistribution",
     "certify",
     "datasets",
@@ -77,6 +92,9 @@ __all__ = [
     "hgr_matrix",
     "hgr_table",
     "minimax",
+    "separable",
+    "theta",
+    "worst_case",
 ]
 
 
