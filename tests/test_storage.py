@@ -793,6 +793,7 @@ def test_the_process_keeps_its_umask(tmp_path, monkeypatch):
     # Between two calls, other threads would make files that anyone may write to.
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("umask was changed"))
     storage.write_json(tmp_path / "m", {"a": 1})
+    assert (tmp_path / "m").exists()
 
 
 def test_errors_of_the_system_name_the_file(tmp_path, monkeypatch):
