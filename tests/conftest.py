@@ -1,4 +1,4 @@
-"""Settings for every test: hypothesis, and what a skipped test means.
+"""Settings for every test: hypothesis, what a skipped test means, the command line.
 
 Under CI (the environment variable is set, as `.ci/run` does) hypothesis draws the
 same examples in every run, and a skipped test fails: there, everything a test can
@@ -8,11 +8,14 @@ need is installed, so a skip is a test that silently stopped testing.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from commandline import Done, Run, contents
+from renyi.cli import main
 
 CI = bool(os.environ.get("CI"))
 GENOTYPES = Path(__file__).parents[2] / "shared" / "data" / "genotypes"
@@ -71,3 +74,57 @@ def pytest_configure(config: pytest.Config) -> None:
     """Under CI, count a skip as a failure."""
     if CI:
         config.pluginmanager.register(SkipsFail())
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Run a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*argv: object) -> Done:
+        capsys.readouterr()
+        try:
+            code = main([str(word) for word in argv])
+        except SystemExit as stop:  # argparse's way out
+            code = int(stop.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def good(run: Run) -> Callable[..., Done]:
+    """Run a command that must succeed."""
+
+    def command(*argv: object) -> Done:
+        done = run(*argv)
+        assert done.code == 0, done.err
+        return done
+
+    return command
+
+
+@pytest.fixture
+def bad(run: Run) -> Callable[..., str]:
+    """Run a command that must fail, in one sentence, and leave no trace."""
+
+    def command(*argv: object) -> str:
+        before = contents(Path.cwd())
+        done = run(*argv)
+        assert done.code == 2
+        assert done.out == ""
+        assert "Traceback" not in done.err
+        *notes, last = done.err.splitlines()
+        assert all(line.startswith("note: ") for line in notes)
+        assert last.startswith("renyi: error: ")
+        assert contents(Path.cwd()) == before
+        return last
+
+    return command

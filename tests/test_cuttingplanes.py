@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linprog
 
 from joints import marginal_constraints, minimax_error, outcomes
 from renyi import Marginals, energies
 from renyi.ambiguity import Ambiguity, shortfall
-from renyi.cuttingplanes import (
-    Master,
-    Oracle,
-    _gauge,
-    mended,
-    normalised,
-    search,
-    subsets,
-)
-from renyi.datasets import random_joint
+from renyi.cuts import Master, tree_draws
+from renyi.cuttingplanes import Oracle, mended, search, subsets
+from renyi.datasets import load, random_joint
+from renyi.gauges import gauge, normalised
+from renyi.interiorpoints import Box, corrected, solve
 from renyi.localprogram import solve_local
+from renyi.saddle import MinimaxResult, minimax, table_rule
 
 TOL = 1e-6
 
@@ -49,7 +46,7 @@ def test_normalised_multipliers_have_the_same_functions(K, conditional) -> None:
     found = normalised(amb, a)
     X = outcomes(amb.sizes)
     np.testing.assert_allclose(amb.functions(found, X), amb.functions(a, X), atol=1e-12)
-    np.testing.assert_allclose(found[_gauge(amb)], 0, atol=1e-12)
+    np.testing.assert_allclose(found[gauge(amb)], 0, atol=1e-12)
     assert amb.b @ found == pytest.approx(amb.b @ a)
 
 
@@ -131,7 +128,7 @@ def test_the_master_knows_a_cut_once() -> None:
     assert master.add(X, (0,)) == 4
     assert master.add(X, (0,)) == 0
     assert master.add(X[:2], (0, 1)) == 2
-    assert len(master.rows) == 6
+    assert len(master.keys) == len(master.G) == len(master.outcomes) == 6
 
 
 def test_no_time_leaves_the_start() -> None:
@@ -142,3 +139,166 @@ def test_no_time_leaves_the_start() -> None:
     X = outcomes(amb.sizes)
     values = amb.functions(found.best, X)
     np.testing.assert_allclose(values, amb.functions(first.multiplier, X), atol=1e-9)
+
+
+# ---- the parts of the master program
+
+
+def draw_program(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Box]:
+    """Cuts that a known multiplier meets, and a box around it."""
+    rng = np.random.default_rng(seed)
+    R, N = int(rng.integers(2, 8)), int(rng.integers(1, 30))
+    G = rng.integers(0, 3, (N, R)).astype(float)
+    G[:, 0] = 1
+    centre = rng.normal(size=R)
+    g = G @ centre - rng.exponential(size=N) * (rng.random(N) < 0.7)
+    up = np.zeros(R)
+    up[0] = 0.1
+    return G, g, rng.dirichlet(np.ones(R)), Box(centre, 0.5 + seed % 3, centre + up)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_interior_points_against_simplex(seed: int) -> None:
+    G, g, b, box = draw_program(seed)
+    ends = np.stack([box.centre - box.radius, box.centre + box.radius], axis=1)
+    best = linprog(b, A_ub=-G, b_ub=-g, bounds=ends).fun
+    for target in (1e-1, 1e-4, 1e-9):
+        found = solve(G, g, b, box, target)
+        assert found.gap <= target
+        # Feasible on both sides, so that each value is a bound.
+        assert (G @ found.a - g).min() > 0
+        assert np.abs(found.a - box.centre).max() < box.radius
+        assert min(found.w.min(), found.u.min(), found.v.min()) > 0
+        np.testing.assert_allclose(G.T @ found.w - found.u + found.v, b, atol=1e-9)
+        dual = g @ found.w - (box.centre + box.radius) @ found.u
+        dual += (box.centre - box.radius) @ found.v
+        assert dual - 1e-9 <= best <= b @ found.a + 1e-9
+        assert b @ found.a - dual == pytest.approx(found.gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interior_points_go_on_after_new_cuts(seed: int) -> None:
+    G, g, b, box = draw_program(seed)
+    few = max(1, len(g) // 2)
+    first = solve(G[:few], g[:few], b, box, 1e-3)
+    cold, warm = solve(G, g, b, box, 1e-9), solve(G, g, b, box, 1e-9, first)
+    assert b @ warm.a == pytest.approx(b @ cold.a, abs=1e-8)
+    assert warm.gap <= 1e-9
+
+
+def test_no_time_leaves_interior_points_where_they_began() -> None:
+    G, g, b, box = draw_program(3)
+    found = solve(G, g, b, box, 1e-9, deadline=0.0)
+    np.testing.assert_array_equal(found.a, box.inside)
+    np.testing.assert_allclose(G.T @ found.w - found.u + found.v, b, atol=1e-12)
+
+
+def test_corrected_weights() -> None:
+    rng = np.random.default_rng(0)
+    G, w = rng.integers(0, 2, (40, 8)).astype(float), rng.dirichlet(np.ones(40))
+    b = G.T @ w
+    found = corrected(G, b, w * rng.uniform(0.9, 1.1, 40))
+    assert found is not None
+    assert found.min() >= 0
+    np.testing.assert_allclose(G.T @ found, b, atol=1e-12)
+    assert corrected(G[:1], b, np.ones(1)) is None  # one column cannot do
+    assert corrected(np.eye(2), np.array([1.0, -1.0]), np.ones(2)) is None
+
+
+def test_draws_follow_the_pairs_that_tell_most() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 3, 500)
+    X = pd.DataFrame({"a": x, "b": (x + 1) % 3, "c": rng.integers(0, 2, 500), "d": x})
+    m = Marginals.from_data(X.astype(str), pd.Series(x == 0).astype(str))
+    amb = Ambiguity.of(m)
+    drawn = tree_draws(amb, 300, rng)
+    assert amb.possible(drawn).any(axis=1).all()  # b and d follow from a
+    assert len(drawn) == 6
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
+
+
+def test_forgetting_keeps_the_value() -> None:
+    _, amb = make((3, 3, 3), 2, 1)
+    first = solve_local(amb)
+    master, X = Master(amb), outcomes(amb.sizes)
+    centre = normalised(amb, first.multiplier)
+    for S in subsets(2):
+        master.add(X, S)
+    before = amb.b @ master.solve(centre, 5.0, 1e-9, np.inf)
+    master.kept = 50
+    master.forget()
+    assert len(master.g) == len(master.keys) == len(master.outcomes) == 50
+    after = amb.b @ master.solve(centre, 5.0, 1e-9, np.inf)
+    assert after == pytest.approx(before, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_members_are_exhibited(seed: int) -> None:
+    table, amb = make((3, 3, 2), 2, seed)
+    master, X = Master(amb), outcomes(amb.sizes)
+    centre = normalised(amb, solve_local(amb).multiplier)
+    assert master.member() is None
+    for S in subsets(2):
+        master.add(X, S)
+    master.solve(centre, 5.0, 1e-6, np.inf)
+    A, b = marginal_constraints(table)
+    e_star = minimax_error(A, b, 2)
+    for found in (master.member(), master.sparse_member(10.0)):
+        assert found is not None
+        p = np.zeros((len(X), 2))
+        for x, mass in zip(*found, strict=True):
+            p[(x == X).all(axis=1)] += mass
+        assert np.abs(A @ p.ravel() - b).max() < 1e-8
+        assert 1 - p.max(axis=1).sum() == pytest.approx(e_star, abs=1e-5)
+    assert len(found[0]) <= len(master.cells)
+
+
+def test_too_many_cells_leave_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("renyi.cuttingplanes._MOST_CELLS", 3)
+    _, amb = make((3, 3, 3), 2, 4)
+    first = solve_local(amb)
+    found = search(amb, first.multiplier, first.value)
+    assert (found.lower, found.upper, found.rounds) == (0.0, first.value, 0)
+
+
+# ---- tables as large as people have
+
+
+def check_solved(m: Marginals, result: MinimaxResult) -> None:
+    """The rule keeps what it promises under the distribution, and no rule does more."""
+    assert result.status == "solved"
+    assert 0 <= result.gap <= 1e-6
+    worst = result.worst_distribution
+    frame = worst.frame()
+    again = Marginals.from_data(
+        frame.drop(columns="probability"),
+        target=m.target,
+        sample_weight=frame["probability"],
+    )
+    np.testing.assert_allclose(again.F.sum(axis=0), m.F.sum(axis=0), atol=1e-9)
+    assert worst.marginal_error <= 1e-9
+    assert worst.error(result.rule) == pytest.approx(result.upper, abs=TOL)
+    assert 1 - worst.p.max(axis=1).sum() == pytest.approx(result.lower, abs=1e-9)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_votes_is_solved(seed: int) -> None:
+    X, y = load("votes")
+    m = Marginals.from_data(X, y)
+    result = minimax(m, method="exact", random_state=seed)
+    check_solved(m, result)
+    assert result.upper <= table_rule(Ambiguity.of(m))[0] + 1e-9
+
+
+@pytest.mark.long
+def test_kr_vs_kp_is_solved() -> None:
+    """36 columns: categories that never meet leave few enough outcomes to prove."""
+    X, y = load("kr-vs-kp")
+    m = Marginals.from_data(X, y)
+    result = minimax(m, method="exact")
+    check_solved(m, result)
+    assert result.upper < minimax(m, method="lp").upper - 0.02
+    proba = result.rule.rule_proba(X)
+    truth = np.searchsorted(np.asarray(m.classes), y)
+    assert 1 - proba[np.arange(len(y)), truth].mean() <= result.upper + TOL

@@ -90,3 +90,29 @@ def test_a_proof_that_is_cut_short_still_bounds() -> None:
     assert short.bound <= exact + 1e-6
     if len(short.values):
         assert short.values[0] >= exact - 1e-6
+
+
+def test_columns_that_seldom_meet_are_searched_exactly() -> None:
+    """Forty columns of which each is 1 only if the one before it is."""
+    d = 40
+    possible = np.ones((2 * d, 2 * d), bool)
+    for i in range(d):
+        for j in range(i + 1, d):
+            possible[2 * i, 2 * j + 1] = possible[2 * j + 1, 2 * i] = False
+    stairs = (np.arange(d) < np.arange(d + 1)[:, None]).astype(np.int64)
+    _, unary, pair = draw((2,) * d, 4)
+    pair = np.where(possible, pair, pair + FORBIDDEN)
+    grid = Grid(np.full(d, 2), possible)
+    assert grid.exact
+    assert grid.n_sweep == 21**2
+    low = minimise(grid, unary, pair)
+    expected = energy(grid, unary, pair, stairs)
+    assert low.bound == pytest.approx(expected.min())
+    np.testing.assert_array_equal(low.outcomes[0], stairs[expected.argmin()])
+
+
+def test_nothing_is_proven_after_the_deadline() -> None:
+    grid, unary, pair = draw((2,) * 7, 0)
+    low = minimise(grid, unary, pair, deadline=0.0)
+    assert low.bound == -np.inf
+    assert len(low.outcomes) == 0

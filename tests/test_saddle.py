@@ -13,10 +13,16 @@ import pytest
 import renyi.saddle
 from joints import error, marginal_constraints, minimax_error, outcomes, worst_case
 from renyi import Marginals, programs
-from renyi.ambiguity import Ambiguity, shortfall
+from renyi.ambiguity import Ambiguity, of_tables, shortfall
 from renyi.datasets import load, random_joint
 from renyi.distributions import WorstDistribution, polished
-from renyi.saddle import MinimaxResult, answer_proba, minimax, table_rule
+from renyi.saddle import (
+    MinimaxResult,
+    answer_proba,
+    minimax,
+    quadratic_rule,
+    table_rule,
+)
 
 TOL = 1e-6
 
@@ -400,6 +406,45 @@ def test_interrupt_returns_the_interval_reached(
     assert result.lower <= e_star + TOL <= result.upper + 2 * TOL
 
 
+@pytest.mark.parametrize("limit", [0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4])
+def test_cutting_planes_stopped_at_any_moment(
+    wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    m, e_star = wide
+    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    check_interval(minimax(m, method="exact", time_limit=limit), e_star)
+
+
+def check_interval(result: MinimaxResult, e_star: float) -> None:
+    """Both ends are proven, the lower by a distribution with these marginals."""
+    assert 0 <= result.lower <= result.upper
+    assert result.lower <= e_star + TOL
+    assert result.upper >= e_star - TOL
+    worst = result.worst_distribution
+    if worst is None:
+        assert result.lower == 0
+    else:
+        assert worst.marginal_error <= 1e-9
+        assert worst.p.min() >= 0
+        assert 1 - worst.p.max(axis=1).sum() >= result.lower - 1e-12
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 6])
+def test_interrupt_in_any_round(
+    wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    m, e_star = wide
+    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+
+    def interrupt(progress) -> None:
+        if progress.rounds == rounds:
+            raise KeyboardInterrupt
+
+    result = minimax(m, method="exact", progress=interrupt, tolerance=0.0)
+    assert result.status == "stopped"
+    check_interval(result, e_star)
+
+
 def test_control_c_during_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     X = pd.DataFrame(rng.integers(0, 2, (400, 13)).astype(str)).add_prefix("c")
@@ -429,6 +474,27 @@ def test_one_table_rule() -> None:
     best = min(1 - m.block(f, "y").max(axis=1).sum() / m.n for f in m.feature_names)
     assert value == pytest.approx(best)
     assert shortfall(Ambiguity.of(m).functions(multiplier, grid(table))) == 0
+
+
+@pytest.mark.parametrize(("seed", "conditional"), [(0, False), (5, False), (6, True)])
+def test_rule_of_least_squares(seed: int, conditional: bool) -> None:
+    table = draw(seed)
+    m = marginals(table, class_conditional=conditional)
+    value, multiplier = quadratic_rule(Ambiguity.of(m))
+    clf = renyi.RenyiClassifier(alpha=0.0).fit_marginals(m)
+    assert value == pytest.approx(2 * clf.certificate_.gamma, abs=1e-9)
+    functions = Ambiguity.of(m).functions(multiplier, grid(table))
+    assert shortfall(functions) < 1e-9
+    A, b = marginal_constraints(table)
+    assert worst_case(answer_proba(functions), A, b) <= value + TOL
+    assert minimax(m, method="lp").upper <= value + 1e-9
+
+
+def test_least_squares_needs_all_pairs() -> None:
+    X, y = load("votes")
+    m = Marginals.from_data(X[["crime", "immigration"]], y)
+    tables = [m.block("crime", "party"), m.block("immigration", "party")]
+    assert quadratic_rule(of_tables(tables, m))[0] == np.inf
 
 
 def test_unseen_labels_count_as_the_mean() -> None:

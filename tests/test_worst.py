@@ -10,8 +10,18 @@ import pandas as pd
 import pytest
 
 from joints import error, marginal_constraints, outcomes, worst_case
-from renyi import Marginals, RenyiClassifier, certify, energies, rules, worst
+from renyi import (
+    Marginals,
+    RenyiClassifier,
+    certify,
+    energies,
+    rules,
+    slices,
+    worst,
+    worstsearch,
+)
 from renyi.datasets import load, random_joint, sample_joint
+from renyi.losses import Losses
 
 pytest.importorskip("highspy")
 
@@ -153,11 +163,11 @@ def test_slices_close_in_on_the_randomised_rules(monkeypatch, rule):
 @pytest.mark.parametrize("rule", rules.RULES)
 def test_majorants_lie_above_the_loss_on_every_slice(rule):
     m = marginals_of(make_table((2, 3, 2), 2, "logistic", 0))
-    losses = worst.Losses.of(make_card(m, "ridge"), m, rule)
+    losses = Losses.of(make_card(m, "ridge"), m, rule)
     grid = energies.Grid(losses.ambiguity.sizes)
     g, constant = losses.margin(1, 0)
     g = 4 * g  # a range beyond ±1
-    pieces = worst._slices(losses, worst._edges(rule), g, constant, grid)
+    pieces = slices.slices_of(losses, slices.first_edges(rule), g, constant, grid)
     for piece in pieces:
         inside = np.random.default_rng(0).uniform(piece.low, piece.high, 5000)
         above = piece.height + piece.slope * inside
@@ -174,7 +184,7 @@ def test_losses_are_those_of_the_rules(rule):
     for t in (np.hstack([0.5 - s, 0.5 + s]), rows):
         K = t.shape[1]
         m = marginals_of(make_table((2, 3, 2), K, "logistic", 0))
-        losses = worst.Losses.of(make_card(m, "ridge"), m, rule)
+        losses = Losses.of(make_card(m, "ridge"), m, rule)
         expected = 1 - rule_losing_ties(t, rule)
         for y in range(K):
             assert np.allclose(losses.of_estimates(t, y), expected[:, y], atol=1e-12)
@@ -188,7 +198,7 @@ def test_quadratic_functions_prove_the_closed_form(K, rule):
         m = marginals_of(make_table((2, 3, 3), K, kind, seed))
         for model in MODELS:
             card = make_card(m, model, seed)
-            losses = worst.Losses.of(card, m, rule)
+            losses = Losses.of(card, m, rule)
             multiplier = losses.closed_form()
             X = losses.ambiguity.outcomes()
             above = losses.ambiguity.functions(multiplier, X)
@@ -206,7 +216,9 @@ def test_distribution_has_the_marginals_and_attains_the_lower_end(monkeypatch):
         monkeypatch.setattr(worst, "MAX_DIRECT", limit)
         for rule in rules.RULES:
             found = worst.worst_case(card, m, rule=rule)
-            p = cells_of(found.distribution, table)
+            p = cells_of(found.distribution.frame(), table)
+            assert found.distribution.marginal_error < 1e-9
+            assert found.distribution.sample(7, random_state=0).shape == (7, 5)
             assert np.abs(A @ p.ravel() - b).max() < 1e-9
             assert p.min() >= 0
             t = card.estimates(outcomes(table.shape[:-1]).T)
@@ -302,9 +314,9 @@ def test_impossible_marginals_are_refused():
     card = make_card(m, "random")
     with pytest.raises(ValueError, match="No distribution has all of these marginals"):
         worst.worst_case(card, m)
-    losses = worst.Losses.of(card, m, "sharp")
+    losses = Losses.of(card, m, "sharp")
     with pytest.raises(ValueError, match="No distribution has all of these marginals"):
-        worst.search(losses, time_limit=10)
+        worstsearch.search(losses, time_limit=10)
 
 
 def test_rule_is_the_models_own_by_default():
@@ -347,8 +359,9 @@ def test_votes_exactly(rule, value):
     assert found.gap <= 1e-5
     assert found.upper == pytest.approx(value, abs=1e-4)
     assert found.upper < found.closed_form - 1e-3
-    frame = found.distribution.assign(count=found.distribution["probability"])
-    again = Marginals.from_tables([frame.drop(columns="probability")], target="party")
+    assert found.distribution.marginal_error < 1e-9
+    frame = found.distribution.frame().rename(columns={"probability": "count"})
+    again = Marginals.from_tables([frame], target="party")
     again = again.select(clf.marginals_.feature_names)
     for first in clf.marginals_.feature_names:
         expected = clf.marginals_.block(first, "party") / 435

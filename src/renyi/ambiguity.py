@@ -123,7 +123,8 @@ class Ambiguity:
         return found
 
     @cached_property
-    def _with_target(self) -> NDArray[np.int64]:
+    def with_target(self) -> NDArray[np.int64]:
+        """Of each table 1 if it has the target, else 0."""
         return np.array([t.with_target for t in self.tables], np.int64)
 
     def functions(self, multiplier: Floats, X: NDArray[Any]) -> Floats:
@@ -131,7 +132,7 @@ class Ambiguity:
         cells = self.cells(X)
         return np.stack(
             [
-                multiplier[cells + y * self._with_target].sum(axis=1)
+                multiplier[cells + y * self.with_target].sum(axis=1)
                 for y in range(self.n_classes)
             ],
             axis=1,
@@ -141,7 +142,7 @@ class Ambiguity:
         """Matrix A over the outcomes X and all classes, classes varying fastest."""
         cells = self.cells(X)
         K, N, T = self.n_classes, len(X), len(self.tables)
-        rows = cells[:, None, :] + np.arange(K)[:, None] * self._with_target
+        rows = cells[:, None, :] + np.arange(K)[:, None] * self.with_target
         columns = np.repeat(np.arange(N * K), T)
         ones = np.ones(N * K * T)
         shape = (int(self.starts[-1]), N * K)

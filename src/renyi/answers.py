@@ -103,7 +103,7 @@ def error_rate(
     labels = clf.classes_.tolist()
     kinds = {target: "label"} if any(isinstance(v, str) for v in labels) else {}
     table = files.read_table(path, [target], missing=clf.encoder_.missing, kinds=kinds)
-    truth = _known([_whole(v) for v in table[target].to_pylist()], labels)
+    truth = known_classes([_whole(v) for v in table[target].to_pylist()], labels)
     judged = np.array([text is not None for text in truth])
     if not judged.any():
         note(f"The column {target!r} has none of the model's classes: no error told.")
@@ -119,12 +119,12 @@ def error_rate(
     }
 
 
-def _known(cells: list[Any], labels: list[Any]) -> list[str | None]:
+def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
     """Return the text of the class that each cell means; None where it means none.
 
     A number may be written in other ways than the class that training made of it.
 
-    >>> _known(["1e-7", "0.50", "?"], ["1e-07", "0.5"])
+    >>> known_classes(["1e-7", "0.50", "?"], ["1e-07", "0.5"])
     ['1e-07', '0.5', None]
     """
     exact = {label_text(label): label_text(label) for label in labels}

@@ -28,10 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi import cuttingplanes, localprogram, rules, worst
+from renyi import cuttingplanes, localprogram, rules
 from renyi.ambiguity import Ambiguity
+from renyi.distributions import distribution_frame
 from renyi.encoding import Encoder
+from renyi.gauges import gauge
 from renyi.marginals import Marginals
+from renyi.worstsearch import EMPTY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +176,7 @@ def theta(m: Marginals, *, time_limit: float | None = 60.0) -> ThetaResult:
     lower = brier_risk(solution.p)
     upper = max(lower, _dual_value(rule, solution))
     p = np.where(solution.p > _POSITIVE, solution.p, 0)
-    frame = worst.distribution_frame(ambiguity, solution.outcomes, p)
+    frame = distribution_frame(ambiguity, solution.outcomes, p)
     return ThetaResult((lower + upper) / 2, lower, upper, frame, rule)
 
 
@@ -211,7 +214,7 @@ def _interval(
     if not len(found.outcomes):
         return ThetaResult(None, 0.0, upper, None, None)
     lower = min(upper, brier_risk(found.p))
-    frame = worst.distribution_frame(ambiguity, found.outcomes, found.p)
+    frame = distribution_frame(ambiguity, found.outcomes, found.p)
     return ThetaResult(None, lower, upper, frame, None)
 
 
@@ -242,7 +245,7 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
     N, K = len(X), ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
     # Cells that follow from others would make the equations dependent.
-    rows = np.flatnonzero(~cuttingplanes._gauge(ambiguity) & (ambiguity.b > 0))
+    rows = np.flatnonzero(~gauge(ambiguity) & (ambiguity.b > 0))
     equations = ambiguity.constraint_matrix(X).tocsr()[rows][:, where]
     n = len(where)
     matrix = sparse.vstack(
@@ -263,7 +266,7 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
         zero, cost, sparse.csc_matrix(matrix), right, cones, _settings(module)
     ).solve()
     if str(answer.status) not in ("Solved", "AlmostSolved"):
-        raise ValueError(f"{worst.EMPTY} (The cone solver says {answer.status}.)")
+        raise ValueError(f"{EMPTY} (The cone solver says {answer.status}.)")
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)
     return ConeSolution(X, p.reshape(N, K), _multiplier(ambiguity, rows, answer))

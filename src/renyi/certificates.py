@@ -1,35 +1,28 @@
 r"""Certificates: the worst error a model can have, and why.
 
-For any scores, with t_y = 1/K + s_y the estimates and B = E‖t − e_Y‖² (the same number
-for every distribution with the given marginals), the worst case over all of them is
+A certificate rests on one of two things.
 
-* for the rules renyi and sharp at most ``B = 2γ``;
-* for map at most ``2[1 − 1/K − (E[t_Y − t̄])₊² / E‖t − t̄·1‖²] ≤ 4γ``, t̄ the mean of
-  the t_y: the decision does not depend on the scale of s − s̄, so the best scale counts.
-
-A certificate computed from the marginals a model was trained on is exact *for those
-marginals*. About the population it says little when rows are few; then its text opens
-with the leave-one-out estimate, and `warnings` say why.
-
-*Rounding.* Adding g to all points of one feature and −g to another's changes no score,
-but a large g would drown the moments: each feature's mean is first moved to the
-intercept. Sums of d points in floating point are still off by up to ε, a few d units in
-the last place of Σ_i max|points_i|, in `predict` as here. The bounds therefore speak of
-every t' with |t' − t| ≤ ε at each class: (E‖t' − e_Y‖²)^½ ≤ B^½ + K^½ε, and so on.
+* **Marginals.** The bound holds for *every* distribution that has them. It is climbed
+  in steps from the cheap to the exact: the closed form (`renyi.closedform`), the pairs
+  within each class where they were counted (`renyi.tails`), a linear program and the
+  exact worst case (`renyi.worst`). Computed from the marginals a model was trained on,
+  it is exact *for those marginals*. About the population it says little when rows are
+  few; then its text opens with the leave-one-out estimate, and `warnings` say why.
+* **Held-out rows.** The bound holds, with a stated confidence, for every distribution
+  with the marginals of the population that the rows were drawn from
+  (`renyi.heldout`).
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import dataclass, replace
-from html import escape
-from types import NoneType
-from typing import Any, NoReturn
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from renyi import heldout
+from renyi.closedform import class_conditional, closed_form
 from renyi.evidence import (
     Evidence,
     aligned,
@@ -38,222 +31,19 @@ from renyi.evidence import (
     refuse_impossible,
     same_counts,
 )
-from renyi.indicators import offsets
+from renyi.guarantees import Certificate as Certificate
+from renyi.guarantees import Step as Step
+from renyi.guarantees import is_optimistic
 from renyi.marginals import Marginals
-from renyi.rules import RULES
-from renyi.scorecard import LABEL, NUMBER, Scorecard, checked_fields
+from renyi.scorecard import Scorecard
 
-Floats = NDArray[np.float64]
-
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "gamma": NUMBER,
-    "bounds": (dict,),
-    "majority": (list,),
-    "one_feature": (list,),
-    "loo_risk": (*NUMBER, NoneType),
-    "loo_error": (*NUMBER, NoneType),
-    "rule": (str,),
-    "n": NUMBER,
-    "n_indicators": (int,),
-    "basis": (str,),
-    "confidence": (*NUMBER, NoneType),
-    "order": (int,),
-    "separable": (bool, NoneType),
-    "warnings": (list,),
-}
-
-# The bound is not shown bare when the estimated risk exceeds it by this factor.
-_OPTIMISM = 1.5
-BASES = ("marginals",)
+LEVELS = ("closed", "lp", "exact")
 WEIGHTED = (
     "the classes were weighted in training; the certificate speaks of the unweighted "
     "marginals."
 )
-_EPS = float(np.finfo(np.float64).eps)
-
-
-class Bounds(dict[str, float]):
-    """Bounds by rule, for reading only; otherwise a dict, for JSON too.
-
-    >>> Bounds(map=0.2)["map"]
-    0.2
-    """
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("the bounds of a certificate cannot be changed")
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def __reduce__(self) -> tuple[type[Bounds], tuple[dict[str, float]]]:
-        """Let pickle and deepcopy make them anew rather than fill them."""
-        return Bounds, (dict(self),)
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What error is possible at worst.
-
-    Parameters
-    ----------
-    gamma : float
-        The risk ``E‖t − e_Y‖²/2`` of this model, the same for every distribution with
-        these marginals.
-    bounds : dict
-        Worst error of each rule, "map", "renyi" and "sharp".
-    majority : tuple of (label, float)
-        The most frequent class, and the error of always answering it.
-    one_feature : tuple of (str, float)
-        The best single feature, and the error of answering by it alone.
-    loo_risk : float or None
-        Leave-one-out estimate of `gamma` on new rows. An estimate, not a bound. None
-        where it is undefined, and under other marginals than those of the training.
-    loo_error : float or None
-        Leave-one-out share of errors of the rule map.
-    rule : str
-        The rule the model uses.
-    n : float
-        Rows (or weight) behind the marginals.
-    n_indicators : int
-        Categories of all features together.
-    basis : str
-        What the bound rests on: "marginals".
-    confidence : float or None
-        Confidence of the bound; None, since it is exact for these marginals.
-    order : int
-        Number of columns in a feature.
-    separable : bool or None
-        Whether γ = θ; None if that was not looked into.
-    warnings : tuple of str
-        Why the bound may say little about new rows.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> print(renyi.RenyiClassifier().fit(X, y).certificate_)
-    On every population with these marginals (435 rows, 48 categories):
-      rule map    errs at most 12.2 %  <- this model
-      rule renyi  errs at most  6.1 %
-      rule sharp  errs at most  6.1 %
-    For comparison, errors known exactly:
-      always 'democrat'                        38.6 %
-      by 'physician-fee-freeze' alone           4.4 %
-    Leave-one-out estimate for new rows: 4.6 % errors (risk 0.0365, gamma 0.0305).
-    """
-
-    gamma: float
-    bounds: Bounds | dict[str, float]
-    majority: tuple[Any, float]
-    one_feature: tuple[str, float]
-    loo_risk: float | None
-    loo_error: float | None
-    rule: str
-    n: float
-    n_indicators: int
-    basis: str = "marginals"
-    confidence: float | None = None
-    order: int = 1
-    separable: bool | None = None
-    warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Keep a copy of the bounds that nobody can write to."""
-        object.__setattr__(self, "bounds", Bounds(self.bounds))
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the bound says little about new rows."""
-        return _is_optimistic(self.gamma, self.loo_risk, self.n, self.n_indicators)
-
-    def __str__(self) -> str:
-        """Return the certificate in sentences."""
-        estimate = self._estimate()
-        if self.doubtful:
-            head = [estimate, *(f"Warning: {text}" for text in self.warnings), ""]
-            return "\n".join([*head, *self._bounds("Of these very rows alone", "")])
-        title = "On every population with these marginals"
-        size = f" ({self.n:,g} rows, {self.n_indicators} categories)"
-        lines = [*self._bounds(title, size), estimate]
-        return "\n".join([*lines, *(f"Note: {text}" for text in self.warnings)])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
-
-    def _bounds(self, title: str, size: str) -> list[str]:
-        label, always = self.majority
-        feature, alone = self.one_feature
-        rules = [
-            f"  rule {rule:<6} errs at most {_percent(self.bounds[rule])}"
-            + ("  <- this model" if rule == self.rule else "")
-            for rule in RULES
-        ]
-        return [
-            f"{title}{size}:",
-            *rules,
-            "For comparison, errors known exactly:",
-            f"  {f'always {label!r}':<40} {_percent(always)}",
-            f"  {f'by {feature!r} alone':<40} {_percent(alone)}",
-        ]
-
-    def _estimate(self) -> str:
-        if self.loo_risk is None:
-            return "No estimate for new rows: try the model on rows it has not seen."
-        numbers = f"risk {self.loo_risk:.4f}, gamma {self.gamma:.4f}"
-        if self.loo_error is None:
-            return f"Estimate for new rows, by generalised cross-validation: {numbers}."
-        return (
-            f"Leave-one-out estimate for new rows: {100 * self.loo_error:.1f} % errors "
-            f"({numbers})."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        fields["bounds"] = dict(self.bounds)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Certificate:
-        """Certificate of a plain form, checked: it may come from a stranger's file."""
-        checked_fields(data, _FIELDS, "certificate")
-        checked_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
-        pairs = [data["majority"], data["one_feature"]]
-        good = (
-            all(len(pair) == 2 and type(pair[1]) in NUMBER for pair in pairs)
-            and isinstance(pairs[0][0], LABEL)
-            and isinstance(pairs[1][0], str)
-            and all(isinstance(text, str) for text in data["warnings"])
-            and data["rule"] in RULES
-        )
-        if not good or not _in_range(data):
-            raise ValueError("its certificate is not valid")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
-        return cls(**values)
-
-
-def _in_range(data: dict[str, Any]) -> bool:
-    """Whether the numbers of a plain form can be those of a certificate."""
-    shares = [*data["bounds"].values(), data["majority"][1], data["one_feature"][1]]
-    if data["loo_error"] is not None:
-        shares.append(data["loo_error"])
-    risks = [data["gamma"], *([] if data["loo_risk"] is None else [data["loo_risk"]])]
-    largest = sys.float_info.max  # an integer may be larger
-    return bool(
-        all(0 <= share <= 1 + 1e-9 for share in shares)
-        and all(0 <= risk <= largest for risk in risks)
-        and 0 < data["n"] <= largest
-        and 0 < data["n_indicators"] <= largest
-        and data["order"] == 1
-        and data["basis"] in BASES
-        and data["confidence"] is None  # exact for the marginals
-    )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:4.1f} %"
+# Of the time for programs that the linear one may take before the exact one.
+_SHARE = 0.5
 
 
 def certificate(
@@ -263,18 +53,21 @@ def certificate(
     loo_risk: float | None = None,
     loo_error: float | None = None,
     notes: tuple[str, ...] = (),
+    conditional: float | None = None,
 ) -> Certificate:
-    """Closed-form certificate of a model from its moments."""
-    K = len(evidence.priors)
-    B, scaled = _risk(evidence, card), _gain(evidence, card)
-    bounds = {
-        "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
-        "renyi": min(1.0, B),
-        "sharp": min(1.0, B),
-    }
+    """Certificate of a model from its moments.
+
+    `conditional` is the bound on the rule map by the pairs within each class.
+    """
+    gamma, bounds = closed_form(evidence, card)
+    steps = [Step("closed form", bounds[rule])]
+    if conditional is not None:
+        bounds["map"] = min(bounds["map"], conditional)
+        if rule == "map":
+            steps.append(Step("class-conditional", conditional))
     top = int(evidence.priors.argmax())
     return Certificate(
-        gamma=B / 2,
+        gamma=gamma,
         bounds=bounds,
         majority=(card.classes[top], float(1 - evidence.priors[top])),
         one_feature=best_feature(evidence.F, evidence.columns),
@@ -283,44 +76,9 @@ def certificate(
         rule=rule,
         n=evidence.n,
         n_indicators=evidence.n_indicators,
-        warnings=(*_warnings(evidence, B / 2, loo_risk), *notes),
+        warnings=(*_warnings(evidence, gamma, loo_risk), *notes),
+        steps=tuple(steps),
     )
-
-
-def _risk(evidence: Evidence, card: Scorecard) -> float:
-    """Return B, rounded up; infinite where points are too large to square."""
-    if not math.isfinite(evidence.risk + evidence.rounding):
-        return math.inf
-    if evidence.risk < -(1e-7 + evidence.rounding):
-        raise ValueError(
-            f"The model's risk under these marginals is {evidence.risk / 2:.3g}, which "
-            "cannot be negative: no rows have these marginals; call validate() on them."
-        )
-    error = _score_error(card) * math.sqrt(card.n_classes)
-    return (math.sqrt(max(0.0, evidence.risk)) + error) ** 2 + evidence.rounding
-
-
-def _gain(evidence: Evidence, card: Scorecard) -> float:
-    """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
-    error, rounding = _score_error(card), evidence.off_rounding
-    if not math.isfinite(evidence.spread + error + rounding):
-        return 0.0
-    lead = max(0.0, evidence.lead - 2 * error - rounding)
-    spread = math.sqrt(evidence.spread) + error * math.sqrt(card.n_classes)
-    return lead**2 / (spread**2 + rounding)
-
-
-def _score_error(card: Scorecard) -> float:
-    """Bound the rounding error of a score, in `predict` or in its moments here."""
-    sizes = card.encoder.columns.sizes
-    points = np.abs(card.z.reshape(len(card.z), -1))
-    largest = np.maximum.reduceat(points, offsets(sizes)[:-1]).sum(axis=0)
-    total = float((largest + np.abs(card.intercept)).max()) + 1
-    return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
-
-
-def _is_optimistic(gamma: float, loo_risk: float | None, n: float, D: int) -> bool:
-    return n <= 2 * D or (loo_risk is not None and loo_risk > _OPTIMISM * gamma)
 
 
 def _warnings(
@@ -333,7 +91,7 @@ def _warnings(
             "rows: the bound holds for the marginals of these rows and says little "
             "about the population they come from."
         )
-    if loo_risk is not None and loo_risk > _OPTIMISM * gamma:
+    if loo_risk is not None and is_optimistic(gamma, loo_risk):
         texts.append(
             f"the risk estimated for new rows, {loo_risk:.4f}, is "
             f"{_times(loo_risk, gamma)} gamma: expect the estimate, not the bound."
@@ -345,19 +103,46 @@ def _times(risk: float, gamma: float) -> str:
     return f"{risk / gamma:.1f} times" if gamma > 1e-6 else "far above"
 
 
-def certify(model: Any, m: Marginals, *, level: str = "closed") -> Certificate:
+def certify(
+    model: Any,
+    m: Any,
+    y: Any = None,
+    *,
+    level: str = "closed",
+    confidence: float | None = None,
+    time_limit: float | None = None,
+    separable: bool = False,
+    progress: Callable[[Any], None] | None = None,
+) -> Certificate:
     """Worst error of a model over every distribution with the marginals m.
+
+    With rows and their classes instead of marginals: over every distribution with the
+    marginals of the population that the rows were drawn from, at some confidence.
 
     Parameters
     ----------
     model : RenyiClassifier or Scorecard
         Any scorecard will do: trained, rounded or written by hand.
-    m : Marginals
-        Of the training rows or of any others. Features are matched by name, labels as
-        `predict` would take them; where the marginals merge labels that the model
-        tells apart, that is an error.
-    level : {"closed"}
-        The closed form.
+    m : Marginals, or frame or array of rows
+        Marginals of the training rows or of any others. Features are matched by name,
+        labels as `predict` would take them; where the marginals merge labels that the
+        model tells apart, that is an error. Rows must be independent of each other and
+        must not have been used in training, which cannot be seen from them; only the
+        very rows of the training are recognised and refused.
+    y : sequence of labels, optional
+        Classes of the rows. A class that the model does not know is an error.
+    level : {"closed", "lp", "exact"}
+        How far to go for the model's own rule: the closed form, and the bound by pairs
+        within the classes where m has them; a linear program; the exact worst case.
+        The last two need the extra ``exact``.
+    confidence : float, optional
+        Confidence of each bound from rows; 0.95 by default.
+    time_limit : float, optional
+        Seconds for the programs together; what they have proven by then counts.
+    separable : bool, default=False
+        Whether to look into γ = θ, see `renyi.separable`.
+    progress : callable, optional
+        Told how the search for the exact worst case goes, see `renyi.worst_case`.
 
     Returns
     -------
@@ -371,20 +156,74 @@ def certify(model: Any, m: Marginals, *, level: str = "closed") -> Certificate:
     >>> later = renyi.Marginals.from_data(X[300:], y[300:])
     >>> round(renyi.certify(clf, later).bounds["sharp"], 3)
     0.11
+
+    >>> print(renyi.certify(clf, X[300:], y[300:], confidence=0.9))
+    With confidence 90 %, on every population with the marginals of the one
+    these 135 rows were drawn from:
+      rule map    errs at most 79.8 %  <- this model
+      rule renyi  errs at most 38.1 %
+      rule sharp  errs at most 38.1 %
+    On the sampled population itself: at most 10.3 % (Clopper–Pearson; 6.7 % seen).
+    Each bound by itself; the rows must not have been used in training.
     """
+    card = _card_of(model)
+    if level not in LEVELS:
+        raise ValueError(f"level must be 'closed', 'lp' or 'exact', not {level!r}.")
+    if not isinstance(m, Marginals):
+        _refuse_for_rows(m, y, level, separable)
+        return _certify_rows(
+            model, card, m, y, 0.95 if confidence is None else confidence
+        )
+    if y is not None or confidence is not None:
+        raise ValueError(
+            f"{'confidence' if y is None else 'y'} belongs to held-out rows, and "
+            "marginals were given: leave it out, or give the rows in their place."
+        )
+    _check_time_limit(time_limit)
+    m = aligned(card, m)
+    refuse_impossible(m)
+    found = _closed(model, card, m)
     if level != "closed":
-        raise ValueError(f"level must be 'closed', not {level!r}.")
+        found = _climbed(found, model, m, level, time_limit, progress)
+    if separable:
+        from renyi.separability import separable as test
+
+        found = replace(found, separable=test(m).answer)
+    return found
+
+
+def _card_of(model: Any) -> Scorecard:
     card = getattr(model, "scorecard_", model)
     if not isinstance(card, Scorecard):
         raise TypeError(
             "certify takes a fitted classifier or a Scorecard first, and the marginals "
-            f"second; the first is a {type(model).__name__}."
+            f"or rows second; the first is a {type(model).__name__}."
         )
-    m = aligned(card, m)
-    refuse_impossible(m)
-    own: Certificate | None = getattr(model, "certificate_", None)
+    return card
+
+
+def _check_time_limit(time_limit: float | None) -> None:
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(
+            f"time_limit must be a positive number of seconds, not {time_limit!r}."
+        )
+
+
+# ---- from marginals
+
+
+def _closed(model: Any, card: Scorecard, m: Marginals) -> Certificate:
+    """Return what needs no search, with what is known of the training rows."""
+    begun = time.perf_counter()
+    evidence = evidence_of_marginals(card, m)
+    then = time.perf_counter()
+    conditional = class_conditional(card, m)
+    took = (then - begun, time.perf_counter() - then)
     rule = getattr(model, "rule", "map")
-    found = certificate(evidence_of_marginals(card, m), card, rule)
+    found = certificate(evidence, card, rule, conditional=conditional)
+    timed = [replace(s, seconds=t) for s, t in zip(found.steps, took, strict=False)]
+    found = replace(found, steps=tuple(timed))
+    own: Certificate | None = getattr(model, "certificate_", None)
     if own is None:
         return found
     notes = tuple(text for text in own.warnings if text == WEIGHTED)
@@ -398,16 +237,114 @@ def certify(model: Any, m: Marginals, *, level: str = "closed") -> Certificate:
     )
 
 
+def _climbed(
+    found: Certificate,
+    model: Any,
+    m: Marginals,
+    level: str,
+    time_limit: float | None,
+    progress: Callable[[Any], None] | None,
+) -> Certificate:
+    """Add the bounds of the programs, and take the least of all."""
+    from renyi.worst import worst_case
+
+    begun = time.monotonic()
+    share = 1.0 if level == "lp" else _SHARE
+    limit = None if time_limit is None else share * time_limit
+    worst = worst_case(model, m, method="lp", time_limit=limit)
+    steps = [*found.steps, _step("linear program", worst)]
+    if level == "exact":
+        if time_limit is not None:
+            limit = max(time_limit - (time.monotonic() - begun), 0.1)
+        worst = worst_case(model, m, time_limit=limit, progress=progress)
+        steps.append(_step("exact worst case", worst))
+    upper = min(step.upper for step in steps)
+    bounds = {**found.bounds, found.rule: upper}
+    return replace(found, steps=tuple(steps), bounds=bounds)
+
+
+def _step(name: str, worst: Any) -> Step:
+    lower = None if worst.distribution is None else worst.lower
+    return Step(name, worst.upper, lower, worst.seconds)
+
+
 def _agree(own: Certificate, other: Certificate) -> bool:
     """Whether two certificates of a model may well be of the same rows."""
-    near = [
-        (own.n, other.n),
-        (own.majority[1], other.majority[1]),
-        (own.one_feature[1], other.one_feature[1]),
-        (own.gamma, other.gamma),
-    ]
     return (
-        own.majority[0] == other.majority[0]
+        own.basis == other.basis
         and own.n_indicators == other.n_indicators
-        and all(math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-7) for a, b in near)
+        and all(
+            math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-7)
+            for a, b in zip(_figures(own), _figures(other), strict=True)
+        )
     )
+
+
+def _figures(c: Certificate) -> list[float]:
+    pairs = (c.majority, c.one_feature)
+    return [c.n, c.gamma, *(pair[1] for pair in pairs if pair is not None)]
+
+
+# ---- from held-out rows
+
+
+def _refuse_for_rows(X: Any, y: Any, level: str, separable: bool) -> None:
+    """Refuse rows without classes, and what rows cannot tell."""
+    if y is None:
+        raise ValueError(
+            "certify takes marginals second, or rows and their classes y: the second "
+            f"is a {type(X).__name__}, and y is not given."
+        )
+    if level != "closed" or separable:
+        what = "separable=True" if separable else f"level={level!r}"
+        raise ValueError(
+            f"{what} needs marginals, and rows were given: build them with "
+            "Marginals.from_data(X, y)."
+        )
+
+
+def _certify_rows(
+    model: Any, card: Scorecard, X: Any, y: Any, confidence: float
+) -> Certificate:
+    """Return what rows prove that the model has not seen."""
+    rows = heldout.read_rows(card, X, y)
+    rule = getattr(model, "rule", "map")
+    seed = getattr(model, "random_state", None)
+    found = heldout.bounds_of_rows(card, rows, rule, seed, confidence)
+    return Certificate(
+        gamma=found.gamma,
+        bounds=found.bounds,
+        majority=None,
+        one_feature=None,
+        loo_risk=None,
+        loo_error=None,
+        rule=rule,
+        n=found.n,
+        n_indicators=len(card.z),
+        basis="heldout",
+        confidence=found.confidence,
+        warnings=_suspicions(model, card, rows),
+        sampled_error=found.sampled_error,
+        observed_error=found.observed_error,
+    )
+
+
+def _suspicions(
+    model: Any, card: Scorecard, rows: heldout.HeldoutRows
+) -> tuple[str, ...]:
+    """Refuse the training rows, as far as they can be told from others."""
+    if not heldout.counted_as_in_training(card, rows):
+        return ()
+    own: Certificate | None = getattr(model, "certificate_", None)
+    if own is None or own.basis != "marginals":
+        return (
+            "the rows have as many of each category as those of the training: if they "
+            "are the same rows, these bounds are worth nothing.",
+        )
+    if math.isclose(own.gamma, rows.gamma, rel_tol=1e-7, abs_tol=1e-7):
+        raise ValueError(
+            f"These {len(rows.y)} rows are those that the model was trained on, and "
+            "prove nothing about new ones: hold rows back from the training, or "
+            "certify their marginals."
+        )
+    return ()

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from renyi import ridge, rules, targets
 from renyi.blocks import Block
 from renyi.certificates import WEIGHTED, Certificate, certificate
-from renyi.columns import Column, Levels
+from renyi.closedform import class_conditional
 from renyi.dual import fit_dual
 from renyi.encoding import Encoder
+from renyi.estimators import CountsClassifier, need_class_pairs
 from renyi.evidence import (
     Evidence,
     evidence_of_marginals,
     evidence_of_rows,
     refuse_impossible,
 )
-from renyi.factoring import as_table
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
-from renyi.sources import rows as source
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class RenyiClassifier(ClassifierMixin, BaseEstimator):
+class RenyiClassifier(CountsClassifier):
     """Classifier for categorical data, trained from counts of pairs alone.
 
     Parameters
@@ -117,7 +115,7 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- training
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RenyiClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on rows.
 
         Parameters
@@ -130,17 +128,12 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
             Weights; a row of weight 2 counts as two rows.
         """
         self._check_parameters()
-        X, labels, mass = self._checked(X, y, sample_weight, reset=True)
-        self.classes_, codes_y = targets.distinct(labels)
-        targets.check_classes(self.classes_, self._settings().missing)
-        encoder, codes = self._settings().fit_transform(X, mass)
-        _need_usable(encoder)
-        self._target = targets.target_name(y, encoder.columns.names)
+        block = self._encoded(X, y, sample_weight)
         self._kept: Block | None = None
-        self._fit_rows(Block(encoder, codes, codes_y, mass))
+        self._fit_rows(block)
         return self
 
-    def fit_marginals(self, m: Marginals) -> RenyiClassifier:
+    def fit_marginals(self, m: Marginals) -> Self:
         """Train on marginals; the same answer as `fit` at the same alpha.
 
         Marginals compare labels by their text, so that whole floats among the classes
@@ -160,31 +153,16 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
         True
         """
-        self._check_parameters()
-        if m.order != self.order:
-            raise ValueError(
-                f"The marginals are of order {m.order}, the classifier of {self.order}."
-            )
-        targets.refuse_missing_class(m)
-        refuse_impossible(m)
-        self.classes_ = np.asarray(m.classes)
-        targets.need_two_classes(self.classes_)
-        _need_usable(m.encoder)
-        self._target = m.target
+        return super().fit_marginals(m)
+
+    def _train(self, m: Marginals) -> None:
         self._heavy: tuple[str, ...] = ()
         self._kept = None
-        names = m.feature_names
-        self.n_features_in_ = len(names)
-        if names != tuple(f"x{j}" for j in range(len(names))):
-            self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         self._fit_counts(m)
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> RenyiClassifier:
+    ) -> Self:
         """Train on one more block of rows; the result is that of `fit` on all blocks.
 
         Labels may appear in any block; bins of numeric columns are those of the first
@@ -237,28 +215,16 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
 
-    def _settings(self) -> Encoder:
-        return Encoder() if self.encoder is None else self.encoder
-
-    def _checked(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool
-    ) -> tuple[Any, NDArray[Any], Floats | None]:
-        """Return table, labels and weights, without rows of weight zero."""
-        if y is None:
+    def _check_marginals(self, m: Marginals) -> None:
+        if m.order != self.order:
             raise ValueError(
-                "RenyiClassifier requires y to be passed, but the target y is None."
+                f"The marginals are of order {m.order}, the classifier of {self.order}."
             )
-        table = as_table(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        labels = targets.checked_labels(y, table.shape[0])
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)
-        mass = source.checked_weights(sample_weight, len(labels))
-        if mass is not None and not mass.all():
-            kept = np.flatnonzero(mass)
-            table = source.take_rows(table, kept)
-            labels, mass = labels[kept], mass[kept]
-        return table, labels, mass
+        super()._check_marginals(m)
+        refuse_impossible(m)
+
+    def _class_pairs_for(self) -> str | None:
+        return None if self.class_weight is None else "class_weight"
 
     def _on_rows(self, block: Block) -> bool:
         rows = self._rows(block)
@@ -271,14 +237,6 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         else:
             m = self._count(block)
             self._fit_counts(m, self._rows(block), block.copies)
-
-    def _count(self, block: Block) -> Marginals:
-        labels = tuple(self.classes_.tolist())
-        target = Column(self._target, Levels("label", labels))
-        conditional = self.class_weight is not None
-        return source.from_codes(
-            block.encoder, block.codes, target, block.y, conditional, block.mass
-        )
 
     def _rows(self, block: Block) -> ridge.Rows:
         return block.rows(self.classes_, self.class_weight)
@@ -308,16 +266,12 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         """Q, F and class probabilities, with the classes weighted if asked."""
         if self.class_weight is None:
             return m.Q, m.F, m.class_probabilities
-        if m.class_counts is None:
-            raise ValueError(
-                "class_weight needs the pair counts within each class: build the "
-                "marginals with class_conditional=True."
-            )
+        inner = need_class_pairs(m, "class_weight")
         counts = m.class_probabilities * m.n
         factor = targets.class_factors(self.class_weight, self.classes_, counts)
         priors = m.class_probabilities * factor
         total = priors.sum()
-        Q = np.tensordot(factor, m.class_counts, 1) / (m.n * total)
+        Q = np.tensordot(factor, inner, 1) / (m.n * total)
         return Q, m.F * factor / total, priors / total
 
     def _fit_dual(self, block: Block) -> None:
@@ -355,12 +309,6 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         self._certificate: Certificate | None = None
 
     # ---- prediction
-
-    def _codes(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_.transform(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row; the randomised rules draw it with `random_state`."""
@@ -424,23 +372,27 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
     def certificate_(self) -> Certificate:
         """Worst error of the model under every distribution with its marginals."""
         check_is_fitted(self)
+        known = self._certificate
+        if known is not None and known.rule != self.rule:  # set_params after fit
+            # A model file keeps the bounds of all rules, the steps of one.
+            known = replace(known, rule=self.rule, steps=())
+            from_file = self.marginals_ is None and self._evidence is None
+            self._certificate = known if from_file else None
         if self._certificate is None:
-            evidence = self._evidence
-            if evidence is None:
-                assert self.marginals_ is not None
-                evidence = evidence_of_marginals(self.scorecard_, self.marginals_)
-            choice = self.alpha_choice_
-            self._certificate = certificate(
-                evidence,
-                self.scorecard_,
-                self.rule,
-                choice.risk,
-                choice.error,
-                (*([WEIGHTED] if self._weighted else []), *self._heavy),
-            )
-        if self._certificate.rule != self.rule:  # set_params after fit
-            self._certificate = replace(self._certificate, rule=self.rule)
+            self._certificate = self._certified()
         return self._certificate
+
+    def _certified(self) -> Certificate:
+        card, evidence, choice = self.scorecard_, self._evidence, self.alpha_choice_
+        conditional = None
+        if evidence is None:
+            assert self.marginals_ is not None
+            evidence = evidence_of_marginals(card, self.marginals_)
+            conditional = class_conditional(card, self.marginals_)
+        notes = (*([WEIGHTED] if self._weighted else []), *self._heavy)
+        return certificate(
+            evidence, card, self.rule, choice.risk, choice.error, notes, conditional
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""
@@ -465,22 +417,3 @@ class RenyiClassifier(ClassifierMixin, BaseEstimator):
         from renyi import modelfile
 
         return modelfile.read(path, cls)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether there is a model."""
-        return hasattr(self, "scorecard_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what input is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-
-def _need_usable(encoder: Encoder) -> None:
-    if encoder.columns.sizes.max(initial=0) < 2:
-        raise ValueError(
-            "No usable column is left: every column has the same value in all rows."
-        )

@@ -18,16 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi import __version__, answers, datasets, marginals_commands, summary
-from renyi.certificates import certify
+from renyi import (
+    __version__,
+    answers,
+    certificate_commands,
+    datasets,
+    marginals_commands,
+    summary,
+)
 from renyi.classifier import RenyiClassifier
 from renyi.delivery import (
     MARGINALS,
     Recorded,
     check_place,
-    load_marginals,
+    chosen_marginals,
     load_model,
     notes_of,
+    refuse_missing_class,
     show,
     tell,
     with_source,
@@ -187,27 +194,8 @@ def _fit_marginals(
     args: argparse.Namespace, clf: RenyiClassifier
 ) -> tuple[dict[str, Any], Marginals | None]:
     """Train on marginals alone; they are written again only if asked for."""
-    for option in ("numeric", "categorical", "missing", "weight", "bins", "min_count"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
-                "marginals, whose columns are settled: leave the option out."
-            )
-    m = load_marginals(args.file)
-    if args.target is not None:
-        files.require(args.file, m.columns.names, [args.target])
-        m = m.with_target(args.target)
-    aside = {*args.id, *args.drop}
-    files.require(args.file, m.columns.names, aside)
-    if m.target in aside:
-        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
-    if aside:
-        m = m.select(name for name in m.feature_names if name not in aside)
-    if None in m.classes:
-        raise ValueError(
-            f"The target {m.target!r} is missing in some rows of {args.file}, which "
-            "marginals cannot leave out: count again without these rows."
-        )
+    m = chosen_marginals(args)
+    refuse_missing_class(m, args.file)
     if args.unseen is not None:
         settings = dataclasses.replace(m.settings, unseen=args.unseen)
         m = dataclasses.replace(m, settings=settings)
@@ -239,7 +227,7 @@ def _log(
     return "\n".join(lines) + "\n"
 
 
-# ---- predict and certify
+# ---- predict
 
 
 def _predict(args: argparse.Namespace, seen: Recorded) -> None:
@@ -302,15 +290,6 @@ def _deliver(
         print(f"wrote {place} ({len(table):,} rows)", file=sys.stderr)
 
 
-def _certify(args: argparse.Namespace, seen: Recorded) -> None:
-    clf, m = load_model(args.model), load_marginals(args.file)
-    certificate = certify(clf, m)
-    if args.json:
-        show(summary.certificate_facts(certificate))
-    else:
-        print("\n".join(summary.certificate_text(certificate)))
-
-
 # ---- data sets
 
 
@@ -331,7 +310,9 @@ def _datasets(args: argparse.Namespace, seen: Recorded) -> None:
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "fit": _fit,
     "predict": _predict,
-    "certify": _certify,
+    "certify": certificate_commands.certify_model,
+    "minimax": certificate_commands.find_minimax,
+    "hgr": certificate_commands.rank_columns,
     "marginals build": marginals_commands.build,
     "marginals merge": marginals_commands.merge,
     "marginals subtract": marginals_commands.subtract,

@@ -6,13 +6,17 @@ with
 .. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1 \quad
     \text{for every outcome } x \text{ and nonempty } S.
 
-The master program knows a few of these constraints (cuts), hence its value is a lower
-bound; its multipliers on the cuts are a member of C that exhibits it. Which constraint
-is violated most is the minimum of an energy over all outcomes (`renyi.energies`).
+The master program (`renyi.cuts`) knows a few of these constraints. The weights of its
+cuts, where their tables are the given ones, are a member of C: the lower bound is the
+error of the best rule under it, and nothing else. Which constraint is violated most is
+the minimum of an energy over all outcomes (`renyi.energies`).
 
-*Stabilised.* A master with few cuts jumps about, so it is kept in a box around a
-feasible multiplier (the polynomial program gives one). Once it violates nothing, the
-box is taken away. A value counts as a lower bound only where no box is felt.
+*Stabilised.* A master with few cuts jumps about, so it is kept in a box around the best
+feasible multiplier (a simple rule or the polynomial program gives the first), and its
+answer is in the middle of what the cuts leave open, not in a corner. Cuts are looked
+for halfway to it first: what is violated there is violated by it too, and what is
+feasible there is the new best. The box grows where it is felt. The first cuts are of
+outcomes drawn from a tree of the given pairs.
 
 *Upper bound at any moment.* If ``min_x Σ_S λ_y ≥ v_S`` is proven for every S, then
 ``wλ_y + c_y`` is feasible for any w ≥ 0 and c with ``Σ_S c_y + w v_S ≥ |S| − 1``; the
@@ -22,7 +26,7 @@ best of these is a linear program of K + 1 variables.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
@@ -33,13 +37,28 @@ from scipy import sparse
 
 from renyi import energies, programs
 from renyi.ambiguity import Ambiguity
+from renyi.cuts import Master, tree_draws
 from renyi.energies import FORBIDDEN, Grid, Low
+from renyi.gauges import normalised
+from renyi.indicators import offsets
 
 Floats = NDArray[np.float64]
+Member = tuple[NDArray[np.int64], Floats]
 
 _VIOLATION = 1e-9
-_RADIUS = 10.0  # of the first box around an unbounded program; then ten times that …
-_MAX_RADIUS = 1e5
+_RADIUS = 1.0  # of the box around the best multiplier
+_FIRST_TARGET = 0.1  # for the gap of the master program
+_SHORT = 0.5  # of the way to the master's multiplier, where cuts are looked for
+_SHARE = 0.1  # of the distance of the bounds, for its gap later
+_FINEST = 0.05  # of the tolerance, for its least gap
+_WORTH = 0.05  # of the gap, which a proof must promise to gain
+_NEAR = 0.01  # mass that the box may take up where a member of C is looked for
+_CUTS = 200  # added for each set of classes and round
+_DRAWS = 8  # cuts for each cell to begin with
+_SWEEP = 20  # steps of the master that a look at all outcomes may cost
+_MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
+_MOST_CELLS = 4000  # beyond which the master program takes minutes
+_ROUNDING = 1e-9
 _IMPOSSIBLE = -1e-7  # an upper bound below this shows that C is empty
 
 
@@ -82,12 +101,33 @@ def subsets(n_classes: int) -> list[tuple[int, ...]]:
     ]
 
 
+def _meeting(ambiguity: Ambiguity) -> NDArray[np.bool_]:
+    """Which categories of the columns occur together in some table."""
+    starts = offsets(ambiguity.sizes)
+    found = np.ones((int(starts[-1]), int(starts[-1])), bool)
+    for table in ambiguity.tables:
+        p = (
+            table.probabilities.sum(axis=-1)
+            if table.with_target
+            else (table.probabilities)
+        )
+        i, j = table.features[0], table.features[-1]
+        rows, columns = slice(*starts[i : i + 2]), slice(*starts[j : j + 2])
+        if len(table.features) == 1:
+            found[rows] &= p[:, None] > 0
+            found[:, rows] &= p > 0
+        else:
+            found[rows, columns] &= p > 0
+            found[columns, rows] &= p.T > 0
+    return found
+
+
 class Oracle:
     """Finds violated constraints of a multiplier."""
 
     def __init__(self, ambiguity: Ambiguity, seed: int = 0) -> None:
         self.ambiguity = ambiguity
-        self.grid = Grid(ambiguity.sizes)
+        self.grid = Grid(ambiguity.sizes, _meeting(ambiguity))
         self.random = np.random.default_rng(seed)
         self.subsets = subsets(ambiguity.n_classes)
         self._closed = self._tables(np.where(ambiguity.b <= 0, FORBIDDEN, 0.0))
@@ -124,166 +164,19 @@ class Oracle:
     ) -> Low:
         """Low values by descent from known outcomes and random ones."""
         sizes = self.grid.sizes
-        drawn = self.random.integers(0, sizes, (500, len(sizes)))
+        drawn = self.random.integers(0, sizes, (300, len(sizes)))
         starts = np.concatenate([seeds, drawn]) if len(seeds) else drawn
-        return energies.descend(self.grid, *self.energy(multiplier, S), starts)
+        return energies.descend(self.grid, *self.energy(multiplier, S), starts, _CUTS)
 
     def exact(
         self, multiplier: Floats, S: tuple[int, ...], time_limit: float | None = None
     ) -> Low:
         """Minimum with a proof."""
         if self.grid.exact:
-            return energies.minimise(self.grid, *self.energy(multiplier, S))
+            limit = np.inf if time_limit is None else time.monotonic() + time_limit
+            energy = self.energy(multiplier, S)
+            return energies.minimise(self.grid, *energy, _CUTS, limit)
         return energies.prove(self.grid, *self.energy(multiplier, S), time_limit)
-
-
-class Master:
-    """The restricted dual program, warm-started as cuts come in."""
-
-    def __init__(self, ambiguity: Ambiguity) -> None:
-        self.ambiguity = ambiguity
-        self.module = programs.highspy()
-        self.highs = programs.solver(presolve="off", solver="simplex")
-        self.free = ~_gauge(ambiguity)
-        infinity = self.module.kHighsInf
-        for cost, free in zip(ambiguity.b, self.free, strict=True):
-            bound = infinity if free else 0.0
-            self.highs.addVar(-bound, bound)
-            self.highs.changeColCost(self.highs.getNumCol() - 1, float(cost))
-        self.rows: list[tuple[bytes, tuple[int, ...]]] = []
-        self.outcomes: list[NDArray[np.int64]] = []
-        self.known: set[tuple[bytes, tuple[int, ...]]] = set()
-
-    def add(self, X: NDArray[np.int64], S: tuple[int, ...]) -> int:
-        """Add the constraints of outcomes for a set of classes; return how many."""
-        cells = self.ambiguity.cells(X)
-        with_target = self.ambiguity._with_target
-        added = 0
-        for x, row in zip(X, cells, strict=True):
-            key = (x.tobytes(), S)
-            if key in self.known:
-                continue
-            self.known.add(key)
-            places = np.concatenate([row + y * with_target for y in S])
-            used, counts = np.unique(places, return_counts=True)
-            self.highs.addRow(
-                len(S) - 1.0,
-                self.module.kHighsInf,
-                len(used),
-                used.astype(np.int32),
-                counts.astype(np.float64),
-            )
-            self.rows.append(key)
-            self.outcomes.append(x)
-            added += 1
-        return added
-
-    def box(self, centre: Floats | None, radius: float) -> None:
-        """Keep the multiplier near a centre; None frees it."""
-        places = np.flatnonzero(self.free).astype(np.int32)
-        if centre is None:
-            low = np.full(len(places), -self.module.kHighsInf)
-            high = -low
-        else:
-            low, high = centre[places] - radius, centre[places] + radius
-        self.highs.changeColsBounds(len(places), places, low, high)
-
-    def solve(self, time_limit: float) -> tuple[str, float, Floats, Floats]:
-        """Return status, value, multiplier, and the multipliers of the cuts."""
-        self.highs.setOptionValue(
-            "time_limit", float(self.highs.getRunTime() + max(time_limit, 0.05))
-        )
-        programs.run(self.highs)
-        optimal = self.highs.getModelStatus() == self.module.HighsModelStatus.kOptimal
-        found = self.highs.getSolution()
-        value = float(self.highs.getInfo().objective_function_value)
-        return (
-            "optimal" if optimal else "other",
-            value,
-            np.array(found.col_value),
-            np.array(found.row_dual),
-        )
-
-    def distribution(self, duals: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Return the member of C that the multipliers of the cuts describe."""
-        K = self.ambiguity.n_classes
-        places: dict[bytes, int] = {}
-        X: list[NDArray[np.int64]] = []
-        p: list[Floats] = []
-        for (key, S), x, weight in zip(self.rows, self.outcomes, duals, strict=True):
-            if weight <= 0:
-                continue
-            if key not in places:
-                places[key] = len(X)
-                X.append(x)
-                p.append(np.zeros(K))
-            p[places[key]][list(S)] += weight
-        if not X:
-            return np.empty((0, len(self.ambiguity.sizes)), np.int64), np.empty((0, K))
-        return np.array(X), np.array(p)
-
-
-def _references(ambiguity: Ambiguity) -> NDArray[np.intp]:
-    """Most probable category of each feature: the zero of its functions."""
-    found = np.zeros(len(ambiguity.sizes), np.intp)
-    for table in ambiguity.tables:
-        if len(table.features) == 1 and table.with_target:
-            found[table.features[0]] = table.probabilities.sum(axis=1).argmax()
-    return found
-
-
-def _gauge(ambiguity: Ambiguity) -> NDArray[np.bool_]:
-    """Mark the cells whose multiplier is 0 by convention.
-
-    Functions of a pair contain functions of one column, and these constants; taking a
-    reference category as their zero leaves one multiplier for each set of functions.
-    """
-    zero = _references(ambiguity)
-    marks = []
-    for table in ambiguity.tables:
-        mark = np.zeros(table.probabilities.shape, bool)
-        if len(table.features) == 1 and table.features[0] > 0:
-            mark[zero[table.features[0]]] = True
-        elif len(table.features) == 2:
-            mark[zero[table.features[0]]] = True
-            mark[:, zero[table.features[1]]] = True
-        marks.append(mark.ravel())
-    return np.concatenate(marks)
-
-
-def normalised(ambiguity: Ambiguity, multiplier: Floats) -> Floats:
-    """Return the multiplier of the same functions that obeys the gauge."""
-    zero, K = _references(ambiguity), ambiguity.n_classes
-    unary: dict[int, Floats] = {}
-    pieces: list[Floats] = []
-    for table, low, high in zip(
-        ambiguity.tables, ambiguity.starts[:-1], ambiguity.starts[1:], strict=True
-    ):
-        cells = multiplier[low:high].reshape(table.probabilities.shape).copy()
-        if len(table.features) == 1:
-            i = table.features[0]
-            unary[i] = unary.get(i, 0) + cells
-        else:
-            i, j = table.features
-            along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
-            corner = cells[zero[i], zero[j]].copy()
-            cells -= along_i[:, None] + along_j[None] - corner
-            along_j = along_j - corner
-            if not table.with_target:
-                along_i, along_j = along_i[:, None], along_j[:, None]
-            unary[i] = unary.get(i, 0) + along_i
-            unary[j] = unary.get(j, 0) + along_j
-        pieces.append(cells)
-    constant = np.zeros(K)
-    for i in unary:
-        if i > 0:
-            constant = constant + unary[i][zero[i]]
-            unary[i] = unary[i] - unary[i][zero[i]]
-    unary[0] = unary[0] + constant
-    for t, table in enumerate(ambiguity.tables):
-        if len(table.features) == 1:
-            pieces[t] = np.broadcast_to(unary[table.features[0]], pieces[t].shape)
-    return np.concatenate([piece.ravel() for piece in pieces])
 
 
 def search(
@@ -299,15 +192,17 @@ def search(
 ) -> Search:
     """Close the interval around e* from a feasible multiplier.
 
-    `seeds` are outcomes to begin with. Ctrl-C ends the search with what it has.
+    `seeds` are outcomes to begin with, drawn from a tree by default. Ctrl-C ends the
+    search with what it has.
     """
     state = Search(ambiguity, normalised(ambiguity, start), upper)
-    master, oracle = Master(ambiguity), Oracle(ambiguity, random_state)
-    clock = _Clock(time_limit)
-    if seeds is not None:
-        _add_seeds(master, oracle, seeds)
+    planes = _Planes(state, tolerance, _Clock(time_limit), random_state)
+    if len(planes.master.cells) > _MOST_CELLS:
+        return state
     try:
-        _run(state, master, oracle, clock, tolerance, progress)
+        planes.begin(seeds)
+        planes.run(progress)
+        planes.finish()
     except KeyboardInterrupt:
         state.interrupted = True
     return state
@@ -327,58 +222,152 @@ class _Clock:
         return self.limit - self.spent
 
 
-def _add_seeds(master: Master, oracle: Oracle, X: NDArray[np.int64]) -> None:
-    possible = oracle.ambiguity.possible(X)
-    for S in oracle.subsets:
-        master.add(X[possible[:, list(S)].all(axis=1)], S)
+class _Planes:
+    """The search: a master program, and an oracle for what its multiplier violates."""
 
+    def __init__(
+        self, state: Search, tolerance: float, clock: _Clock, seed: int
+    ) -> None:
+        self.state, self.tolerance, self.clock = state, tolerance, clock
+        self.master = Master(state.ambiguity)
+        self.oracle = Oracle(state.ambiguity, seed)
+        self.radius = _RADIUS
+        self.target = _FIRST_TARGET
+        self.idle = 0
+        self.pool = np.empty((0, len(state.ambiguity.sizes)), np.int64)
 
-def _run(
-    state: Search,
-    master: Master,
-    oracle: Oracle,
-    clock: _Clock,
-    tolerance: float,
-    progress: Callable[[Progress], None] | None,
-) -> None:
-    centre, radius, wide = state.best, 1.0, _RADIUS
-    master.box(centre, radius)
-    while state.gap > tolerance and clock.left > 0:
-        state.rounds += 1
-        status, value, a, duals = master.solve(clock.left)
-        if status != "optimal":
-            if np.isfinite(radius) or clock.left <= 0 or wide > _MAX_RADIUS:
+    def begin(self, seeds: NDArray[np.int64] | None) -> None:
+        """Take the first cuts, from outcomes that could occur."""
+        ambiguity, sets = self.state.ambiguity, self.oracle.subsets
+        if seeds is None:
+            n = _DRAWS * len(self.master.cells) // len(sets)
+            seeds = tree_draws(ambiguity, n, self.oracle.random)
+        possible = ambiguity.possible(seeds)
+        self.pool = seeds[possible.any(axis=1)]
+        for S in sets:
+            good = possible[:, list(S)].all(axis=1)
+            self.state.cuts += self.master.add(seeds[good], S)
+
+    def run(self, progress: Callable[[Progress], None] | None) -> None:
+        """Solve the master and add cuts until the interval is narrow enough."""
+        state, clock = self.state, self.clock
+        while state.gap > self.tolerance and clock.left > self._reserve:
+            state.rounds += 1
+            more = self._round()
+            state.cuts += more
+            if progress is not None:
+                told = (state.lower, state.upper, state.cuts, state.rounds)
+                progress(Progress(*told, clock.spent))
+            if state.upper < _IMPOSSIBLE or not (more or self._finer()):
                 break
-            radius, wide = wide, 10 * wide  # was unbounded
-            master.box(centre, radius)
-            continue
-        felt = np.isfinite(radius) and bool(
-            (master.free & (np.abs(a - centre) > radius * (1 - 1e-9))).any()
+
+    def _round(self) -> int:
+        """Solve the master, take both bounds, and return how many cuts were added."""
+        state, master = self.state, self.master
+        deadline = time.monotonic() + self.clock.left
+        target = max(self.target, _FINEST * self.tolerance)
+        found = master.solve(state.best, self.radius, target, deadline)
+        assert master.last is not None
+        if master.last.off < _NEAR:
+            self._take_lower(master.member())
+        master.forget()
+        below = float(state.ambiguity.b @ found) - master.last.gap
+        self.target = _SHARE * (state.upper - max(below, state.lower))
+        for share in (_SHORT, 1.0):
+            added = self._separate(state.best + share * (found - state.best))
+            if added:
+                return added
+        self.idle += 1
+        self.target = min(self.target, _SHARE * master.last.gap)
+        return 0
+
+    def _separate(self, trial: Floats) -> int:
+        """Add cuts that a multiplier violates; take it as the best if it is."""
+        state = self.state
+        found = {S: self.oracle.quick(trial, S, self._starts()) for S in self._sets}
+        added = self._add(found)
+        hope = {S: float(low.values[0]) for S, low in found.items()}
+        value, _ = mended(state.ambiguity, trial, hope)
+        worth = value < state.upper - _WORTH * state.gap and self.oracle.grid.exact
+        if self._cheap or not added or worth:
+            added += self._prove(trial)
+        return added
+
+    @property
+    def _cheap(self) -> bool:
+        """Whether looking at all outcomes takes no longer than solving the master."""
+        grid, (N, R) = self.oracle.grid, self.master.G.shape
+        sweep = grid.n_sweep * int(grid.starts[-1]) * len(self._sets)
+        return grid.exact and sweep < _SWEEP * N * R**2
+
+    def _starts(self) -> NDArray[np.int64]:
+        """Outcomes to look for others from: of heavy cuts, and possible ones."""
+        some = self.oracle.random.permutation(len(self.pool))[:300]
+        return np.concatenate([self.master.support(), self.pool[some]])
+
+    @property
+    def _sets(self) -> list[tuple[int, ...]]:
+        return self.oracle.subsets
+
+    def _add(self, found: dict[tuple[int, ...], Low]) -> int:
+        return sum(
+            self.master.add(low.outcomes[low.values < len(S) - 1 - _VIOLATION], S)
+            for S, low in found.items()
         )
-        if not felt:
-            _take_lower(state, master, value, duals)
-        added, bounds = _separate(master, oracle, a, clock)
-        if bounds:
-            _take_upper(state, a, bounds)
-        state.cuts = len(master.rows)
-        if progress is not None:
-            told = (state.lower, state.upper, state.cuts, state.rounds, clock.spent)
-            progress(Progress(*told))
-        if state.upper < _IMPOSSIBLE:
-            break
-        if not added:
-            if not felt:
-                break
-            radius = np.inf
-            master.box(None, radius)
 
+    @property
+    def _patience(self) -> float | None:
+        """Seconds that one proof may take; a mixed-integer program has no end."""
+        left = max(self.clock.left, 0.1)
+        if not np.isfinite(left):
+            return None
+        return left if self.oracle.grid.exact else left / 10
 
-def _take_upper(
-    state: Search, trial: Floats, bounds: dict[tuple[int, ...], float]
-) -> None:
-    value, multiplier = mended(state.ambiguity, trial, bounds)
-    if value < state.upper:
-        state.best, state.upper = multiplier, value
+    def _prove(self, trial: Floats) -> int:
+        """Bound what local search could not; a feasible multiplier may be the best."""
+        found = {S: self.oracle.exact(trial, S, self._patience) for S in self._sets}
+        bounds = {S: low.bound for S, low in found.items()}
+        if np.isfinite(list(bounds.values())).all():
+            value, multiplier = mended(self.state.ambiguity, trial, bounds)
+            if value < self.state.upper:
+                self.state.best, self.state.upper = multiplier, value
+                assert self.master.last is not None
+                if self.master.last.off > _NEAR:
+                    self.radius *= 2
+        return self._add(found)
+
+    def finish(self) -> None:
+        """Carry the distribution by few outcomes; find one if there is none yet."""
+        patience = min(max(self.clock.left, self._reserve), 1.0 + self.clock.spent)
+        if patience > 0 and self.master.last is not None:
+            some = len(self.state.outcomes) > 0
+            self._take_lower(self.master.sparse_member(patience, some), _ROUNDING)
+
+    @property
+    def _reserve(self) -> float:
+        """Seconds to keep for finding a member of C."""
+        some = len(self.state.outcomes) or not np.isfinite(self.clock.limit)
+        return 0.0 if some else 0.1 * self.clock.limit
+
+    def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
+        """Take a member of C if it errs more than the last, but for the slack."""
+        if found is None:
+            return
+        X, p = found
+        error = float(p.sum() - p.max(axis=1, initial=0.0).sum())
+        if error > self.state.lower - slack or not len(self.state.outcomes):
+            self.state.outcomes, self.state.p = X, p
+            self.state.lower = max(0.0, min(error, self.state.upper))
+
+    def _finer(self) -> bool:
+        """Widen the box if it is felt when the master is solved as well as can be."""
+        last = self.master.last
+        if last is None or self.idle > _MOST_IDLE:
+            return False
+        if last.gap > 2 * _FINEST * self.tolerance:
+            return True
+        self.radius *= 4
+        return last.off > _FINEST * self.tolerance
 
 
 def mended(
@@ -411,39 +400,3 @@ def mended(
     c = c + max(0.0, float((need - rows @ np.append(c, w)).max()))
     value = w * expectation + float(ambiguity.priors @ c)
     return value, ambiguity.shifted(w * multiplier, c)
-
-
-def _take_lower(state: Search, master: Master, value: float, duals: Floats) -> None:
-    if value > state.lower or not len(state.outcomes):
-        state.lower = max(state.lower, min(value, state.upper))
-        state.outcomes, state.p = master.distribution(duals)
-
-
-def _separate(
-    master: Master, oracle: Oracle, trial: Floats, clock: _Clock
-) -> tuple[int, dict[tuple[int, ...], float]]:
-    """Add violated cuts; by quick search first, by an exact one if that finds none.
-
-    Returns how many, and what the exact search proved of every set of classes.
-    """
-    seeds = np.empty((0, len(oracle.grid.sizes)), np.int64)
-    if master.outcomes:
-        seeds = np.unique(np.array(master.outcomes[-2000:]), axis=0)
-    bounds: dict[tuple[int, ...], float] = {}
-    for find in _finders(oracle, trial, seeds, clock):
-        added, bounds = 0, {}
-        for S in oracle.subsets:
-            low = find(S)
-            violated = low.values < len(S) - 1 - _VIOLATION
-            added += master.add(low.outcomes[violated], S)
-            bounds[S] = low.bound
-        if added:
-            break
-    return added, bounds if np.isfinite(list(bounds.values())).all() else {}
-
-
-def _finders(
-    oracle: Oracle, trial: Floats, seeds: NDArray[np.int64], clock: _Clock
-) -> Iterable[Callable[[tuple[int, ...]], Low]]:
-    yield lambda S: oracle.quick(trial, S, seeds)
-    yield lambda S: oracle.exact(trial, S, max(clock.left, 1.0))

@@ -1,12 +1,14 @@
 """What the commands read and write: models, marginals, notes and results.
 
-Results go to stdout, as text or JSON, notes to stderr. Files appear only when
+Results go to stdout, as text or JSON, notes to stderr; so does the progress of long
+work, if stderr is a terminal. Files appear only when
 everything has been computed: they are written to a temporary folder beside their place
 and moved there together. Should one of the moves fail, the others are undone.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -14,10 +16,11 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +30,13 @@ from renyi.sources import files
 from renyi.sources.cells import DataWarning
 from renyi.storage import blamed, replacing
 
+if TYPE_CHECKING:
+    from renyi.cuttingplanes import Progress
+
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
+_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
+
+_PAUSE = 0.2  # seconds between two reports of progress
 
 Recorded = list[warnings.WarningMessage]
 
@@ -40,6 +49,36 @@ def load_model(path: str) -> RenyiClassifier:
 def load_marginals(path: str) -> Marginals:
     """Read marginals; a path without a file is an error that suggests another."""
     return Marginals.load(files.existing(path))
+
+
+def chosen_marginals(args: argparse.Namespace) -> Marginals:
+    """Read marginals, and take the target and the columns that were asked for."""
+    for option in _TABLES:
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
+                "marginals, whose columns are settled: leave the option out."
+            )
+    m = load_marginals(args.file)
+    if args.target is not None:
+        files.require(args.file, m.columns.names, [args.target])
+        m = m.with_target(args.target)
+    aside = {*args.id, *args.drop}
+    files.require(args.file, m.columns.names, aside)
+    if m.target in aside:
+        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
+    if aside:
+        m = m.select(name for name in m.feature_names if name not in aside)
+    return m
+
+
+def refuse_missing_class(m: Marginals, source: str) -> None:
+    """Refuse marginals with rows whose class is missing."""
+    if None in m.classes:
+        raise ValueError(
+            f"The target {m.target!r} is missing in some rows of {source}, which "
+            "marginals cannot leave out: count again without these rows."
+        )
 
 
 def with_source(m: Marginals, names: list[str]) -> Marginals:
@@ -79,6 +118,52 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return str(value)
+
+
+class Meter:
+    """One line on a terminal that tells how far long work has got; nothing elsewhere.
+
+    It takes the name of a step, and None or how far it has got, as
+    `renyi.ladder.climb` reports them.
+
+    >>> with Meter() as meter:
+    ...     meter("linear program")  # the tests have no terminal: nothing is shown
+    """
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._last = ("", 0.0)
+        self._length = 0
+
+    def __enter__(self) -> Meter:
+        """Begin to show progress."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the line."""
+        if self._shown:
+            self._write("")
+            self._write("")  # back to the beginning of the line
+
+    def __call__(self, name: str, state: Progress | None = None) -> None:
+        """Rewrite the line, a few times a second at most."""
+        now = time.monotonic()
+        if not self._shown or (name == self._last[0] and now < self._last[1] + _PAUSE):
+            return
+        self._last = (name, now)
+        text = f"{name} …"
+        if state is not None:
+            text = (
+                f"{name}: {100 * state.lower:.3f} % to {100 * state.upper:.3f} %, "
+                f"{state.cuts:,} cuts, {state.seconds:.0f} s"
+            )
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write("\r" + text.ljust(self._length))
+        sys.stderr.flush()
+        self._length = len(text)
 
 
 # ---- files

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_random_state
 
-from renyi.ambiguity import Ambiguity
+from renyi.ambiguity import Ambiguity, describe_outcomes
 from renyi.programs import Program, solve
 
 if TYPE_CHECKING:
@@ -152,6 +152,24 @@ class WorstDistribution:
         return pd.DataFrame(
             {c.name: _labels(c, X[:, i]) for i, c in enumerate(columns)}
         )
+
+
+def distribution_frame(
+    ambiguity: Ambiguity, X: NDArray[np.int64], p: Floats
+) -> pd.DataFrame | None:
+    """Return outcomes, classes and their positive probabilities as a frame of texts."""
+    import pandas as pd
+
+    rows, classes = np.nonzero(p)
+    if not len(rows):
+        return None
+    order = np.argsort(-p[rows, classes], kind="stable")
+    rows, classes = rows[order], classes[order]
+    frame = pd.DataFrame(describe_outcomes(ambiguity, X[rows]))
+    texts = np.array(ambiguity.target.levels.texts, object)
+    frame[ambiguity.target.name] = texts[classes].tolist()
+    frame["probability"] = p[rows, classes]
+    return frame
 
 
 def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:

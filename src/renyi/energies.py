@@ -5,13 +5,15 @@ in the middle: with the columns in two halves,
 
 .. math:: E(x_A, x_B) = E_A(x_A) + E_B(x_B) + W_A C_{AB} W_B^T
 
-is one matrix product over the outcomes of each half, so that 10⁸ outcomes take about a
-second. Beyond that, coordinate descent from many starts finds low energies, and a
-mixed-integer program proves how low they can get.
+is one matrix product over the outcomes of each half, so that 10⁸ outcomes take a
+fraction of a second; where some categories never meet, each half has fewer. Beyond
+that, coordinate descent from many starts finds low energies, and a mixed-integer
+program proves how low they can get.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,8 +27,12 @@ from renyi.programs import Program, solve
 
 Floats = NDArray[np.float64]
 
-# Outcomes that meeting in the middle may look at.
+# Pairs of outcomes of the two halves that meeting in the middle may look at.
 MAX_OUTCOMES = 2e9
+# Outcomes of one half that may be listed.
+_MAX_HALF = 300_000
+# Energies looked at together: they stay in cache.
+_BLOCK = 200_000
 # Energy of what is forbidden; far above any that matters.
 FORBIDDEN = 1e6
 
@@ -41,9 +47,14 @@ class Low(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The outcomes of columns with the given sizes, halved for exact search."""
+    """The outcomes of columns with the given sizes, halved for exact search.
+
+    `possible` tells which categories may occur together: (categories, categories).
+    Where few may, many more columns can be searched.
+    """
 
     sizes: NDArray[np.intp]
+    possible: NDArray[np.bool_] | None = None
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -52,13 +63,21 @@ class Grid:
 
     @property
     def n_outcomes(self) -> float:
-        """Number of outcomes."""
+        """Number of outcomes, possible or not."""
         return float(np.prod(self.sizes.astype(float)))
+
+    @property
+    def n_sweep(self) -> float:
+        """Number of energies an exact search looks at; inf if the halves are large."""
+        first, second = self._sides
+        if first is None or second is None:
+            return np.inf
+        return float(len(first.W)) * len(second.W)
 
     @property
     def exact(self) -> bool:
         """Whether all outcomes can be looked at."""
-        return self.n_outcomes <= MAX_OUTCOMES
+        return self.n_sweep <= MAX_OUTCOMES
 
     @cached_property
     def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -74,10 +93,17 @@ class Grid:
         return np.sort(np.array(chosen[0], int)), np.sort(np.array(chosen[1], int))
 
     @cached_property
-    def sides(self) -> tuple[_Side, _Side]:
-        """The outcomes of both halves."""
+    def _sides(self) -> tuple[_Side | None, _Side | None]:
         first, second = self.halves
         return _Side.of(first, self), _Side.of(second, self)
+
+    @property
+    def sides(self) -> tuple[_Side, _Side]:
+        """The possible outcomes of both halves, if they are few enough to list."""
+        first, second = self._sides
+        assert first is not None
+        assert second is not None
+        return first, second
 
     def places(self, X: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places of the categories of outcomes: (outcomes, columns)."""
@@ -91,13 +117,11 @@ class _Side(NamedTuple):
     places: NDArray[np.int64]
 
     @classmethod
-    def of(cls, columns: NDArray[np.intp], grid: Grid) -> _Side:
-        sizes = grid.sizes[columns]
-        axes = [np.arange(size) for size in sizes]
-        mesh = np.meshgrid(*axes, indexing="ij") if len(sizes) else [np.zeros(1)]
-        outcomes = np.stack([a.ravel() for a in mesh], axis=1).astype(np.int64)
-        outcomes = outcomes[:, : len(sizes)]
-        starts = offsets(sizes)
+    def of(cls, columns: NDArray[np.intp], grid: Grid) -> _Side | None:
+        outcomes = _possible(columns, grid)
+        if outcomes is None:
+            return None
+        starts = offsets(grid.sizes[columns])
         W = np.zeros((len(outcomes), int(starts[-1])))
         rows = np.arange(len(outcomes))[:, None]
         W[rows, outcomes + starts[:-1]] = 1
@@ -112,6 +136,24 @@ class _Side(NamedTuple):
         )
 
 
+def _possible(columns: NDArray[np.intp], grid: Grid) -> NDArray[np.int64] | None:
+    """Outcomes of some columns, forbidden beginnings never being extended."""
+    known = np.zeros((1, 0), np.int64)
+    for k, i in enumerate(columns.tolist()):
+        size = int(grid.sizes[i])
+        last = np.tile(np.arange(size), len(known))
+        known = np.column_stack([np.repeat(known, size, axis=0), last])
+        if grid.possible is not None:
+            place = grid.starts[i] + last
+            good = np.ones(len(known), bool)
+            for j in range(k + 1):
+                good &= grid.possible[grid.starts[columns[j]] + known[:, j], place]
+            known = known[good]
+        if len(known) > _MAX_HALF:
+            return None
+    return known
+
+
 def energy(grid: Grid, unary: Floats, pair: Floats, X: NDArray[np.int64]) -> Floats:
     """Energies of outcomes; `pair` is symmetric with zero diagonal blocks."""
     places = grid.places(X)
@@ -119,25 +161,44 @@ def energy(grid: Grid, unary: Floats, pair: Floats, X: NDArray[np.int64]) -> Flo
     return np.asarray(unary[places].sum(axis=1) + 0.5 * inner)
 
 
-def minimise(grid: Grid, unary: Floats, pair: Floats, keep: int = 100) -> Low:
-    """Lowest energies over all outcomes, at most one for each outcome of a half."""
+def minimise(
+    grid: Grid,
+    unary: Floats,
+    pair: Floats,
+    keep: int = 100,
+    deadline: float = np.inf,
+) -> Low:
+    """Lowest energies over all outcomes, at most one for each outcome of a half.
+
+    Nothing is proven if it is still at work when the clock (`time.monotonic`) has
+    reached the deadline.
+    """
     a, b = grid.sides
     own_a, own_b = a.energy(unary, pair), b.energy(unary, pair)
-    cross = pair[np.ix_(a.places, b.places)] @ b.W.T
-    best = np.empty(len(a.W))
-    where = np.empty(len(a.W), np.int64)
-    step = max(1, 20_000_000 // len(b.W))
-    for s in range(0, len(a.W), step):
-        block = a.W[s : s + step] @ cross
+    rows, columns = own_a < FORBIDDEN / 2, own_b < FORBIDDEN / 2
+    W, own_a, own_b = a.W[rows], own_a[rows], own_b[columns]
+    if not (len(own_a) and len(own_b)):
+        return _nothing(grid, FORBIDDEN)
+    cross = pair[np.ix_(a.places, b.places)] @ b.W[columns].T
+    best, where = np.empty(len(W)), np.empty(len(W), np.int64)
+    step = max(1, _BLOCK // len(own_b))
+    for s in range(0, len(W), step):
+        if time.monotonic() > deadline:
+            return _nothing(grid, -np.inf)
+        block = W[s : s + step] @ cross
         block += own_b
         where[s : s + step] = block.argmin(axis=1)
         best[s : s + step] = block[np.arange(len(block)), where[s : s + step]]
     best += own_a
     order = np.argsort(best, kind="stable")[:keep]
     X = np.empty((len(order), len(grid.sizes)), np.int64)
-    X[:, a.columns] = a.outcomes[order]
-    X[:, b.columns] = b.outcomes[where[order]]
+    X[:, a.columns] = a.outcomes[rows][order]
+    X[:, b.columns] = b.outcomes[columns][where[order]]
     return Low(X, best[order], float(best[order[0]]))
+
+
+def _nothing(grid: Grid, bound: float) -> Low:
+    return Low(np.empty((0, len(grid.sizes)), np.int64), np.empty(0), bound)
 
 
 def descend(
@@ -213,9 +274,9 @@ def prove(
     )
     answer = solve(program, time_limit=time_limit, presolve=True)
     if answer.status == "infeasible":  # everything is forbidden
-        return Low(np.empty((0, len(grid.sizes)), np.int64), np.empty(0), FORBIDDEN)
+        return _nothing(grid, FORBIDDEN)
     if len(answer.x) != D + P or not np.isfinite(answer.value):
-        return Low(np.empty((0, len(grid.sizes)), np.int64), np.empty(0), answer.bound)
+        return _nothing(grid, answer.bound)
     chosen = [
         answer.x[starts[i] : starts[i + 1]].argmax() for i in range(len(grid.sizes))
     ]

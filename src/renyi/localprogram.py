@@ -18,6 +18,15 @@ At an outcome, the reduced costs of the cells it falls in sum to λ_y, or to
 left some of them negative, the functions are raised by what they could lack in all. So
 the value is proven whatever the solver's tolerance, and even if it was stopped early.
 
+Many multipliers may attain the value. Where a class was never seen with a category, its
+function may be raised there at no cost: that class is never right there. A corner of
+the set of optimal multipliers may leave it low and answer that class, and so may a
+solver whose presolve takes such cells away. Clarabel's interior points raise it (how
+far, the program does not say). On 20 splits of kr-vs-kp the class of the smallest
+function then erred on 7.7 % of the held-out rows, and on 9.5 % at a corner; on votes
+and credit the difference was within the noise. The guarantee is the same. So Clarabel
+comes first, whatever the size.
+
 Allowing every probability to move by η (noise in the marginals) adds ``Σ η |a|`` to the
 objective of the multipliers: a regularised rule, with a guarantee for all those
 marginals.
@@ -41,6 +50,8 @@ Floats = NDArray[np.float64]
 
 # Variables beyond which a factorisation of the whole program pays.
 _LARGE = 12_000
+# What a proven value may exceed the solver's own by, before another solver is asked.
+_PRECISE = 1e-7
 
 
 class LocalSolution(NamedTuple):
@@ -51,7 +62,7 @@ class LocalSolution(NamedTuple):
     status: str
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """Places of the variables: components × (cells of pairs, cells of columns)."""
 
     pairs: list[tuple[int, int]]
@@ -78,7 +89,8 @@ class _Layout(NamedTuple):
         return np.asarray(first + own)
 
 
-def _layout(ambiguity: Ambiguity) -> _Layout:
+def layout_of(ambiguity: Ambiguity) -> Layout:
+    """Places of the variables for the tables of an ambiguity."""
     pairs = sorted({t.features for t in ambiguity.tables if len(t.features) == 2})
     known = {t.features for t in ambiguity.tables}
     if any(len(features) not in (1, 2) for features in known):
@@ -87,20 +99,35 @@ def _layout(ambiguity: Ambiguity) -> _Layout:
         )
     sizes = ambiguity.sizes
     cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
-    return _Layout(list(pairs), offsets(cells), offsets(sizes), sizes)
+    return Layout(list(pairs), offsets(cells), offsets(sizes), sizes)
 
 
 def solve_local(
     ambiguity: Ambiguity, margin: Floats | float = 0.0, time_limit: float | None = None
 ) -> LocalSolution:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
-    layout = _layout(ambiguity)
+    layout, K = layout_of(ambiguity), ambiguity.n_classes
+    program = _program(ambiguity, layout, margin)
+    begun = time.monotonic()
+    answer = solve_interior(program, time_limit=time_limit)
+    found = _read(answer, program, ambiguity, layout)
+    claimed = -answer.value if K == 2 else 1 - answer.value
+    if answer.status == "optimal" and found.value <= claimed + _PRECISE:
+        return found
+    left = None if time_limit is None else time_limit + begun - time.monotonic()
+    again = _read(_persistent(program, left), program, ambiguity, layout)
+    if again.status == "infeasible" or not found.value <= again.value:
+        return again
+    return found._replace(status=again.status)
+
+
+def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Program:
     K = ambiguity.n_classes
     components = 3 if K == 2 else K + 1
-    consistency = _consistency(layout, components)
+    consistency = consistency_rows(layout, components)
     blocks = [
         consistency,
-        _ties(ambiguity, layout, _shares(K), components),
+        tie_rows(ambiguity, layout, _shares(K), components),
         _mass(layout, _shares(K)),
         _nonnegative(layout, K),
     ]
@@ -109,7 +136,7 @@ def solve_local(
     size = components * layout.width
     cost = np.zeros(size)
     cost[layout.single(0)] = -1.0 if K == 2 else 1.0
-    program = Program(
+    return Program(
         cost,
         sparse.csc_array(sparse.vstack(blocks)),
         np.concatenate([zeros, b - margin, [1.0], np.zeros(len(free))]),
@@ -117,17 +144,22 @@ def solve_local(
         np.zeros(size),
         np.full(size, np.inf),
     )
-    answer = _solved(program, time_limit)
-    return _read(answer, program, ambiguity, layout)
 
 
-def _solved(program: Program, time_limit: float | None) -> Solution:
+def solved(program: Program, time_limit: float | None) -> Solution:
     """Solve by interior points; they and presolve may fail by rounding."""
     begun = time.monotonic()
     if len(program.cost) > _LARGE:
         answer = solve_interior(program, time_limit=time_limit)
         if answer.status == "optimal":
             return answer
+    left = None if time_limit is None else time_limit + begun - time.monotonic()
+    return _persistent(program, left)
+
+
+def _persistent(program: Program, time_limit: float | None) -> Solution:
+    """Solve by HiGHS, in one way after another."""
+    begun = time.monotonic()
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
         left = None if time_limit is None else time_limit + begun - time.monotonic()
         answer = solve(program, time_limit=left, presolve=presolve, method=method)
@@ -137,7 +169,7 @@ def _solved(program: Program, time_limit: float | None) -> Solution:
 
 
 def _read(
-    answer: Solution, program: Program, ambiguity: Ambiguity, layout: _Layout
+    answer: Solution, program: Program, ambiguity: Ambiguity, layout: Layout
 ) -> LocalSolution:
     cells, K = len(ambiguity.b), ambiguity.n_classes
     u = answer.duals
@@ -156,7 +188,7 @@ def _read(
     return LocalSolution(value, multiplier, answer.status)
 
 
-def _lack(u: Floats, program: Program, layout: _Layout, K: int) -> float:
+def _lack(u: Floats, program: Program, layout: Layout, K: int) -> float:
     """Return what the functions could lack at worst, by the reduced costs."""
     reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
     pairs, singles = layout.pair_starts, layout.single_starts
@@ -176,7 +208,7 @@ def _shares(K: int) -> Floats:
     return np.hstack([np.ones((K, 1)), -np.eye(K)])
 
 
-def _consistency(layout: _Layout, components: int) -> sparse.csr_array:
+def consistency_rows(layout: Layout, components: int) -> sparse.csr_array:
     """Rows: the margins of every pair's table are those of its columns.
 
     Where there is no table of the first column and another, their masses are equal.
@@ -211,8 +243,8 @@ def _consistency(layout: _Layout, components: int) -> sparse.csr_array:
     return sparse.csr_array(sparse.block_diag([one] * components))
 
 
-def _ties(
-    ambiguity: Ambiguity, layout: _Layout, shares: Floats, components: int
+def tie_rows(
+    ambiguity: Ambiguity, layout: Layout, shares: Floats, components: int
 ) -> sparse.csr_array:
     """Rows: the components add up to the given tables, cell by cell."""
     where = {pair: k for k, pair in enumerate(layout.pairs)}
@@ -235,14 +267,14 @@ def _ties(
     return sparse.csr_array((np.concatenate(values), entries), shape=shape)
 
 
-def _mass(layout: _Layout, shares: Floats) -> sparse.csr_array:
+def _mass(layout: Layout, shares: Floats) -> sparse.csr_array:
     """Row: all classes together have the mass 1."""
     weights = np.zeros((shares.shape[1], layout.width))
     weights[:, layout.single(0)] = shares.sum(axis=0)[:, None]
     return sparse.csr_array(weights.reshape(1, -1))
 
 
-def _nonnegative(layout: _Layout, K: int) -> sparse.csr_array:
+def _nonnegative(layout: Layout, K: int) -> sparse.csr_array:
     """Rows: the pair tables of every class, M_v − S_y, are not negative."""
     cells = int(layout.pair_starts[-1])
     if K == 2 or not cells:

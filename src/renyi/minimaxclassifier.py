@@ -9,27 +9,23 @@ the sample's, which adds ``Σ η |coefficient|`` to what is minimised.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from renyi import targets
 from renyi.ambiguity import Ambiguity
-from renyi.columns import Column, Levels
 from renyi.encoding import Encoder
-from renyi.factoring import as_table
+from renyi.estimators import CountsClassifier
 from renyi.localprogram import solve_local
 from renyi.marginals import Marginals
 from renyi.saddle import MinimaxResult, MinimaxRule, answer_proba, minimax
-from renyi.sources import rows as source
 
 Floats = NDArray[np.float64]
 
 
-class MinimaxClassifier(ClassifierMixin, BaseEstimator):
+class MinimaxClassifier(CountsClassifier):
     """Classifier with the smallest worst error that the marginals allow to prove.
 
     Parameters
@@ -98,52 +94,7 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- training
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MinimaxClassifier:
-        """Train on rows.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            Strings, integers, booleans, categoricals; floats are binned.
-        y : sequence of n labels
-            The classes.
-        sample_weight : sequence of n floats, optional
-            Weights; a row of weight 2 counts as two rows.
-        """
-        if y is None:
-            raise ValueError(
-                "MinimaxClassifier requires y to be passed, but the target y is None."
-            )
-        table, labels, mass = self._checked(X, y, sample_weight)
-        settings = Encoder() if self.encoder is None else self.encoder
-        self.classes_, codes_y = targets.distinct(labels)
-        targets.check_classes(self.classes_, settings.missing)
-        encoder, codes = settings.fit_transform(table, mass)
-        name = targets.target_name(y, encoder.columns.names)
-        target = Column(name, Levels("label", tuple(self.classes_.tolist())))
-        conditional = self.class_conditional
-        self._train(
-            source.from_codes(encoder, codes, target, codes_y, conditional, mass)
-        )
-        return self
-
-    def _checked(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, NDArray[Any], Floats | None]:
-        """Return table, labels and weights, without rows of weight zero."""
-        table = as_table(X)
-        validate_data(self, X, skip_check_array=True)
-        labels = targets.checked_labels(y, table.shape[0])
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)
-        mass = source.checked_weights(sample_weight, len(labels))
-        if mass is not None and not mass.all():
-            kept = np.flatnonzero(mass)
-            table = source.take_rows(table, kept)
-            labels, mass = labels[kept], mass[kept]
-        return table, labels, mass
-
-    def fit_marginals(self, m: Marginals) -> MinimaxClassifier:
+    def fit_marginals(self, m: Marginals) -> Self:
         """Train on marginals; the same answer as `fit` on their rows.
 
         >>> import renyi
@@ -153,30 +104,22 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
         >>> round(clf.guarantee_, 5)
         0.04368
         """
-        targets.refuse_missing_class(m)
-        if self.class_conditional and m.class_counts is None:
+        return super().fit_marginals(m)
+
+    def _check_parameters(self) -> None:
+        if not 0 <= self.margin < np.inf:
             raise ValueError(
-                "class_conditional=True needs the pair counts within each class: build "
-                "the marginals with class_conditional=True."
+                f"margin must not be negative nor infinite; it is {self.margin!r}."
             )
-        self.classes_ = np.asarray(m.classes)
-        targets.need_two_classes(self.classes_)
-        names = m.feature_names
-        self.n_features_in_ = len(names)
-        if names != tuple(f"x{j}" for j in range(len(names))):
-            self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._train(m)
-        return self
+        if self.margin and self.method != "lp":
+            raise ValueError(
+                f"margin needs method='lp', not {self.method!r}: set margin to 0."
+            )
+
+    def _class_pairs_for(self) -> str | None:
+        return "class_conditional=True" if self.class_conditional else None
 
     def _train(self, m: Marginals) -> None:
-        if not self.margin >= 0:
-            raise ValueError(f"margin must not be negative; it is {self.margin!r}.")
-        if m.encoder.columns.sizes.max(initial=0) < 2:
-            raise ValueError(
-                "No usable column is left: every column has the same value in all rows."
-            )
         self.result_: MinimaxResult | None = None
         if self.margin:
             self.rule_ = self._regularised(m)
@@ -189,15 +132,9 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
                 random_state=self.random_state or 0,
             )
             self.rule_ = self.result_.rule
-        self.marginals_ = m
-        self.encoder_ = m.encoder
 
     def _regularised(self, m: Marginals) -> MinimaxRule:
         """Solve the polynomial program with room for noise."""
-        if self.method != "lp":
-            raise ValueError(
-                f"margin needs method='lp', not {self.method!r}: set margin to 0."
-            )
         ambiguity = Ambiguity.of(m, self.class_conditional)
         found = solve_local(ambiguity, self._room(ambiguity, m.n), self.time_limit)
         if not np.isfinite(found.value):
@@ -222,10 +159,8 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
         return self.rule_.guarantee
 
     def _functions(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.rule_.functions(self.encoder_.transform(X))
+        codes = self._codes(X)  # first: it tells whether there is a rule
+        return self.rule_.functions(codes)
 
     def rule_proba(self, X: Any) -> Floats:
         """Probability with which the rule answers each class at each row."""
@@ -239,15 +174,3 @@ class MinimaxClassifier(ClassifierMixin, BaseEstimator):
         """Most probable answer of the rule at each row; nothing is drawn."""
         best = self._functions(X).argmin(axis=1)
         return np.asarray(self.classes_[best])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether there is a model."""
-        return hasattr(self, "rule_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what input is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags

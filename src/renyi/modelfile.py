@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from renyi import __version__, targets
 from renyi.certificates import Certificate
 from renyi.ridge import AlphaChoice
-from renyi.scorecard import FORMAT, LABEL, NUMBER, Scorecard, checked_fields
-from renyi.storage import read_json, write_json
+from renyi.scorecard import FORMAT, Scorecard
+from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
 
 if TYPE_CHECKING:
     import os

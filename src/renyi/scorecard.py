@@ -7,7 +7,6 @@ of points is kept. A label unseen in training counts as the feature's mean effec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from renyi.encoding import Encoder
 from renyi.factoring import Label, label_text
 from renyi.indicators import lookup_sum, offsets
+from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
 
 if TYPE_CHECKING:
     import os
@@ -28,9 +28,6 @@ Floats = NDArray[np.float64]
 
 FORMAT = "renyi-model"
 
-# Types of plain values in a model file.
-NUMBER: tuple[type, ...] = (int, float)
-LABEL: tuple[type, ...] = (str, int, float, bool)
 _FIELDS: dict[str, tuple[type, ...]] = {
     "encoder": (dict,),
     "classes": (list,),
@@ -240,41 +237,18 @@ class Scorecard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        from renyi.storage import write_json
-
         document = {"format": FORMAT, "version": 1, "scorecard": self.to_dict()}
         write_json(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-        from renyi.storage import read_json
-
         data = read_json(path, FORMAT)
         try:
             return cls.from_dict(data.get("scorecard"))
         except (ValueError, TypeError) as error:
             reason = str(error).rstrip(".")
             raise ValueError(f"{path} is not valid: {reason}.") from None
-
-
-def checked_fields(
-    data: Any, fields: Mapping[str, tuple[type, ...]], what: str
-) -> None:
-    """Refuse what is no object with exactly these fields of these types.
-
-    >>> checked_fields({"n": "many"}, {"n": NUMBER}, "certificate")
-    Traceback (most recent call last):
-    ValueError: its certificate has the field 'n' of a wrong type
-    """
-    if not isinstance(data, dict):
-        raise ValueError(f"its {what} is not an object")
-    for name in sorted(set(data) ^ set(fields)):
-        problem = "lacks the field" if name in fields else "has an unknown field"
-        raise ValueError(f"its {what} {problem} {name!r:.60}")
-    for name, types in fields.items():
-        if type(data[name]) not in types:  # not isinstance: True is no number
-            raise ValueError(f"its {what} has the field {name!r} of a wrong type")
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

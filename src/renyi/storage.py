@@ -23,6 +23,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Types of plain values in a file.
+NUMBER: tuple[type, ...] = (int, float)
+LABEL: tuple[type, ...] = (str, int, float, bool)
+
 _MAX_JSON_BYTES = 10**9
 # Empty lists and objects take twenty and more times the memory of their text; in what
 # is written here there is at most one in so many characters.
@@ -167,6 +171,32 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         raise DistrustError("it gives the same name twice")
     return data
+
+
+def checked_fields(
+    data: Any,
+    fields: Mapping[str, tuple[type, ...]],
+    what: str,
+    optional: Mapping[str, tuple[type, ...]] | None = None,
+) -> None:
+    """Refuse what is no object with exactly these fields of these types.
+
+    Optional fields may be there; those that later versions add are, so that files
+    written before them stay valid.
+
+    >>> checked_fields({"n": "many"}, {"n": NUMBER}, "certificate")
+    Traceback (most recent call last):
+    ValueError: its certificate has the field 'n' of a wrong type
+    """
+    if not isinstance(data, dict):
+        raise ValueError(f"its {what} is not an object")
+    known = {**fields, **(optional or {})}
+    for name in sorted((set(data) - set(known)) | (set(fields) - set(data))):
+        problem = "lacks the field" if name in fields else "has an unknown field"
+        raise ValueError(f"its {what} {problem} {name!r:.60}")
+    for name, value in data.items():
+        if type(value) not in known[name]:  # not isinstance: True is no number
+            raise ValueError(f"its {what} has the field {name!r} of a wrong type")
 
 
 def check_header(path: Any, data: Mapping[str, Any], kind: str) -> None:

@@ -180,6 +180,8 @@ def _field(name: str, text: str) -> list[str]:
 
 
 def _expected(told: dict[str, Any], certificate: Certificate) -> list[str]:
+    assert certificate.majority is not None  # as in every certificate of marginals
+    assert certificate.one_feature is not None
     label, always = certificate.majority
     feature, alone = certificate.one_feature
     lines = ["Errors to expect"]
@@ -215,17 +217,29 @@ def certificate_text(certificate: Certificate) -> list[str]:
     >>> print(certificate_text(clf.certificate_)[0])
     Certificate: on every population with these pair counts
     """
+    if certificate.basis == "heldout":
+        return [line for text in str(certificate).splitlines() for line in _plain(text)]
     if certificate.doubtful:
         return _doubtful(certificate)
     lines = ["Certificate: on every population with these pair counts"]
     for rule, bound in certificate.bounds.items():
         mark = "  <- this model" if rule == certificate.rule else ""
         lines.append(f"  rule {rule:<6} errs at most {_percent(bound):>8}{mark}")
+    if len(certificate.steps) > 1:
+        steps = (f"{step.name} {_percent(step.upper)}" for step in certificate.steps)
+        lines += _wrapped(f"Rule {certificate.rule} in steps: {', '.join(steps)}.")
     lines += _wrapped(_meaning(certificate))
     return lines + [line for text in certificate.warnings for line in _wrapped(text)]
 
 
+def _plain(text: str) -> list[str]:
+    """Break a line that is too long, keeping its indentation."""
+    room = " " * (len(text) - len(text.lstrip()))
+    return _fold(text.lstrip(), room, room)
+
+
 def _meaning(certificate: Certificate) -> str:
+    assert certificate.majority is not None
     label, always = certificate.majority
     bound = certificate.bounds[certificate.rule]
     sharp = certificate.bounds["sharp"]

@@ -1,0 +1,189 @@
+"""The minimax problem by cutting planes: votes, latent classes, kr-vs-kp, growth.
+
+    python benchmarks/minimax_exact.py [--seeds 20] [--only PART] [--limit 120]
+
+PART is votes, latent, kr-vs-kp or growth. Each part is written to the results as soon
+as it is done; those of other parts stay.
+
+The tables of latent classes are drawn thus: y is 0 or 1, a group is one of four, all
+with equal chances; the features are binary and, given both, independent, each with a
+probability of its own for each class and group, drawn uniformly from [0, 1]; 2,000
+rows, seed 0.
+"""
+
+from __future__ import annotations
+
+from timing import RESULTS, Section, _section, write  # isort: skip
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import renyi
+from renyi.closedform import class_conditional
+from renyi.cuttingplanes import Progress
+
+STEM, TITLE = "minimax_exact", "The minimax problem by cutting planes"
+SIZES = (20, 30, 40)
+GROWTH = (8, 12, 16, 20, 24, 30, 40)
+NARROW = 0.005
+
+
+def latent(d: int, n: int = 2000, groups: int = 4, seed: int = 0) -> renyi.Marginals:
+    """Return marginals of a table of latent classes, pairs within classes too."""
+    rng = np.random.default_rng(seed)
+    y, group = rng.integers(0, 2, n), rng.integers(0, groups, n)
+    p = rng.random((2, groups, d))[y, group]
+    X = pd.DataFrame((rng.random((n, d)) < p).astype(int).astype(str)).add_prefix("x")
+    label = pd.Series(y.astype(str), name="y")
+    return renyi.Marginals.from_data(X, label, class_conditional=True)
+
+
+def solve(m: renyi.Marginals, limit: float | None, seed: int = 0) -> dict[str, Any]:
+    """Solve, and tell what came out, how long it took, and what was rechecked."""
+    seen: list[tuple[Progress, float]] = []
+    begun = time.process_time()
+    result = renyi.minimax(
+        m,
+        method="exact",
+        time_limit=limit,
+        class_conditional=False,
+        random_state=seed,
+        progress=lambda p: seen.append((p, time.process_time() - begun)),
+    )
+    cpu = time.process_time() - begun
+    narrow = [s for p, s in seen if p.upper - p.lower <= NARROW]
+    last = seen[-1][0] if seen else Progress(0.0, 1.0, 0, 0, 0.0)
+    return {
+        "lower": f"{result.lower:.7f}",
+        "upper": f"{result.upper:.7f}",
+        "gap": f"{result.gap:.1e}",
+        "status": f"{result.status}, {result.method}",
+        "rounds": last.rounds,
+        "cuts": last.cuts,
+        f"CPU s to a gap of {NARROW}": f"{narrow[0]:.1f}" if narrow else "–",
+        "CPU s": f"{cpu:.1f}",
+        "wall s": f"{result.seconds:.1f}",
+        "outcomes": len(result.worst_distribution or ()),
+        "marginals off by": recheck(m, result),
+    }
+
+
+def recheck(m: renyi.Marginals, result: renyi.saddle.MinimaxResult) -> str:
+    """Count the exhibited distribution anew; how far is it from the marginals?"""
+    if result.worst_distribution is None:
+        return "–"
+    frame = result.worst_distribution.frame()
+    weights = frame.pop("probability").to_numpy()
+    off = abs(weights.sum() - 1)
+    names = [*m.feature_names, m.target]
+    for i, first in enumerate(names):
+        for second in names[:i]:
+            given = m.block(first, second) / m.n
+            levels = [texts(axis) for axis in (given.index, given.columns)]
+            pair = [texts(frame[name]) for name in (first, second)]
+            found = pd.Series(weights).groupby(pair).sum().unstack(fill_value=0.0)
+            found = found.reindex(levels[0], columns=levels[1], fill_value=0.0)
+            off = max(off, np.abs(found.to_numpy() - given.to_numpy()).max())
+    return f"{off:.0e}"
+
+
+def texts(labels: Any) -> np.ndarray:
+    """Return labels as texts, the missing one too."""
+    return np.array(["(missing)" if pd.isna(v) else str(v) for v in labels], object)
+
+
+def promises(m: renyi.Marginals) -> dict[str, str]:
+    """Return what cheaper certificates promise."""
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    cantelli = class_conditional(clf.scorecard_, m)
+    shown = {"2γ of the classifier": 2 * clf.certificate_.gamma}
+    if cantelli is not None:
+        shown["Cantelli of its map"] = cantelli
+    return {name: f"{value:.7f}" for name, value in shown.items()}
+
+
+def votes(seeds: int) -> Section:
+    """All 16 features of votes, missing as a category: 86 million outcomes."""
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    rows = [{"seed": seed, **solve(m, None, seed)} for seed in range(seeds)]
+    seconds = [float(row["CPU s"]) for row in rows]
+    median, slowest = statistics.median(seconds), max(seconds)
+    worst = max(float(row["gap"]) for row in rows)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    notes = [
+        f"{seeds} seeds: largest gap {worst:.1e}; median {median:.1f} CPU s, slowest "
+        f"{slowest:.1f}, {slowest / median:.2f} times the median.",
+        f"Peak memory of the whole process {peak:.2f} GiB. {stamp()}",
+    ]
+    return Section("votes", table=rows, notes=notes)
+
+
+def latent_classes(limit: float) -> Section:
+    """20, 30 and 40 binary features, two minutes each."""
+    rows = []
+    for d in SIZES:
+        m = latent(d)
+        rows.append({"d": d, **promises(m), **solve(m, limit)})
+    note = f"Time limit {limit:g} s each, by the wall. {stamp()}"
+    return Section("latent", table=rows, notes=[note])
+
+
+def kr_vs_kp(limit: float) -> Section:
+    """36 features; ten minutes."""
+    X, y = renyi.datasets.load("kr-vs-kp")
+    m = renyi.Marginals.from_data(X, y, class_conditional=True)
+    bound = renyi.minimax(m, method="lp", class_conditional=False).upper
+    row = {**promises(m), "polynomial program": f"{bound:.7f}", **solve(m, limit)}
+    note = f"Time limit {limit:g} s, by the wall. {stamp()}"
+    return Section("kr-vs-kp", table=[row], notes=[note])
+
+
+def growth(limit: float) -> Section:
+    """Latent classes, more and more features."""
+    rows = [{"d": d, **solve(latent(d), limit)} for d in GROWTH]
+    note = f"Time limit {limit:g} s each, by the wall. {stamp()}"
+    return Section("growth", table=rows, notes=[note])
+
+
+def stamp() -> str:
+    """Return the date of a part, since parts may be run on different days."""
+    return f"Run on {time.strftime('%Y-%m-%d')}."
+
+
+def known() -> dict[str, Section]:
+    """Return the parts that were run before."""
+    path = RESULTS / f"{STEM}.json"
+    if not path.exists():
+        return {}
+    parts = [_section(data) for data in json.loads(path.read_text())["sections"]]
+    return {part.title: part for part in parts}
+
+
+def main() -> None:
+    """Run the parts that are asked for, and write each when it is done."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=20, help="of votes")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for latent")
+    parts = {
+        "votes": lambda: votes(args.seeds),
+        "latent": lambda: latent_classes(args.limit),
+        "kr-vs-kp": lambda: kr_vs_kp(5 * args.limit),
+        "growth": lambda: growth(args.limit),
+    }
+    parser.add_argument("--only", choices=list(parts), help="run one part")
+    args = parser.parse_args()
+    for name in [args.only] if args.only else list(parts):
+        done = {**known(), name: parts[name]()}
+        write(STEM, TITLE, [done[part] for part in parts if part in done])
+
+
+if __name__ == "__main__":
+    main()

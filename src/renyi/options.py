@@ -1,0 +1,347 @@
+"""What can be asked for on the command line: commands, options, and their limits.
+
+Only argparse is needed here, so that ``renyi --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from renyi import __version__
+
+_SOURCE = "a table (.csv, .tsv, .parquet), marginals (.renyi) or a bundled name"
+_EPILOG = """\
+examples:
+  renyi fit votes --out votes             learn from a bundled data set
+  renyi fit visits.csv --target readmitted --id patient --out visits
+  renyi predict visits.json new.csv --id patient --out answers.csv
+  renyi marginals build visits.csv --target readmitted --out visits.renyi
+  renyi certify visits.json visits.renyi --exact --time-limit 300
+
+'renyi COMMAND --help' explains a command.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that tells an error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the message and where to read on."""
+        if "required: FILE" in message:
+            message += " (put it before options that take several names)"
+        self.exit(2, f"renyi: error: {message}; see '{self.prog} --help'.\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    >>> parser().parse_args(["datasets"]).command
+    'datasets'
+    """
+    whole = _Parser(
+        prog="renyi",
+        description="Classify categorical data from counts of pairs of columns,\n"
+        "with a worst-case error that is proven.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=f"renyi {__version__}")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    _add_fit(commands)
+    _add_predict(commands)
+    _add_certify(commands)
+    _add_minimax(commands)
+    _add_hgr(commands)
+    _add_marginals(commands)
+    listing = _add(commands, "datasets", "list the bundled data sets")
+    _add_json(listing)
+    return whole
+
+
+def _add(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
+    )
+    return parser
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _several(parser: Any, option: str, metavar: str, text: str) -> None:
+    parser.add_argument(
+        option, nargs="+", action="extend", default=[], metavar=metavar, help=text
+    )
+
+
+def _add_fit(commands: Any) -> None:
+    parser = _add(commands, "fit", "train a classifier and certify it")
+    _add_source(parser)
+    parser.add_argument(
+        "--out",
+        metavar="PREFIX",
+        help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
+    )
+    _add_encoder(parser)
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--alpha",
+        type=_alpha,
+        default="auto",
+        metavar="auto|loo|NUMBER",
+        help="ridge penalty, or how to choose it",
+    )
+    model.add_argument(
+        "--rule",
+        choices=("map", "renyi", "sharp"),
+        default="map",
+        help="map answers the likelier class; renyi and sharp answer at random, with "
+        "a smaller worst case",
+    )
+    model.add_argument("--class-weight", choices=("balanced",), help="weigh classes")
+    model.add_argument(
+        "--no-intercept", action="store_true", help="fit the paper's literal form"
+    )
+    model.add_argument(
+        "--seed",
+        type=_whole(0, 2**32 - 1),
+        metavar="N",
+        help="seed of the rules renyi and sharp",
+    )
+    parser.add_argument(
+        "--marginals",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="write PREFIX.renyi; by default if its counts take less than 200 MB",
+    )
+    _add_json(parser)
+
+
+def _add_encoder(
+    parser: argparse.ArgumentParser, unseen: bool = True, inner: bool = True
+) -> None:
+    columns = parser.add_argument_group("columns")
+    _several(columns, "--id", "COL", "identifiers: not used to learn")
+    _several(columns, "--drop", "COL", "columns to leave out")
+    _several(columns, "--numeric", "COL", "columns to bin, whatever they look like")
+    _several(columns, "--categorical", "COL", "columns of labels, even if numbers")
+    _several(columns, "--missing", "CODE", "cells that mean missing (so do ? and '')")
+    columns.add_argument("--weight", metavar="COL", help="column of row weights")
+    columns.add_argument(
+        "--bins",
+        type=_whole(2, 10_000),
+        metavar="N",
+        help="bins of a numeric column (default 5)",
+    )
+    columns.add_argument(
+        "--min-count",
+        type=_whole(1),
+        metavar="N",
+        help="merge labels on fewer rows than N",
+    )
+    if unseen:
+        columns.add_argument(
+            "--unseen",
+            choices=("mean", "error"),
+            help="labels unseen in training: count as the mean (default), or stop",
+        )
+    if inner:
+        columns.add_argument(
+            "--class-conditional",
+            action="store_true",
+            help="count the pairs within each class too",
+        )
+    parser.set_defaults(unseen=None, class_conditional=False)
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return what reads an option that is a whole number between two others."""
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(
+                f"it takes a whole number {limits}, not {text!r:.60}"
+            )
+        return value
+
+    return read
+
+
+def _alpha(text: str) -> float | str:
+    if text in ("auto", "loo"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"alpha is auto, loo or a number of at least 0, not {text!r}"
+        )
+    return value
+
+
+def _add_predict(commands: Any) -> None:
+    parser = _add(commands, "predict", "answer the rows of a table with a model")
+    parser.add_argument("model", metavar="MODEL", help="a model that fit wrote (.json)")
+    parser.add_argument("file", metavar="FILE", help="a table, or a bundled name")
+    parser.add_argument(
+        "--out", metavar="FILE", help="where to write (.csv or .parquet), not stdout"
+    )
+    _several(parser, "--id", "COL", "columns to copy beside the answers")
+    parser.add_argument(
+        "--proba", action="store_true", help="add the estimated class probabilities"
+    )
+    parser.add_argument("--score", action="store_true", help="add the scores")
+    _add_json(parser)
+
+
+def _add_certify(commands: Any) -> None:
+    parser = _add(
+        commands, "certify", "print the worst error of a model under some marginals"
+    )
+    parser.add_argument("model", metavar="MODEL", help="a model that fit wrote (.json)")
+    parser.add_argument(
+        "file", metavar="MARGINALS", nargs="?", help="marginals (.renyi)"
+    )
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument(
+        "--level",
+        choices=("closed", "lp", "exact"),
+        help="how far to go: the closed form (default), a linear program, or the exact "
+        "worst case, beside what any rule could promise",
+    )
+    level.add_argument(
+        "--exact",
+        action="store_const",
+        const="exact",
+        dest="level",
+        help="short for --level exact",
+    )
+    _add_time_limit(parser)
+    rows = parser.add_argument_group("rows that were not used in training")
+    rows.add_argument(
+        "--rows", metavar="FILE", help="certify by these rows, not by marginals"
+    )
+    rows.add_argument(
+        "--target", metavar="COL", help="their class (by default named as in training)"
+    )
+    rows.add_argument(
+        "--confidence",
+        type=_number("between 0 and 1", 1),
+        metavar="SHARE",
+        help="confidence of the bound (default 0.95)",
+    )
+    _add_json(parser)
+
+
+def _add_minimax(commands: Any) -> None:
+    parser = _add(
+        commands, "minimax", "find the smallest worst error that any rule can promise"
+    )
+    _add_source(parser)
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--method",
+        choices=("auto", "lp", "exact"),
+        default="auto",
+        help="lp: an upper bound by one linear program; exact: close the interval; "
+        "auto: exact where it takes seconds",
+    )
+    _add_time_limit(search)
+    search.add_argument(
+        "--seed",
+        type=_whole(0, 2**32 - 1),
+        default=0,
+        metavar="N",
+        help="seed of the search",
+    )
+    parser.add_argument(
+        "--worst",
+        metavar="FILE",
+        help="write the worst distribution as a table (.csv or .parquet)",
+    )
+    _add_encoder(parser, unseen=False)
+    _add_json(parser)
+
+
+def _add_hgr(commands: Any) -> None:
+    parser = _add(
+        commands, "hgr", "rank columns by their maximal correlation with the target"
+    )
+    _add_source(parser)
+    parser.add_argument(
+        "--matrix", action="store_true", help="print that of every pair of columns"
+    )
+    _add_encoder(parser, unseen=False, inner=False)
+    _add_json(parser)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=_SOURCE)
+    parser.add_argument("--target", metavar="COL", help="the column to predict")
+
+
+def _add_time_limit(parser: Any) -> None:
+    parser.add_argument(
+        "--time-limit",
+        type=_number("above 0"),
+        metavar="SECONDS",
+        help="stop with what is known by then, as Ctrl-C does",
+    )
+
+
+def _number(limits: str, most: float = float("inf")) -> Callable[[str], float]:
+    """Return what reads an option that is a number above 0 and below another."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < most:
+            raise argparse.ArgumentTypeError(
+                f"it takes a number {limits}, not {text!r:.60}"
+            )
+        return value
+
+    return read
+
+
+def _add_marginals(commands: Any) -> None:
+    parser = _add(commands, "marginals", "build, merge, subtract or show marginals")
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    build = _add(actions, "build", "count the pairs of columns of a table")
+    build.add_argument("file", metavar="FILE", help="a table, or a bundled name")
+    build.add_argument("--target", metavar="COL", help="the column to predict")
+    build.add_argument(
+        "--encoder",
+        metavar="MODEL_OR_MARGINALS",
+        help="take its columns and bins, so that the counts fit together",
+    )
+    _add_encoder(build)
+    merge = _add(actions, "merge", "add up marginals of disjoint rows")
+    merge.add_argument("files", metavar="MARGINALS", nargs="+")
+    subtract = _add(actions, "subtract", "take the rows of B out of A")
+    subtract.add_argument("first", metavar="A", help="marginals (.renyi)")
+    subtract.add_argument("second", metavar="B", help="marginals (.renyi)")
+    show = _add(actions, "show", "print what marginals hold")
+    show.add_argument("file", metavar="MARGINALS", help="marginals (.renyi)")
+    show.add_argument(
+        "--pair", nargs=2, metavar=("X", "Y"), help="print the table of two columns"
+    )
+    _add_json(show)
+    for each in (build, merge, subtract):
+        each.add_argument(
+            "--out", metavar="M.renyi", required=True, help="where to write"
+        )
+        _add_json(each)
