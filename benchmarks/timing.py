@@ -36,7 +36,10 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "tabmat")
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "tabmat"),
+    *("highspy", "clarabel"),
+)
 MB = 2**20
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +18,7 @@ from renyi.ambiguity import (
     of_tables,
     shortfall,
 )
+from renyi.columns import Column, Columns, Levels
 from renyi.datasets import load, random_joint
 from renyi.directprogram import contradiction, solve_direct, worst_member
 
@@ -152,6 +156,26 @@ def test_tables_of_binned_columns_and_missing_cells() -> None:
     )
 
 
+def test_pairwise_is_the_same_set(table: np.ndarray) -> None:
+    """Tables of every kind: those of single columns with Y and of pairs say it all."""
+    amb = make(table, conditional=True)
+    label = Table((), True, amb.priors)
+    loose = Table((0, 2), False, amb.tables[4].probabilities.sum(axis=-1))
+    column = Table((1,), False, table.sum(axis=(0, 2, 3)))
+    given = (amb.tables[3], loose, label, column, amb.tables[5], amb.tables[4])
+    found = Ambiguity(amb.columns, amb.target, given).pairwise()
+    assert found is not None
+    for mine, theirs in zip(found.tables, amb.tables, strict=True):
+        assert (mine.features, mine.with_target) == (theirs.features, True)
+        np.testing.assert_allclose(mine.probabilities, theirs.probabilities)
+    # Without Y for some column, or with a table of three, there is no such form.
+    untied = (amb.tables[0], amb.tables[1], loose)
+    assert Ambiguity(amb.columns, amb.target, untied).pairwise() is None
+    three = Table((0, 1, 2), False, table.sum(axis=-1))
+    assert Ambiguity(amb.columns, amb.target, (*given, three)).pairwise() is None
+    assert Ambiguity(amb.columns.take([]), amb.target, (label,)).pairwise() is None
+
+
 def test_no_table_with_the_target() -> None:
     table = random_joint((2, 2), 2, random_state=0)
     amb = make(table)
@@ -197,3 +221,22 @@ def test_contradictions_of_totals_and_of_large_sets() -> None:
     assert "The margins disagree: everything together" in contradiction(more)
     wide = make(random_joint((2,) * 3, 2, random_state=0))
     assert "solver's tolerance" in contradiction(wide)  # there is none
+
+
+def test_a_contradiction_among_many_columns_is_that_of_a_few() -> None:
+    d, half = 17, np.full(2, 0.5)
+    names = [f"x{i}" for i in range(d)]
+    levels = [Levels("label", ("0", "1"))]
+    columns = Columns(names, levels, np.zeros(d, np.intp))
+    odd, even = np.array([[0.0, 0.5], [0.5, 0.0]]), np.full((2, 2), 0.25)
+    clash = {(2, 5), (2, 11), (5, 11)}  # no three binary columns differ pairwise
+    tables = [Table((i,), True, np.outer(half, half)) for i in range(d)]
+    tables += [
+        Table(pair, False, odd if pair in clash else even)
+        for pair in combinations(range(d), 2)
+    ]
+    target = Column("y", Levels("label", ("n", "p")))
+    text = contradiction(Ambiguity(columns, target, tuple(tables)))
+    assert "yet the tables say" in text
+    named = set(re.findall(r"x\d+", text))
+    assert named == {"x2", "x5", "x11"}

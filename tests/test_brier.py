@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from joints import marginal_constraints, minimax_error, outcomes, worst_case
-from renyi import Marginals, RenyiClassifier, brier
+from renyi import Marginals, RenyiClassifier, brier, localprogram, programs
 from renyi.correlation import hgr_table
 from renyi.datasets import load, random_joint
 
@@ -76,10 +76,10 @@ def test_value_is_proven_from_both_sides(K, kind, seed):
     assert found.upper - found.lower <= 1e-8
     assert found.lower <= found.theta <= found.upper
     p = cells_of(found.p_tilde, table)
-    assert np.abs(A @ p.ravel() - b).max() < 1e-7
+    assert np.abs(A @ p.ravel() - b).max() < 1e-12
     conditional = p / np.maximum(p.sum(axis=-1, keepdims=True), 1e-300)
     risk = (p.sum(axis=-1) - (p * conditional).sum(axis=-1)).sum() / 2
-    assert risk == pytest.approx(found.theta, abs=SLACK)
+    assert risk == pytest.approx(found.lower, abs=1e-13)
     X, ambiguity = outcomes(table.shape[:-1]), found.rule.ambiguity
     t = found.rule.estimates(X)
     cost = ((t[:, None, :] - np.eye(K)) ** 2).sum(axis=2)
@@ -110,26 +110,80 @@ def test_p_tilde_has_the_least_maximal_correlation():
     assert rho < float(hgr_table(table.reshape(-1, 2)))
 
 
-def test_interval_where_the_table_is_large(monkeypatch):
-    for K in (2, 3):
-        m = marginals_of(make_table(K, "logistic", 2))
-        exact = brier.theta(m).theta
-        monkeypatch.setattr(brier, "MAX_CONE", 0)
-        found = brier.theta(m)
-        monkeypatch.undo()
-        assert found.theta is None
-        assert found.rule is None
-        assert 0 < found.lower <= exact + SLACK
-        assert exact - SLACK <= found.upper == pytest.approx(gamma_of(m))
-        assert "lies between" in str(found)
+def test_p_tilde_holds_the_labels():
+    X, y = load("votes")
+    few = X[["crime", "immigration", "physician-fee-freeze", "education-spending"]]
+    few = few.assign(crime=few["crime"].map({"y": 1, "n": 0}).astype("Int64"))
+    m = Marginals.from_data(few, y, class_conditional=True)
+    frame = brier.theta(m).p_tilde
+    assert set(frame["crime"]) == set(m.categories["crime"])
+    assert {0, 1} <= set(frame["crime"])
+    assert set(frame["party"]) == {"democrat", "republican"}
+    assert frame["probability"].sum() == pytest.approx(1, abs=1e-12)
+
+
+# ---- tables that are large
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_interval_where_the_table_is_large(monkeypatch, K, kind):
+    table = make_table(K, kind, 2)
+    m, (A, b) = marginals_of(table), marginal_constraints(table)
+    exact = brier.theta(m).theta
+    monkeypatch.setattr(brier, "MAX_CONE", 0)
+    found = brier.theta(m)
+    assert found.theta is None
+    assert found.rule is None
+    assert 0 < found.lower <= exact + SLACK
+    assert exact - SLACK <= found.upper
+    least = min(gamma_of(m), minimax_error(A, b, K))
+    assert found.upper == pytest.approx(least, abs=2e-6)
+    assert "lies between" in str(found)
+    p = cells_of(found.p_tilde, table)
+    assert np.abs(A @ p.ravel() - b).max() < 1e-9
+    risk = brier.brier_risk(p.reshape(-1, K))
+    assert risk == pytest.approx(found.lower, abs=1e-13)
+
+
+def test_interval_keeps_the_time_limit_and_does_not_need_the_program(monkeypatch):
+    limits = []
+
+    def stopped(ambiguity, time_limit=None):
+        limits.append(time_limit)
+        nothing = np.zeros(len(ambiguity.b))
+        return localprogram.LocalSolution(np.inf, nothing, "stopped")
+
+    m = marginals_of(make_table(2, "logistic", 2))
+    exact = brier.theta(m).theta
+    monkeypatch.setattr(brier, "MAX_CONE", 0)
+    monkeypatch.setattr(localprogram, "solve_local", stopped)
+    found = brier.theta(m, time_limit=20)
+    assert limits == [20]
+    assert 0 < found.lower <= exact + SLACK
+    assert exact - SLACK <= found.upper <= gamma_of(m) + SLACK
+
+
+def test_ctrl_c_leaves_the_upper_bound(monkeypatch):
+    def interrupted(ambiguity, time_limit=None):
+        raise KeyboardInterrupt
+
+    m = marginals_of(make_table(2, "logistic", 2))
+    monkeypatch.setattr(brier, "MAX_CONE", 0)
+    monkeypatch.setattr(localprogram, "solve_local", interrupted)
+    found = brier.theta(m)
+    assert (found.theta, found.lower, found.p_tilde) == (None, 0.0, None)
+    assert found.upper == pytest.approx(gamma_of(m))
 
 
 def test_class_conditional_pairs_shrink_the_set():
     X, y = load("votes")
     few = X[["crime", "immigration", "physician-fee-freeze"]]
     loose = brier.theta(Marginals.from_data(few, y))
-    tight = brier.theta(Marginals.from_data(few, y, class_conditional=True))
-    assert tight.theta < loose.theta - 1e-4
+    m = Marginals.from_data(few, y, class_conditional=True)
+    assert brier.theta(m).theta < loose.theta - 1e-4
+    both = brier.theta(m, class_conditional=False)
+    assert both.theta == pytest.approx(loose.theta, abs=1e-8)
 
 
 def test_rule_reads_frames_and_refuses_unknown_labels():
@@ -147,15 +201,22 @@ def test_rule_reads_frames_and_refuses_unknown_labels():
         found.rule.estimates(odd)
 
 
-def test_impossible_marginals_and_a_missing_solver(monkeypatch):
-    cells, flat = [0.14, 0.36, 0.36, 0.14], [0.25] * 4
+@pytest.mark.parametrize("most", [70_000, 0])
+def test_impossible_marginals(monkeypatch, most):
+    monkeypatch.setattr(brier, "MAX_CONE", most)
     names = [("x0", "x1"), ("x0", "x2"), ("x1", "x2"), *((f"x{i}", "y") for i in "012")]
+    cells = [[0.14, 0.36, 0.36, 0.14]] * 3 + [[0.25] * 4] * 3
     tables = [
         pd.DataFrame({a: [0, 0, 1, 1], b: [0, 1, 0, 1], "count": c})
-        for (a, b), c in zip(names, [cells] * 3 + [flat] * 3, strict=True)
+        for (a, b), c in zip(names, cells, strict=True)
     ]
-    with pytest.raises(ValueError, match="No distribution has all of these marginals"):
+    with pytest.raises(ValueError, match="No distribution has these tables"):
         brier.theta(Marginals.from_tables(tables, target="y"))
+
+
+def test_a_missing_solver_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
-    with pytest.raises(ImportError, match=r"renyi\[exact\]"):
+    with pytest.raises(ImportError, match=r"Clarabel: .*renyi\[exact\]"):
         brier.theta(marginals_of(make_table(2, "additive", 0)))
+    with pytest.raises(ImportError, match=r"Clarabel: .*renyi\[exact\]"):
+        programs.clarabel_settings()

@@ -9,13 +9,13 @@ from scipy.optimize import linprog
 
 from joints import marginal_constraints, minimax_error, outcomes
 from renyi import Marginals, energies
-from renyi.ambiguity import Ambiguity, shortfall
+from renyi.ambiguity import Ambiguity, of_tables, shortfall
 from renyi.cuts import Master, tree_draws
 from renyi.cuttingplanes import Oracle, mended, search, subsets
 from renyi.datasets import load, random_joint
 from renyi.gauges import gauge, normalised
 from renyi.interiorpoints import Box, corrected, solve
-from renyi.localprogram import solve_local
+from renyi.localprogram import LocalSolution, solve_local
 from renyi.saddle import MinimaxResult, minimax, table_rule
 
 TOL = 1e-6
@@ -259,6 +259,152 @@ def test_too_many_cells_leave_the_start(monkeypatch: pytest.MonkeyPatch) -> None
     first = solve_local(amb)
     found = search(amb, first.multiplier, first.value)
     assert (found.lower, found.upper, found.rounds) == (0.0, first.value, 0)
+
+
+# ---- which sets may be empty
+
+
+def counted(blocks: dict[tuple[str, str], np.ndarray]) -> list[pd.DataFrame]:
+    """Cross tables of binary columns."""
+    return [
+        pd.DataFrame(
+            cells,
+            index=pd.Index(["0", "1"], name=first),
+            columns=pd.Index(["0", "1"], name=second),
+        )
+        for (first, second), cells in blocks.items()
+    ]
+
+
+@pytest.fixture
+def nobody() -> Marginals:
+    """Margins that agree and a Q that is positive semidefinite, yet C is empty."""
+    rare, label = np.array([[14, 36], [36, 14]]), np.array([[30, 20], [20, 30]])
+    blocks = dict.fromkeys((("a", "b"), ("a", "c"), ("b", "c")), rare)
+    blocks |= {(name, "y"): label for name in "abc"}
+    return Marginals.from_tables(counted(blocks), target="y")
+
+
+def test_a_bound_of_zero_does_not_hide_an_empty_set(
+    nobody: Marginals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert np.linalg.eigvalsh(nobody.Q).min() > -1e-12
+    bound = minimax(nobody, method="lp")
+    assert bound.upper < 1e-9
+    assert (bound.status, bound.worst_distribution) == ("bounded", None)
+    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    with pytest.raises(ValueError, match="yet the tables say 0.08"):
+        minimax(nobody, method="exact")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_error_of_zero_has_a_witness(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first column tells the class."""
+    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    table = random_joint((3, 2, 3, 2), 2, concentration=0.3, random_state=seed)
+    table[0, ..., 1] = table[1:, ..., 0] = 0
+    codes = outcomes(table.shape).astype(str)
+    X, y = pd.DataFrame(codes[:, :-1]).add_prefix("c"), codes[:, -1]
+    m = Marginals.from_data(X, y, sample_weight=table.ravel())
+    result = minimax(m, method="exact")
+    assert (result.status, result.method) == ("solved", "cutting planes")
+    assert result.upper < TOL
+    assert result.worst_distribution is not None
+    assert result.worst_distribution.marginal_error < 1e-9
+
+
+def test_bounds_that_contradict_each_other_are_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    table, amb = make((3, 3, 3), 2, 4)
+    codes = outcomes(table.shape).astype(str)
+    m = Marginals.from_data(
+        pd.DataFrame(codes[:, :-1]), codes[:, -1], sample_weight=table.ravel()
+    )
+
+    def too_low(*args, **options):
+        found = search(*args, **options)
+        found.upper -= 1e-3
+        return found
+
+    assert minimax(m, method="exact").lower > 0.01
+    monkeypatch.setattr("renyi.cuttingplanes.search", too_low)
+    with pytest.raises(RuntimeError, match="contradict each other"):
+        minimax(m, method="exact")
+
+
+def test_a_program_that_fails_leaves_the_simple_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    table, amb = make((3, 3, 3), 2, 4)
+    codes = outcomes(table.shape).astype(str)
+    m = Marginals.from_data(
+        pd.DataFrame(codes[:, :-1]), codes[:, -1], sample_weight=table.ravel()
+    )
+    failed = LocalSolution(np.inf, np.zeros(len(amb.b)), "stopped")
+    monkeypatch.setattr("renyi.saddle.solve_local", lambda *a, **o: failed)
+    assert minimax(m, method="lp").status == "stopped"
+    result = minimax(m, method="exact")
+    assert result.status == "solved"
+    A, b = marginal_constraints(table)
+    assert result.upper == pytest.approx(minimax_error(A, b, 2), abs=TOL)
+
+
+def test_the_clock_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is left of what was kept for finding a member of C."""
+    _, amb = make((3, 3, 3), 2, 4)
+    first = solve_local(amb)
+    start = (amb, first.multiplier, first.value)
+    assert not search(*start, time_limit=100.0).out_of_time
+    monkeypatch.setattr("renyi.cuttingplanes._Clock.left", property(lambda _: 9.0))
+    assert search(*start, time_limit=100.0).out_of_time
+
+
+# ---- tables of people who have no rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_of_pairs_go_by_cutting_planes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some pairs absent, some within each class, the target also by itself."""
+    table = random_joint((2, 3, 2, 3), 2 + seed % 2, random_state=seed)
+    names = ["a", "b", "c", "d", "y"]
+    rows = pd.DataFrame(outcomes(table.shape).astype(str), columns=names)
+    rows["count"] = table.ravel()
+    keeps = [["a", "y"], ["b", "d", "y"], ["c", "y"], ["a", "b"], ["y"], ["c"]]
+    keeps += [["c", "d"]] if seed > 1 else []
+    tables = [rows.groupby(keep, as_index=False)["count"].sum() for keep in keeps]
+    direct = minimax("y", tables=tables, method="exact")
+    assert direct.method == "direct"
+    bound = minimax("y", tables=tables, method="lp")
+    assert bound.upper >= direct.upper - TOL
+    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    result = minimax("y", tables=tables, method="exact")
+    assert (result.status, result.method) == ("solved", "cutting planes")
+    assert result.upper == pytest.approx(direct.upper, abs=TOL)
+    worst = result.worst_distribution
+    found = of_tables(tables, "y").constraint_matrix(worst.outcomes) @ worst.p.ravel()
+    np.testing.assert_allclose(found, of_tables(tables, "y").b, atol=1e-9)
+
+
+def test_a_table_of_the_target_must_agree() -> None:
+    label = np.array([[30, 20], [20, 30]])
+    tables = counted({("a", "y"): label, ("b", "y"): label})
+    alone = pd.DataFrame({"y": ["0", "1"], "count": [50, 50]})
+    for method in ("lp", "exact"):
+        with_it = minimax("y", method, tables=[*tables, alone])
+        assert with_it.upper == pytest.approx(minimax("y", method, tables).upper)
+        assert minimax("y", method, tables=[alone]).upper == pytest.approx(0.5)
+        untied = pd.DataFrame({"a": ["0", "1"], "count": [60, 40]})
+        only = minimax("y", method, tables=[untied, alone.assign(count=[30, 70])])
+        assert only.upper == pytest.approx(0.3)
+        with pytest.raises(ValueError, match="margins disagree: y = 0"):
+            minimax("y", method, tables=[*tables, alone.assign(count=[49, 51])])
 
 
 # ---- tables as large as people have

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from joints import marginal_constraints, outcomes, worst_case
 from renyi import Certificate, Marginals, RenyiClassifier, certify, heldout, rules
 from renyi.datasets import load, random_joint
+from renyi.verdicts import at_most
 from scorings import (
     CASES,
     MODELS,
@@ -367,7 +368,7 @@ def test_text_says_what_is_covered():
         "these 200 rows were drawn from:"
     )
     assert lines[2].startswith(
-        f"  rule map    errs at most {100 * c.bounds['map']:.1f}"
+        f"  rule map    errs at most {at_most(c.bounds['map'], 1)}"
     )
     assert lines[5].startswith(
         f"On the sampled population itself: at most {100 * c.sampled_error:.1f} % (Clo"

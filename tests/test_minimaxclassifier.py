@@ -89,6 +89,33 @@ def test_rows_and_marginals_give_the_same_model(votes) -> None:
     assert wrong.mean() <= a.guarantee_ + 1e-9  # the rows are a member of C
 
 
+def test_few_rows_are_told_first(votes) -> None:
+    X, y = votes
+    result = minimax(Marginals.from_data(X[:20], y[:20]), method="lp")
+    assert result.upper < 1e-6  # with more categories than rows
+    assert result.status == "bounded"  # no distribution was exhibited
+    lines = str(result).splitlines()
+    assert lines[0].startswith("Warning: there are ")
+    assert "categories and only 20 rows" in lines[0]
+    assert "at most 0.0001 % on any population with the very tables" in lines[2]
+    many = minimax(Marginals.from_data(X, y), method="lp")
+    assert many.note == ""
+    assert str(many).startswith("minimax error")
+
+
+def test_few_rows_are_noted(votes) -> None:
+    X, y = votes
+    assert MinimaxClassifier().fit(X, y).note_ == ""
+    for margin in (0.0, 1.0):
+        few = MinimaxClassifier(margin=margin).fit(X[:90], y[:90])
+        assert "46 categories and only 90 rows" in few.note_
+    assert few.fit(X[:100], y[:100]).note_ == ""
+    with pytest.raises(ValueError, match="time_limit must be a number above 0"):
+        MinimaxClassifier(margin=1.0, time_limit=0).fit(X, y)
+    with pytest.raises(NotFittedError):
+        MinimaxClassifier().note_  # noqa: B018
+
+
 def test_weights_are_copies(votes) -> None:
     X, y = votes
     weights = np.arange(len(y)) % 3

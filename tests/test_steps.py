@@ -17,9 +17,11 @@ from renyi import (
     Marginals,
     RenyiClassifier,
     certify,
+    localworst,
     rules,
     tails,
     theta,
+    worst,
 )
 from renyi.certificates import Step
 from renyi.datasets import load
@@ -181,6 +183,42 @@ def test_ladder_leads_down_to_the_program_over_all_outcomes(K, seed, rule, condi
     assert certify(clf, m, level="lp").steps == c.steps[:-1]
 
 
+def test_linear_program_is_solved_once(monkeypatch):
+    """The exact search begins with its multiplier, and never ends above its bound."""
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    m = marginals_of(make_table(2, 0), False)
+    clf = RenyiClassifier(alpha=0.01).fit_marginals(m)
+    solved, solve = [], worst.solve_worst
+
+    def counted(losses, semidefinite, time_limit):
+        if semidefinite:
+            return localworst.LocalWorst(np.inf, np.zeros(0), "large")
+        solved.append(time_limit)
+        return solve(losses, time_limit=time_limit)
+
+    def stop(told):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worst, "solve_worst", counted)
+    c = certify(clf, m, level="exact", progress=stop)
+    assert len(solved) == 1
+    closed, lp, exact = (step.upper for step in c.steps)
+    assert exact <= lp < closed
+
+
+def test_interruption_of_the_linear_program_ends_the_steps(monkeypatch):
+    m = marginals_of(make_table(2, 0), False)
+    clf = RenyiClassifier(alpha=0.01).fit_marginals(m)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worst, "solve_worst", stop)
+    c = certify(clf, m, level="exact")
+    assert [step.name for step in c.steps] == ["closed form", "linear program"]
+    assert c.bounds["map"] == c.steps[0].upper == c.steps[1].upper
+
+
 def test_scorecards_take_the_rule_map():
     m = marginals_of(make_table(2, 0))
     clf = RenyiClassifier(alpha=0.01, rule="sharp").fit_marginals(m)
@@ -292,7 +330,7 @@ def test_text_tells_the_steps():
         "Bounds for rule map, from the cheap to the exact:",
         "  closed form        at most  12.00 %                        0.0 s",
         "  linear program     at most   9.00 %                        2.3 s",
-        "  exact worst case   at most   8.60 %  at least   8.57 %    71.0 s",
+        "  exact worst case   at most   8.60 %  at least   8.57 %    71.0 s  stopped",
     ]
     one = replace(c, steps=c.steps[:1])
     assert "cheap to the exact" not in str(one)

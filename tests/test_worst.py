@@ -11,6 +11,7 @@ import pytest
 
 from joints import error, marginal_constraints, outcomes, worst_case
 from renyi import (
+    Certificate,
     Marginals,
     RenyiClassifier,
     certify,
@@ -21,6 +22,7 @@ from renyi import (
     worstsearch,
 )
 from renyi.datasets import load, random_joint, sample_joint
+from renyi.localworst import LocalWorst
 from renyi.losses import Losses
 
 pytest.importorskip("highspy")
@@ -175,6 +177,11 @@ def test_majorants_lie_above_the_loss_on_every_slice(rule):
         assert (above <= losses.of_margin(inside.copy()) + 0.05).all()
     for left, right in zip(pieces[:-1], pieces[1:], strict=True):
         assert left.high == right.low
+    # However far they reach, the outer slices lie on the loss.
+    wide = slices.slices_of(losses, slices.first_edges(rule), 1e4 * g, constant, grid)
+    assert wide[0].low < -100 < 100 < wide[-1].high
+    assert wide[0][2:] == (1.0, 0.0)
+    assert wide[-1][2:] == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("rule", rules.RULES)
@@ -247,7 +254,7 @@ def test_stopped_early_the_interval_still_holds(monkeypatch):
     card = make_card(m, "ridge")
     for rule in rules.RULES:
         exact = truth(card, table, rule)
-        for limit in (0.0, 0.05, 0.2):
+        for limit in (1e-6, 0.05, 0.2):
             found = worst.worst_case(card, m, rule=rule, time_limit=limit)
             assert found.lower - SLACK <= exact <= found.upper + SLACK
             assert found.upper <= found.closed_form
@@ -336,6 +343,174 @@ def test_text_gives_the_interval_if_it_is_wide():
     told = str(worst.WorstCase(0.1, 0.2, None, "map", 0.3, 1.0))
     assert "between 10.00 % and 20.00 %" in told
     assert "closed form 30.00 %" in told
+    # No lower end was looked for.
+    told = str(worst.WorstCase(0.0, 0.2, None, "map", 0.3, 1.0))
+    assert "rule map errs at most 20.00 % of the time" in told
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "5", True])
+@pytest.mark.parametrize("name", ["time_limit", "tolerance"])
+def test_time_limit_and_tolerance_are_positive(name, value):
+    m = marginals_of(make_table((2, 2), 2, "logistic", 0))
+    with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+        worst.worst_case(make_card(m, "ridge"), m, **{name: value})
+
+
+def test_no_error_is_a_bound_of_zero():
+    X = pd.DataFrame({"a": list("0011") * 10, "b": list("0101") * 10})
+    clf = RenyiClassifier().fit(X, X["a"].rename("y"))
+    for method in worst.METHODS:
+        found = worst.worst_case(clf, clf.marginals_, method=method)
+        assert found.lower == 0.0 <= found.upper <= 1e-9
+    for level in ("lp", "exact"):
+        c = certify(clf, clf.marginals_, level=level)
+        assert Certificate.from_dict(c.to_dict()) == c
+
+
+# ---- points that rounding drowns
+
+
+def moved(card, shift):
+    """The same scores: the first feature's points plus a number, the second's less."""
+    sizes = card.encoder.columns.sizes
+    by = np.repeat([shift, -shift, *np.zeros(len(sizes) - 2)], sizes)
+    return replace(card, z=card.z + by.reshape(-1, *[1] * (card.z.ndim - 1)))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_bounds_do_not_depend_on_how_points_are_spread(K):
+    table = make_table((2, 3, 2), K, "logistic", 1)
+    m = marginals_of(table)
+    card = make_card(m, "rounded")
+    for rule in rules.RULES:
+        for method in worst.METHODS:
+            plain, other = (
+                worst.worst_case(each, m, rule=rule, method=method).upper
+                for each in (card, moved(card, 1e3))
+            )
+            assert other == pytest.approx(plain, abs=1e-6), (rule, method)
+    ridge = make_card(m, "ridge")
+    found = worst.worst_case(moved(ridge, 1e8), m)
+    assert found.upper == pytest.approx(truth(ridge, table, "map"), abs=SLACK)
+
+
+def test_margins_that_predict_cannot_tell_from_none_are_ties():
+    m = marginals_of(make_table((2, 3, 2), 2, "logistic", 1))
+    card = make_card(m, "random")
+    small = replace(card, z=1e-7 * card.z, intercept=0 * card.intercept)
+    assert worst.worst_case(small, m).upper < 1 - 1e-3
+    assert worst.worst_case(moved(small, 1e10), m).upper == 1.0
+
+
+# ---- solvers that stop early, or are off
+
+
+def test_direct_program_is_mended(monkeypatch):
+    """Multipliers that are off prove less, but nothing that is false."""
+    table = make_table((2, 3, 2), 2, "dirichlet", 2)
+    m = marginals_of(table)
+    card, limits = make_card(m, "ridge"), []
+    solve, rng = worst.solve, np.random.default_rng(0)
+
+    def careless(program, time_limit):
+        limits.append(time_limit)
+        answer = solve(program)
+        off = rng.normal(0, 1e-4, len(answer.duals))
+        return replace(answer, value=0.0, duals=answer.duals + off, status="stopped")
+
+    monkeypatch.setattr(worst, "solve", careless)
+    exact = truth(card, table, "map")
+    found = worst.worst_case(card, m, time_limit=7)
+    assert limits == [7]
+    assert exact < found.upper < exact + 0.01
+    assert found.lower == pytest.approx(exact, abs=SLACK)
+    X = outcomes(table.shape[:-1])
+    losses = Losses.of(card, m, "map")
+    above = losses.ambiguity.functions(found.multiplier, X)
+    assert (above >= losses.at(X) - 1e-12).all()
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_interruption_of_the_first_programs_ends_the_search(monkeypatch):
+    m = marginals_of(make_table((2, 3, 2), 2, "logistic", 0))
+    card = make_card(m, "ridge")
+    monkeypatch.setattr(worst, "solve", stop)
+    direct = worst.worst_case(card, m)
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    monkeypatch.setattr(worst, "solve_worst", stop)
+    monkeypatch.setattr(worst, "search", None)
+    for found in (direct, worst.worst_case(card, m)):
+        assert found.interrupted
+        assert found.upper == pytest.approx(found.closed_form, abs=1e-12)
+        assert (found.lower, found.distribution) == (0.0, None)
+
+
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_linear_program_gets_the_time_that_the_other_declines(monkeypatch, rule):
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    m = marginals_of(make_table((2, 3, 2), 2, "logistic", 0))
+    limits = {}
+
+    def declined(losses, semidefinite, time_limit):
+        limits[semidefinite] = time_limit
+        nothing = np.zeros(len(losses.ambiguity.b))
+        return LocalWorst(np.inf, nothing, "large")
+
+    monkeypatch.setattr(worst, "solve_worst", declined)
+    worst.worst_case(make_card(m, "ridge"), m, rule=rule, time_limit=30)
+    assert limits[False] > 20 > limits[True] > 8
+
+
+def test_search_goes_on_from_an_earlier_result(monkeypatch):
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    table = make_table((3,) * 4, 2, "logistic", 1)
+    m = marginals_of(table)
+    card = make_card(m, "ridge")
+    first = worst.worst_case(card, m, method="lp")
+    assert first.upper < first.closed_form
+    stopped = worst.worst_case(card, m, progress=stop, start=first)
+    assert stopped.interrupted
+    assert stopped.upper <= first.upper
+    last = worst.worst_case(card, m, start=stopped)
+    assert last.upper == pytest.approx(truth(card, table, "map"), abs=2e-6)
+    for other, rule in ((make_card(m, "random"), "map"), (card, "sharp")):
+        with pytest.raises(ValueError, match="start is not what worst_case"):
+            worst.worst_case(other, m, rule=rule, start=first)
+
+
+def test_member_is_found_after_the_search(monkeypatch):
+    """A search that ends at once knows hardly any outcome."""
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    for seed, kind in enumerate(KINDS):
+        table = make_table((3,) * 6, 2, kind, seed)
+        m = marginals_of(table)
+        card = make_card(m, "ridge")
+        found = worst.worst_case(card, m, tolerance=2.0, rule="sharp")
+        assert found.distribution.marginal_error < 1e-9
+        p = cells_of(found.distribution.frame(), table)
+        t = card.estimates(outcomes(table.shape[:-1]).T)
+        err = error(rule_losing_ties(t, "sharp"), p)
+        assert err == pytest.approx(found.lower, abs=1e-9)
+
+
+def test_class_that_cannot_occur_is_impossible():
+    """Class 1 needs x0 = 1 and x2 = 1, which never meet: half of the columns."""
+    m = marginals_of(make_table((2, 2, 2, 2), 2, "logistic", 0))
+    losses = Losses.of(make_card(m, "ridge"), m, "map")
+    tables = list(losses.ambiguity.tables)
+    for t, table in enumerate(tables):
+        p = table.probabilities.copy()
+        if table.features in ((0,), (2,)):
+            p[0, 1] = 0.0
+        if table.features == (0, 2):
+            p[1, 1] = 0.0
+        tables[t] = table._replace(probabilities=p)
+    amb = replace(losses.ambiguity, tables=tuple(tables))
+    with pytest.raises(ValueError, match="No distribution has all of these marginals"):
+        worstsearch.search(replace(losses, ambiguity=amb), time_limit=10)
 
 
 def test_time_limit_is_kept_on_votes():

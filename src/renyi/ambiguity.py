@@ -182,6 +182,42 @@ class Ambiguity:
                 good &= (cells > 0).any(axis=1) if table.with_target else cells > 0
         return good
 
+    def restricted(self, features: Sequence[int]) -> Ambiguity:
+        """Return the set of some features: the tables that are about them alone."""
+        place = {i: k for k, i in enumerate(features)}
+        tables = tuple(
+            table._replace(features=tuple(place[i] for i in table.features))
+            for table in self.tables
+            if set(table.features) <= place.keys()
+        )
+        return Ambiguity(self.columns.take(features), self.target, tables)
+
+    def pairwise(self) -> Ambiguity | None:
+        """Return the same set by other tables: each feature with Y, and pairs.
+
+        These are the tables of `Ambiguity.of`, in their order, and what follows from
+        them is left out; some pairs may be absent. None if a table has more than two
+        features, or if a feature has no table with the target. The margins of the
+        tables are taken to agree.
+        """
+        single: dict[int, Table] = {}
+        pairs: dict[tuple[int, ...], Table] = {}
+        for table in self.tables:
+            if len(table.features) > 2:
+                return None
+            for axis, i in enumerate(table.features if table.with_target else ()):
+                p = table.probabilities
+                margin = p if len(table.features) == 1 else p.sum(axis=1 - axis)
+                single.setdefault(i, Table((i,), True, margin))
+            if len(table.features) == 2 and (
+                table.with_target or table.features not in pairs
+            ):
+                pairs[table.features] = table
+        if not single or len(single) < len(self.sizes):
+            return None
+        ordered = (*sorted(single.items()), *sorted(pairs.items()))
+        return replace(self, tables=tuple(table for _, table in ordered))
+
     def shifted(self, multiplier: Floats, constants: Floats | float) -> Floats:
         """Return the multiplier of λ_y + c_y; `constants` is one number or K."""
         each = np.broadcast_to(constants, (self.n_classes,))
@@ -255,15 +291,15 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
     from renyi.sources import tables as source
 
     if isinstance(tables, Mapping):
-        tables = [source._named(table, names) for names, table in tables.items()]
-    long = [source._long(table, count) for table in tables]
+        tables = [source.named(table, names) for names, table in tables.items()]
+    long = [source.in_long_format(table, count) for table in tables]
     if not long:
         raise ValueError("There are no tables: give at least one.")
     codes = Encoder().missing if isinstance(m, str) else m.settings.missing
     settings = Encoder(missing=(*codes, MISSING_TEXT), numeric=())
     target = m if isinstance(m, str) else m.target
     known = _labelled(
-        source._columns(long, settings, count) if isinstance(m, str) else m.columns
+        source.columns_of(long, settings, count) if isinstance(m, str) else m.columns
     )
     held = {name for frame in long for name in frame.columns if name != count}
     known.places(sorted(held))  # a name that is not there is an error
@@ -273,7 +309,7 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
     n = float(long[0][count].sum())
     found = []
     for frame in long:
-        source._check_total(frame, count, n, 1e-6)
+        source.check_total(frame, count, n, 1e-6)
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
         part = known.take(known.places(full))

@@ -21,7 +21,8 @@ nothing, it is a choice for which δ̃ and δ̃map keep the guarantees of Theore
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,11 +31,13 @@ from scipy import sparse
 
 from renyi import cuttingplanes, localprogram, rules
 from renyi.ambiguity import Ambiguity
-from renyi.distributions import distribution_frame
+from renyi.directprogram import contradiction
+from renyi.distributions import EQUAL, WorstDistribution
 from renyi.encoding import Encoder
 from renyi.gauges import gauge
 from renyi.marginals import Marginals
-from renyi.worstsearch import EMPTY
+from renyi.programs import clarabel, clarabel_settings
+from renyi.simplerules import quadratic_rule, table_rule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +47,9 @@ Outcomes = NDArray[np.int64]
 
 # Outcomes times classes up to which the cone program is solved.
 MAX_CONE = 70_000
-_POSITIVE = 1e-10  # less is 0 but for the interior point method
+_NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
 _FORBIDDEN = 1e6
+_IMPOSSIBLE = -1e-7  # an upper bound on e* below this shows that C is empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +75,9 @@ class ThetaRule:
     array([[0., 1.]])
     """
 
-    ambiguity: Ambiguity
-    encoder: Encoder
-    multiplier: Floats
+    ambiguity: Ambiguity = field(repr=False)
+    encoder: Encoder = field(repr=False)
+    multiplier: Floats = field(repr=False)
 
     def estimates(self, X: Any) -> Floats:
         """Estimates at the rows of a table, or of an integer array of codes."""
@@ -112,9 +116,10 @@ class ThetaResult:
     lower, upper : float
         Proven bounds on it. ``lower ≤ e* ≤ 2·upper``.
     p_tilde : DataFrame or None
-        A distribution with these marginals whose risk is `lower`: outcome of the
-        features, class, probability. It has the least maximal correlation of all if
-        there are two classes and `theta` is known.
+        A distribution with these marginals, to 1e-9, whose risk is `lower`: outcome of
+        the features, class, probability. None where none was found (`lower` is 0
+        then). It has the least maximal correlation of all if there are two classes and
+        `theta` is known.
     rule : ThetaRule or None
         The estimates under p̃ and the rules made of them; None without `theta`.
 
@@ -128,8 +133,8 @@ class ThetaResult:
     theta: float | None
     lower: float
     upper: float
-    p_tilde: pd.DataFrame | None
-    rule: ThetaRule | None
+    p_tilde: pd.DataFrame | None = field(repr=False)
+    rule: ThetaRule | None = field(repr=False)
 
     def __str__(self) -> str:
         """Return the value or the interval in a sentence."""
@@ -141,16 +146,20 @@ class ThetaResult:
         )
 
 
-def theta(m: Marginals, *, time_limit: float | None = 60.0) -> ThetaResult:
+def theta(
+    m: Marginals, *, class_conditional: bool = True, time_limit: float | None = 60.0
+) -> ThetaResult:
     """Minimax Brier risk θ, the distribution p̃ that attains it, and its rules.
 
     Parameters
     ----------
     m : Marginals
-        With class-conditional pairs, if it has them.
+        The marginals.
+    class_conditional : bool, default=True
+        Use the pairs within each class where m has them: fewer distributions.
     time_limit : float, optional
         Seconds to look for a lower bound where the outcomes are too many for the cone
-        program; then γ is the upper bound.
+        program; then γ, or a bound on e*, is the upper bound. Ctrl-C ends it too.
 
     Returns
     -------
@@ -168,16 +177,37 @@ def theta(m: Marginals, *, time_limit: float | None = 60.0) -> ThetaResult:
     >>> round(found.theta, 4), round(gamma, 4)
     (0.0376, 0.0381)
     """
-    ambiguity = Ambiguity.of(m)
+    ambiguity = Ambiguity.of(m, class_conditional)
     if ambiguity.n_outcomes * ambiguity.n_classes > MAX_CONE:
         return _interval(m, ambiguity, time_limit)
     solution = solve_cone(ambiguity)
     rule = ThetaRule(ambiguity, m.encoder, solution.multiplier)
-    lower = brier_risk(solution.p)
-    upper = max(lower, _dual_value(rule, solution))
-    p = np.where(solution.p > _POSITIVE, solution.p, 0)
-    frame = distribution_frame(ambiguity, solution.outcomes, p)
-    return ThetaResult((lower + upper) / 2, lower, upper, frame, rule)
+    upper = _dual_value(rule, solution)
+    shown = _exhibited(ambiguity, solution.outcomes, _without_traces(solution.p))
+    if shown is None:
+        return ThetaResult(None, 0.0, upper, None, None)
+    lower = brier_risk(shown.p)
+    upper = max(lower, upper)
+    return ThetaResult((lower + upper) / 2, lower, upper, shown.frame(), rule)
+
+
+def _without_traces(p: Floats) -> Floats:
+    """Leave out the least probable cells, as many as have next to no mass together."""
+    order = np.argsort(p, axis=None)
+    traces = order[np.cumsum(p.ravel()[order]) <= _NOTHING]
+    kept = p.copy()
+    kept.ravel()[traces] = 0
+    return kept
+
+
+def _exhibited(
+    ambiguity: Ambiguity, X: Outcomes, p: Floats
+) -> WorstDistribution | None:
+    """Return the distribution that a program found, if it is a member of C."""
+    if not p.size:
+        return None
+    shown = WorstDistribution.of(ambiguity, X, p)
+    return shown if shown.marginal_error <= EQUAL else None
 
 
 def brier_risk(p: Floats) -> float:
@@ -203,19 +233,36 @@ def _dual_value(rule: ThetaRule, solution: ConeSolution) -> float:
 def _interval(
     m: Marginals, ambiguity: Ambiguity, time_limit: float | None
 ) -> ThetaResult:
-    """θ ≤ γ, and θ is at least the risk of the distribution that is worst for e*."""
+    """θ ≤ γ and θ ≤ e*; θ is at least the risk of the distribution worst for e*."""
     from renyi.classifier import RenyiClassifier
 
+    begun = time.monotonic()
     upper = RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
-    start = localprogram.solve_local(ambiguity)
-    found = cuttingplanes.search(
-        ambiguity, start.multiplier, start.value, time_limit=time_limit
-    )
-    if not len(found.outcomes):
+    try:
+        value, multiplier = _start(ambiguity, time_limit)
+    except KeyboardInterrupt:
         return ThetaResult(None, 0.0, upper, None, None)
-    lower = min(upper, brier_risk(found.p))
-    frame = distribution_frame(ambiguity, found.outcomes, found.p)
-    return ThetaResult(None, lower, upper, frame, None)
+    left = None
+    if time_limit is not None:
+        left = max(0.0, time_limit + begun - time.monotonic())
+    found = cuttingplanes.search(ambiguity, multiplier, value, time_limit=left)
+    if found.upper < _IMPOSSIBLE:
+        raise ValueError(contradiction(ambiguity))
+    upper = min(upper, max(found.upper, 0.0))
+    shown = _exhibited(ambiguity, found.outcomes, found.p)
+    if shown is None:
+        return ThetaResult(None, 0.0, upper, None, None)
+    lower = brier_risk(shown.p)
+    return ThetaResult(None, min(lower, upper), upper, shown.frame(), None)
+
+
+def _start(ambiguity: Ambiguity, time_limit: float | None) -> tuple[float, Floats]:
+    """Bound on e* and its multiplier: of the polynomial program or a simple rule."""
+    simple = [table_rule(ambiguity), quadratic_rule(ambiguity)]
+    found = localprogram.solve_local(ambiguity, time_limit=time_limit)
+    if found.status == "infeasible":
+        raise ValueError(contradiction(ambiguity))
+    return min([(found.value, found.multiplier), *simple], key=lambda rule: rule[0])
 
 
 class ConeSolution(NamedTuple):
@@ -226,22 +273,12 @@ class ConeSolution(NamedTuple):
     multiplier: Floats
 
 
-def clarabel() -> Any:
-    """Return the solver's module; a sentence says how to install it if it is absent."""
-    try:
-        import clarabel as module
-    except ImportError:
-        raise ImportError(
-            "theta needs the cone solver Clarabel: install the extra with "
-            "pip install 'renyi[exact]'."
-        ) from None
-    return module
-
-
 def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
     """Solve the cone program over all outcomes."""
     module = clarabel()
     X = ambiguity.outcomes()
+    if not len(X):
+        raise ValueError(contradiction(ambiguity))
     N, K = len(X), ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
     # Cells that follow from others would make the equations dependent.
@@ -263,21 +300,18 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
     cost = np.concatenate([np.zeros(n), np.ones(N)])
     zero = sparse.csc_matrix((n + N, n + N))
     answer = module.DefaultSolver(
-        zero, cost, sparse.csc_matrix(matrix), right, cones, _settings(module)
+        zero, cost, sparse.csc_matrix(matrix), right, cones, clarabel_settings()
     ).solve()
+    if "Infeasible" in str(answer.status):
+        raise ValueError(contradiction(ambiguity))
     if str(answer.status) not in ("Solved", "AlmostSolved"):
-        raise ValueError(f"{EMPTY} (The cone solver says {answer.status}.)")
+        raise ValueError(
+            f"The cone solver says {answer.status}, and found no distribution: call "
+            "validate() on the marginals, or leave columns out with select()."
+        )
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)
     return ConeSolution(X, p.reshape(N, K), _multiplier(ambiguity, rows, answer))
-
-
-def _settings(module: Any) -> Any:
-    settings = module.DefaultSettings()
-    settings.verbose = False
-    for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
-        setattr(settings, name, 1e-10)
-    return settings
 
 
 def _cone_rows(N: int, K: int) -> sparse.csc_array:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from renyi.saddle import MinimaxResult
 
 _CONFIDENCE = 0.95
+_EXACTLY = ("--method", "exact")
 
 
 # ---- certify
@@ -142,6 +143,8 @@ def find_minimax(args: argparse.Namespace, seen: Recorded) -> None:
     place = None
     if args.worst is not None:
         place = check_place(args.worst, (".csv", ".parquet"))
+        if place.exists() and Path(args.file).exists() and place.samefile(args.file):
+            raise ValueError(f"--worst would write over {args.file}: name another.")
         if args.method == "lp":
             raise ValueError(
                 "--method lp exhibits no distribution for --worst: use --method exact."
@@ -162,13 +165,22 @@ def find_minimax(args: argparse.Namespace, seen: Recorded) -> None:
     if place is not None:
         told["written"] = _write_worst(place, result)
     if result.method == "lp" and result.status == "bounded":
-        told["next"] = shlex.join(["renyi", *args.argv, "--method", "exact"])
+        told["next"] = shlex.join(["renyi", *_without_method(args.argv), *_EXACTLY])
     told["notes"] = notes_of(seen)
     if args.json:
         show({"source": args.file, **told})
     else:
         tell(told["notes"])
         print(findings.minimax_text(told))
+
+
+def _without_method(argv: list[str]) -> list[str]:
+    """Return the arguments without the option --method and its value."""
+    kept = [text for text in argv if not text.startswith("--method=")]
+    while "--method" in kept:
+        place = kept.index("--method")
+        del kept[place : place + 2]
+    return kept
 
 
 def _write_worst(place: Path, result: MinimaxResult) -> str | None:

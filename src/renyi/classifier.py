@@ -49,7 +49,7 @@ class RenyiClassifier(CountsClassifier):
         far outnumber the categories, when the two agree.
     rule : {"map", "renyi", "sharp"}, default="map"
         How an answer follows from the scores. "renyi" and "sharp" answer at random,
-        with a smaller worst case.
+        with a smaller bound in closed form.
     fit_intercept : bool, default=True
         Whether to fit an intercept without penalty; False is the paper's literal form.
     class_weight : dict, "balanced" or None, default=None

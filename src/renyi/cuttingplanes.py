@@ -85,6 +85,12 @@ class Search:
     rounds: int = 0
     cuts: int = 0
     interrupted: bool = False
+    out_of_time: bool = False
+
+    @property
+    def exhibited(self) -> bool:
+        """Whether a member of C has been found: without one, C may be empty."""
+        return len(self.outcomes) > 0
 
     @property
     def gap(self) -> float:
@@ -192,8 +198,9 @@ def search(
 ) -> Search:
     """Close the interval around e* from a feasible multiplier.
 
-    `seeds` are outcomes to begin with, drawn from a tree by default. Ctrl-C ends the
-    search with what it has.
+    However narrow the interval is, it goes on until a member of C is exhibited, or the
+    upper bound shows by its sign that there is none. `seeds` are outcomes to begin
+    with, drawn from a tree by default. Ctrl-C ends the search with what it has.
     """
     state = Search(ambiguity, normalised(ambiguity, start), upper)
     planes = _Planes(state, tolerance, _Clock(time_limit), random_state)
@@ -251,7 +258,10 @@ class _Planes:
     def run(self, progress: Callable[[Progress], None] | None) -> None:
         """Solve the master and add cuts until the interval is narrow enough."""
         state, clock = self.state, self.clock
-        while state.gap > self.tolerance and clock.left > self._reserve:
+        while state.gap > self.tolerance or not state.exhibited:
+            state.out_of_time = clock.left <= self._reserve
+            if state.out_of_time:
+                break
             state.rounds += 1
             more = self._round()
             state.cuts += more
@@ -340,22 +350,26 @@ class _Planes:
         """Carry the distribution by few outcomes; find one if there is none yet."""
         patience = min(max(self.clock.left, self._reserve), 1.0 + self.clock.spent)
         if patience > 0 and self.master.last is not None:
-            some = len(self.state.outcomes) > 0
-            self._take_lower(self.master.sparse_member(patience, some), _ROUNDING)
+            heavy = self.state.exhibited
+            self._take_lower(self.master.sparse_member(patience, heavy), _ROUNDING)
 
     @property
     def _reserve(self) -> float:
         """Seconds to keep for finding a member of C."""
-        some = len(self.state.outcomes) or not np.isfinite(self.clock.limit)
-        return 0.0 if some else 0.1 * self.clock.limit
+        endless = not np.isfinite(self.clock.limit)
+        return 0.0 if self.state.exhibited or endless else 0.1 * self.clock.limit
 
     def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
-        """Take a member of C if it errs more than the last, but for the slack."""
+        """Take a member of C if it errs more than the last, but for the slack.
+
+        Should it err more than the upper bound by more than rounding, that is for the
+        reader of the distribution to tell: `lower` is never above `upper`.
+        """
         if found is None:
             return
         X, p = found
         error = float(p.sum() - p.max(axis=1, initial=0.0).sum())
-        if error > self.state.lower - slack or not len(self.state.outcomes):
+        if error > self.state.lower - slack or not self.state.exhibited:
             self.state.outcomes, self.state.p = X, p
             self.state.lower = max(0.0, min(error, self.state.upper))
 

@@ -19,6 +19,7 @@ by its dual program, ``max s`` with ``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ Floats = NDArray[np.float64]
 _MAX_CLASSES = 4
 # Outcomes that an explanation may look at.
 _MAX_EXPLAINED = 20_000
+_PATIENCE = 20.0  # seconds to look for a few columns that explain it
+_AGREED = "No distribution has these tables, although their margins agree"
 
 
 class DirectSolution(NamedTuple):
@@ -157,10 +160,10 @@ def worst_member(
 
 def contradiction(ambiguity: Ambiguity) -> str:
     """Return a sentence that says why no distribution has the tables."""
-    return _disagreement(ambiguity) or _farkas(ambiguity)
+    return disagreement(ambiguity) or _farkas(ambiguity)
 
 
-def _disagreement(ambiguity: Ambiguity, tolerance: float = 1e-9) -> str:
+def disagreement(ambiguity: Ambiguity, tolerance: float = 1e-9) -> str:
     """Name two tables whose common margin is not the same, if there are such."""
     label = len(ambiguity.sizes)  # the target's place among the columns
     known: dict[tuple[int, ...], tuple[tuple[int, ...], Floats]] = {}
@@ -214,10 +217,26 @@ def _cell(
 
 def _farkas(ambiguity: Ambiguity) -> str:
     """Say which sum of a few cells is impossible."""
-    start = "No distribution has these tables, although their margins agree"
-    size = ambiguity.n_outcomes * ambiguity.n_classes
-    if size > _MAX_EXPLAINED:
-        return f"{start}: leave out columns until minimax() finds one."
+    if ambiguity.n_outcomes * ambiguity.n_classes <= _MAX_EXPLAINED:
+        return _impossible(ambiguity) or (
+            f"{_AGREED} to within the solver's tolerance: round them less."
+        )
+    deadline = time.monotonic() + _PATIENCE
+    for size in (2, 3, 4):  # columns that contradict each other are few, as a rule
+        for chosen in combinations(range(len(ambiguity.sizes)), size):
+            part = ambiguity.restricted(chosen)
+            if part.n_outcomes * part.n_classes > _MAX_EXPLAINED:
+                continue
+            text = _impossible(part)
+            if text:
+                return text
+            if time.monotonic() > deadline:
+                break
+    return f"{_AGREED}: leave out columns until minimax() finds one."
+
+
+def _impossible(ambiguity: Ambiguity) -> str:
+    """Return a sum of cells that is too large; nothing if some distribution has it."""
     everything = (
         np.indices(tuple(ambiguity.sizes.tolist())).reshape(len(ambiguity.sizes), -1).T
     )
@@ -231,11 +250,13 @@ def _farkas(ambiguity: Ambiguity) -> str:
     answer = solve(Program(cost, rows, -limit, limit, np.zeros(len(cost)), free))
     u = answer.duals[: len(b)]
     if answer.status != "optimal" or not np.abs(u).max(initial=0.0):
-        return f"{start} to within the solver's tolerance: round them less."
+        return ""
     u = u / np.abs(u).max()
     u[np.abs(u) < 1e-6] = 0
     most, told = float((A.T @ u).max()), float(b @ u)
-    return f"{start}: {_sum_text(ambiguity, u)} is at most {most:.6g} under any " + (
+    if told <= most + 1e-9:
+        return ""
+    return f"{_AGREED}: {_sum_text(ambiguity, u)} is at most {most:.6g} under any " + (
         f"distribution, yet the tables say {told:.6g}."
     )
 

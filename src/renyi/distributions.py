@@ -1,15 +1,18 @@
-"""Distributions exhibited as evidence: a short list of (x, y, probability).
+r"""Distributions exhibited as evidence: a short list of (x, y, probability).
 
 A lower bound on an error is as good as the distribution that shows it. The programs
 find one to within their tolerance; `polished` then makes its tables equal to the given
 ones to rounding, by steps of least squares on the outcomes it uses, and, should these
 not do, by a linear program for the correction, scaled so that its tolerance no longer
-counts.
+counts. Where it uses more outcomes than there are cells, as the answers of interior
+points do, the steps s are the smallest in ``Σ s²/p``, hence leave p positive:
+
+.. math:: s = D A^T (A D A^T)^+ (b - A p), \quad D = \mathrm{diag}(p).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_random_state
 
-from renyi.ambiguity import Ambiguity, describe_outcomes
+from renyi.ambiguity import Ambiguity
 from renyi.programs import Program, solve
 
 if TYPE_CHECKING:
@@ -63,9 +66,9 @@ class WorstDistribution:
     ['crime', 'immigration', 'party', 'probability']
     """
 
-    ambiguity: Ambiguity
-    outcomes: NDArray[np.int64]
-    p: Floats
+    ambiguity: Ambiguity = field(repr=False)
+    outcomes: NDArray[np.int64] = field(repr=False)
+    p: Floats = field(repr=False)
 
     @classmethod
     def of(
@@ -118,13 +121,22 @@ class WorstDistribution:
         return float((self.p * (1 - proba)).sum())
 
     def frame(self) -> pd.DataFrame:
-        """Return the outcomes with mass: features, class and probability."""
+        """Return the outcomes with mass: features, class and probability.
+
+        The last column is named ``probability``, with underscores behind if a column
+        of the table has that name.
+        """
         rows, classes = np.nonzero(self.p > 0)
+        mass = self.p[rows, classes]
+        order = np.argsort(-mass, kind="stable")
+        rows, classes = rows[order], classes[order]
         frame = self._features(self.outcomes[rows])
         frame[self.ambiguity.target.name] = _labels(self.ambiguity.target, classes)
-        frame["probability"] = self.p[rows, classes]
-        largest = frame.sort_values("probability", ascending=False, kind="stable")
-        return largest.reset_index(drop=True)
+        name = "probability"
+        while name in frame:
+            name += "_"
+        frame[name] = mass[order]
+        return frame
 
     def sample(self, n: int, random_state: Any = None) -> pd.DataFrame:
         """Draw n rows: the features and the class.
@@ -152,24 +164,6 @@ class WorstDistribution:
         return pd.DataFrame(
             {c.name: _labels(c, X[:, i]) for i, c in enumerate(columns)}
         )
-
-
-def distribution_frame(
-    ambiguity: Ambiguity, X: NDArray[np.int64], p: Floats
-) -> pd.DataFrame | None:
-    """Return outcomes, classes and their positive probabilities as a frame of texts."""
-    import pandas as pd
-
-    rows, classes = np.nonzero(p)
-    if not len(rows):
-        return None
-    order = np.argsort(-p[rows, classes], kind="stable")
-    rows, classes = rows[order], classes[order]
-    frame = pd.DataFrame(describe_outcomes(ambiguity, X[rows]))
-    texts = np.array(ambiguity.target.levels.texts, object)
-    frame[ambiguity.target.name] = texts[classes].tolist()
-    frame["probability"] = p[rows, classes]
-    return frame
 
 
 def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
@@ -205,8 +199,7 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
         support = np.flatnonzero(p > 0)
         if least <= _ROUNDING or not len(support):
             break
-        columns = A[:, support].toarray()
-        step = linalg.lstsq(columns, b - A @ p, cond=_RANK, lapack_driver="gelsy")[0]
+        step = _step(A[:, support], p[support], b - A @ p)
         if np.abs(step).max() > _NEAR:
             break
         p = p.copy()
@@ -217,6 +210,23 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
         elif (p[support] > 0).all():
             break
     return best
+
+
+def _step(A: sparse.csc_array, p: Floats, rest: Floats) -> Floats:
+    """Return s with ``A s = rest``, nearly."""
+    if A.shape[1] <= A.shape[0]:
+        return _solved(A.toarray(), rest)
+    scaled = A * p
+    used = np.flatnonzero(scaled.sum(axis=1) > 0)
+    size = np.sqrt(scaled.sum(axis=1)[used])  # so that the diagonal is 1
+    gram = (scaled @ A.T).toarray()[np.ix_(used, used)] / np.outer(size, size)
+    multiplier = np.zeros(A.shape[0])
+    multiplier[used] = _solved(gram, rest[used] / size) / size
+    return np.asarray(scaled.T @ multiplier)
+
+
+def _solved(matrix: Floats, rest: Floats) -> Floats:
+    return np.asarray(linalg.lstsq(matrix, rest, cond=_RANK, lapack_driver="gelsy")[0])
 
 
 def _corrected(

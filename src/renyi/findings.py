@@ -40,7 +40,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
     shown = result.worst_distribution
     rungs = [*simple_rules(m), _rung(result)]
     promise = min(rung.upper for rung in rungs)
-    doubts = _few_rows(m)
+    doubts = [result.note] if result.note else []
     where = (
         f"the very marginals of these {m.n:,g} rows" if doubts else "these marginals"
     )
@@ -75,18 +75,6 @@ def _rung(result: MinimaxResult) -> Rung:
     lower = None if result.worst_distribution is None else result.lower
     name = PROGRAM if result.method == "lp" else f"{MINIMAX} ({result.method})"
     return Rung(name, result.upper, lower, result.seconds, result.status)
-
-
-def _few_rows(m: Marginals) -> list[str]:
-    """Return the warning that rows are few, as certificates give it."""
-    D = int(m.encoder.columns.sizes.sum())
-    if m.n > 2 * D:
-        return []
-    return [
-        f"there are {D:,} categories and only {m.n:,g} rows: what follows holds for "
-        "the marginals of these very rows and says little about the population they "
-        "come from."
-    ]
 
 
 def minimax_text(told: dict[str, Any]) -> str:

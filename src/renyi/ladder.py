@@ -27,12 +27,12 @@ from renyi.certificates import Certificate, certify
 from renyi.cuttingplanes import Progress
 from renyi.evidence import aligned, best_feature
 from renyi.factoring import label_text
+from renyi.guarantees import EXACT
 from renyi.marginals import Marginals
 from renyi.saddle import minimax
-from renyi.verdicts import CLOSED, table, verdict, wrapped
+from renyi.verdicts import table, verdict, wrapped
 
 LEVELS = ("lp", "exact")
-EXACT = "exact worst case"
 MINIMAX = "minimax error e*"
 PROGRAM = "linear program"
 
@@ -96,7 +96,7 @@ class Ladder:
     >>> clf = renyi.RenyiClassifier(rule="sharp").fit(few, y)
     >>> print(climb(clf, clf.marginals_).sentence)
     This model errs at most 4.63 % on any population with these marginals; no model can
-    promise less than 4.36 %.
+    promise less than 4.36 %. The best possible promise is 4.3678 %.
     """
 
     certificate: Certificate
@@ -158,7 +158,7 @@ class Ladder:
             "sentence": self.sentence,
             "doubtful": self.certificate.doubtful,
             "upper": self.upper,
-            "lower": self.lower,
+            "lower": self.lower or None,
             "promise": self.promise,
             "model": [asdict(rung) for rung in self.model],
             "any_rule": [asdict(rung) for rung in self.any_rule],
@@ -215,17 +215,27 @@ def climb(
     rungs = simple_rules(m)
     report(PROGRAM, None)
     rungs.append(_promised(m, "lp", left(3), None))
-    if level == "exact":  # often the quicker of the two: the other gets what it leaves
+    certificate = _certified(model, m, closed, "lp", left(3), None)
+    if level == "exact":  # e* first, often the quicker: the other gets what it leaves
         report(MINIMAX, None)
-        rungs.append(_promised(m, "exact", left(2), partial(report, MINIMAX)))
-    report(EXACT if level == "exact" else PROGRAM, None)
-    certificate = _certified(model, m, closed, level, left(1), partial(report, EXACT))
+        limit = left(2)
+        rungs.append(_promised(m, "exact", limit, partial(report, MINIMAX)))
+        if not _interrupted(rungs[-1], limit):
+            report(EXACT, None)
+            tell = partial(report, EXACT)
+            certificate = _certified(model, m, certificate, level, left(1), tell)
     return Ladder(
         certificate,
         tuple(_own_rungs(certificate, level)),
         tuple(rungs),
         len(m.feature_names) == len(every.feature_names),
     )
+
+
+def _interrupted(rung: Rung, limit: float | None) -> bool:
+    """Whether a search was stopped by Ctrl-C: long before its time was over."""
+    early = limit is None or rung.seconds < 0.8 * limit
+    return rung.status == "stopped" and early
 
 
 def _silent(name: str, state: Progress | None) -> None:
@@ -292,24 +302,23 @@ def _promised(
 def _certified(
     model: Any,
     m: Marginals,
-    closed: Certificate,
+    known: Certificate,
     level: str,
     time_limit: float | None,
-    progress: Callable[[Progress], None],
+    progress: Callable[[Progress], None] | None,
 ) -> Certificate:
-    """Return the certificate of a level; the closed one if stopped before another."""
+    """Return the certificate of a level; the one known if stopped before another."""
     try:
         return certify(model, m, level=level, time_limit=time_limit, progress=progress)
     except KeyboardInterrupt:
-        return closed
+        return known
 
 
 def _own_rungs(certificate: Certificate, level: str) -> Iterable[Rung]:
     for step in certificate.steps:
         status = "bounded"
         if step.name == EXACT:
-            closed = step.lower is not None and step.upper - step.lower <= CLOSED
-            status = "solved" if closed else "stopped"
+            status = "solved" if step.finished else "stopped"
         yield Rung(step.name, step.upper, step.lower, step.seconds or 0.0, status)
     last = PROGRAM if level == "lp" else EXACT
     if certificate.steps[-1].name != last:

@@ -93,9 +93,9 @@ def layout_of(ambiguity: Ambiguity) -> Layout:
     """Places of the variables for the tables of an ambiguity."""
     pairs = sorted({t.features for t in ambiguity.tables if len(t.features) == 2})
     known = {t.features for t in ambiguity.tables}
-    if any(len(features) not in (1, 2) for features in known):
+    if any(len(features) > 2 for features in known):
         raise ValueError(
-            "method='lp' takes tables of one or two features: use method='exact'."
+            "method='lp' takes tables of at most two features: use method='exact'."
         )
     sizes = ambiguity.sizes
     cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
@@ -250,14 +250,15 @@ def tie_rows(
     where = {pair: k for k, pair in enumerate(layout.pairs)}
     rows, columns, values = [], [], []
     for table, start in zip(ambiguity.tables, ambiguity.starts, strict=False):
-        if len(table.features) == 1:
-            cells = layout.single(table.features[0])
+        if len(table.features) < 2:  # of Y alone: the mass, by the first column
+            cells = layout.single(table.features[0] if table.features else 0)
         else:
             a, b = table.features
             cells = layout.pair(where[a, b]).ravel()
         classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
         for y, share in enumerate(classes):
-            place = start + np.arange(len(cells)) * len(classes) + y
+            number = np.arange(len(cells)) if table.features else np.zeros(len(cells))
+            place = start + number.astype(np.int64) * len(classes) + y
             for c in np.flatnonzero(share):
                 rows.append(place)
                 columns.append(c * layout.width + cells)

@@ -9,10 +9,19 @@ renyi and sharp, ``2‖τ(t − t̄) − (e_y − 1/K)‖²`` with the best τ f
 Of two classes the loss depends on the margin g = t_y − t_other alone: 1 or 0 by its
 sign for map, ``½ − g/(1 + g²)`` for renyi, and for sharp the quadratics ``(1 − g)²/2``
 and ``½ − g − g²/2`` on either side of 0 until they reach 1 and 0.
+
+*Rounding.* Adding a number to all points of one feature and taking it from another's
+changes no score, but large numbers drown the small ones in them. Each feature's mean is
+therefore moved to the base, in sums that are rounded once. `predict` adds the points as
+they stand, and its margins are off by up to ε, a few units in the last place of
+Σ_i max|points_i|. A margin of no more than ε may have any sign there, so it is a tie.
+The losses of the randomised rules are those of the exact scores; they move no faster
+than the scores, but for a small factor.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +41,7 @@ Outcomes = NDArray[np.int64]
 # Margin at which sharp turns deterministic.
 KINK = float(np.sqrt(2) - 1)
 _TIE = 1e-12
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +60,11 @@ class Losses:
     """
 
     ambiguity: Ambiguity
-    points: Floats  # (categories, the model's classes)
+    points: Floats  # (categories, the model's classes), each feature's of mean 0
     base: Floats  # estimates before any points
     own: NDArray[np.intp]  # place of each class of C among the model's
     rule: str
+    rounding: float = 0.0  # what a margin of `predict` may be off by
 
     @classmethod
     def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
@@ -63,7 +74,10 @@ class Losses:
         base = card.per_class(np.atleast_2d(card.intercept))[0] + 1 / card.n_classes
         known = [label_text(label) for label in card.classes]
         own = np.array([known.index(label_text(label)) for label in m.classes])
-        return cls(Ambiguity.of(m), points, base, own, rule)
+        ambiguity = Ambiguity.of(m)
+        rounding = _margin_error(points, base, ambiguity)
+        points, base = _centred(points, base, m.F.sum(axis=1), ambiguity)
+        return cls(ambiguity, points, base, own, rule, rounding)
 
     @property
     def binary(self) -> bool:
@@ -73,7 +87,8 @@ class Losses:
     @property
     def tie(self) -> float:
         """Margin that counts as a tie: rounding may have made it of 0."""
-        return _TIE * float(1 + np.abs(self.points).max(initial=0) * len(self.points))
+        reach = float(_largest(self.points, self.ambiguity).max())
+        return max(_TIE * (1 + reach), self.rounding)
 
     def margin(self, y: int, rival: int) -> tuple[Floats, float]:
         """Points and constant of the margin t_y − t_rival, the model's classes."""
@@ -119,17 +134,18 @@ class Losses:
         """Multiplier of the quadratic functions behind the closed form, or of 1.
 
         ``‖t‖² − 2t_y + 1`` for renyi and sharp, ``2(τ²‖u‖² − 2τu_y + 1 − 1/K)`` with
-        u = t − t̄ and the best τ for map.
+        u = t − t̄ and the best τ for map. Where class y leads by no more than a tie δ,
+        the latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
         """
         b = self.ambiguity.b
         if self.rule != "map":
             square, lead, one = self._moments(self.points, self.base)
-            found = square - 2 * lead + one
+            found = square - 2 * lead + (1 + 4 * self.tie) * one
         else:
             square, lead, one = self._moments(*self.centred)
             tau = self.scale
             found = 2 * (tau**2 * square - 2 * tau * lead)
-            found += 2 * (1 - 1 / len(self.base)) * one
+            found += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
         return found if b @ found < 1 else one
 
     @property
@@ -167,3 +183,27 @@ class Losses:
             square[cells], one[cells] = value, first
             lead[cells] = (parts[0] + first * beta)[:, self.own].ravel()
         return square, lead, one
+
+
+def _largest(points: Floats, ambiguity: Ambiguity) -> Floats:
+    """Sum over the features of their largest absolute points, class by class."""
+    starts = offsets(ambiguity.sizes)[:-1]
+    return np.asarray(np.maximum.reduceat(np.abs(points), starts).sum(axis=0))
+
+
+def _margin_error(points: Floats, base: Floats, ambiguity: Ambiguity) -> float:
+    """Bound the rounding error of a margin in `predict`, which adds d points or so."""
+    total = float((_largest(points, ambiguity) + np.abs(base)).max()) + 1
+    return 2 * _EPS * (len(ambiguity.sizes) + 4) * total
+
+
+def _centred(
+    points: Floats, base: Floats, weights: Floats, ambiguity: Ambiguity
+) -> tuple[Floats, Floats]:
+    """Move each feature's mean to the base, which changes no estimate."""
+    sizes = ambiguity.sizes
+    starts = offsets(sizes)[:-1]
+    totals = np.add.reduceat(weights, starts)[:, None]
+    means = np.add.reduceat(weights[:, None] * points, starts) / totals
+    moved = [math.fsum([b, *each]) for b, each in zip(base, means.T, strict=True)]
+    return points - np.repeat(means, sizes, axis=0), np.array(moved)

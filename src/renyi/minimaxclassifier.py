@@ -20,7 +20,14 @@ from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier
 from renyi.localprogram import solve_local
 from renyi.marginals import Marginals
-from renyi.saddle import MinimaxResult, MinimaxRule, answer_proba, minimax
+from renyi.saddle import (
+    MinimaxResult,
+    MinimaxRule,
+    answer_proba,
+    check_limits,
+    few_rows,
+    minimax,
+)
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +60,13 @@ class MinimaxClassifier(CountsClassifier):
     guarantee_ : float
         Proven worst error of `rule_proba` over all distributions with the marginals
         (and, with `margin`, all marginals near them). That of `predict` is at most
-        twice as large.
+        twice as large. It is about the marginals of the training rows, see `note_`;
+        and marginals that are not of rows may be those of no distribution, of which
+        any error is true: method="lp" may not notice, "exact" does.
+    note_ : str
+        Why the guarantee says little about the population, where the rows are few: with
+        more categories than rows it tends to 0, and the error on new rows does not.
+        Empty if the rows are many.
     rule_ : MinimaxRule
         The rule.
     result_ : MinimaxResult or None
@@ -107,6 +120,7 @@ class MinimaxClassifier(CountsClassifier):
         return super().fit_marginals(m)
 
     def _check_parameters(self) -> None:
+        check_limits(self.time_limit)
         if not 0 <= self.margin < np.inf:
             raise ValueError(
                 f"margin must not be negative nor infinite; it is {self.margin!r}."
@@ -157,6 +171,13 @@ class MinimaxClassifier(CountsClassifier):
         """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
         check_is_fitted(self)
         return self.rule_.guarantee
+
+    @property
+    def note_(self) -> str:
+        """Why the guarantee says little about the population, where rows are few."""
+        check_is_fitted(self)
+        assert self.marginals_ is not None
+        return few_rows(self.marginals_)
 
     def _functions(self, X: Any) -> Floats:
         codes = self._codes(X)  # first: it tells whether there is a rule

@@ -100,7 +100,7 @@ def _add_fit(commands: Any) -> None:
         choices=("map", "renyi", "sharp"),
         default="map",
         help="map answers the likelier class; renyi and sharp answer at random, with "
-        "a smaller worst case",
+        "a smaller bound in closed form",
     )
     model.add_argument("--class-weight", choices=("balanced",), help="weigh classes")
     model.add_argument(

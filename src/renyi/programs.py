@@ -64,6 +64,42 @@ def highspy() -> Any:
     return module
 
 
+def clarabel() -> Any:
+    """Return the solver's module; a sentence says how to install it if it is absent."""
+    try:
+        import clarabel as module
+    except ImportError:
+        raise ImportError(
+            "Cone programs need the solver Clarabel: install the extra with "
+            "pip install 'renyi[exact]'."
+        ) from None
+    return module
+
+
+def clarabel_settings(
+    tolerance: float = 1e-10,
+    time_limit: float | None = None,
+    *,
+    dependent: bool = False,
+) -> Any:
+    """Return settings of a silent Clarabel.
+
+    Where the rows are far from independent, more regularisation, and more refinement of
+    what it blurs, gain five digits.
+    """
+    settings = clarabel().DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    if dependent:
+        settings.static_regularization_constant = 1e-7
+        settings.iterative_refinement_max_iter = 50
+        settings.iterative_refinement_reltol = 1e-14
+        settings.iterative_refinement_abstol = 1e-14
+    if time_limit is not None:
+        settings.time_limit = float(max(time_limit, 0.01))
+    return settings
+
+
 def _model(program: Program) -> Any:
     highs = highspy()
     A = sparse.csc_array(program.A)
@@ -191,24 +227,14 @@ def solve_interior(program: Program, *, time_limit: float | None = None) -> Solu
     ('optimal', 1.0, array([1.]))
     """
     try:
-        import clarabel
+        module = clarabel()
     except ImportError:
         return solve(program, time_limit=time_limit, presolve=True, method="ipm")
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    # The rows are far from independent: more regularisation, and more refinement of
-    # what it blurs, gain five digits.
-    settings.static_regularization_constant = 1e-7
-    settings.iterative_refinement_max_iter = 50
-    settings.iterative_refinement_reltol = 1e-14
-    settings.iterative_refinement_abstol = 1e-14
-    if time_limit is not None:
-        settings.time_limit = float(max(time_limit, 0.01))
+    settings = clarabel_settings(time_limit=time_limit, dependent=True)
     size, (A, b, equal, rows) = len(program.cost), _cone(program)
-    cones = [clarabel.ZeroConeT(equal), clarabel.NonnegativeConeT(len(b) - equal)]
+    cones = [module.ZeroConeT(equal), module.NonnegativeConeT(len(b) - equal)]
     nothing = sparse.csc_matrix((size, size))
-    found = clarabel.DefaultSolver(nothing, program.cost, A, b, cones, settings).solve()
+    found = module.DefaultSolver(nothing, program.cost, A, b, cones, settings).solve()
     duals = np.zeros(len(program.low))
     np.subtract.at(duals, np.abs(rows) - 1, np.sign(rows) * found.z[: len(rows)])
     names = {"Solved": "optimal", "AlmostSolved": "optimal"}

@@ -6,10 +6,10 @@ distribution is linear in the tables of that part.
 
 A region of class y is a set of outcomes with some additive functions h ≥ 0, and
 quadratics that lie above the loss ℓ_y there. Two classes: slices of the margin
-g = t_y − t_other. map has two slices, and sharp four, on which its loss is itself a
-quadratic. That of renyi, ``½ − g/(1 + g²)``, is interpolated on each of some slices and
-raised by what it may lack. More classes: one region for each class that may be
-answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules.
+g = t_y − t_other. map has two slices, and sharp three, on which its loss is the least
+of one or two quadratics. That of renyi, ``½ − g/(1 + g²)``, is interpolated on each of
+some slices and raised by what it may lack. More classes: one region for each class that
+may be answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules.
 
 Ties count as errors: regions of an error reach over the tie.
 """
@@ -245,7 +245,8 @@ def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
         else:
             one = Additive(np.zeros_like(t[0].points), 1.0)
             away = [moments.square(h.minus(float(h is t[k]))) for h in t]
-            above, squares = [moments.square(one), np.sum(away, axis=0)], []
+            tie = 4 * losses.tie * moments.square(one)  # as in the closed form
+            above, squares = [moments.square(one), np.sum([*away, tie], axis=0)], []
         squares += [moments.square(lead.minus(c)) for lead in leads for c in (0.0, 1.0)]
         found.append(Region(y, leads, above, products, squares))
     return found

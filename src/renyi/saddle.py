@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,19 @@ from numpy.typing import NDArray
 from renyi import cuttingplanes, targets
 from renyi.ambiguity import Ambiguity, Table, of_tables
 from renyi.cuttingplanes import Progress
-from renyi.directprogram import contradiction, solve_direct
+from renyi.directprogram import contradiction, disagreement, solve_direct
 from renyi.distributions import EQUAL, WorstDistribution
 from renyi.encoding import Encoder
-from renyi.indicators import offsets
 from renyi.localprogram import solve_local
 from renyi.marginals import Marginals
+from renyi.simplerules import quadratic_rule as quadratic_rule
+from renyi.simplerules import table_rule as table_rule
 
 Floats = NDArray[np.float64]
 
 METHODS = ("auto", "lp", "exact")
 # Outcomes times classes of a direct program that takes a second or two; beyond, cutting
-# planes are faster. They know pairs only, so for other tables it may take minutes.
+# planes are faster. They know pairs only, so for larger tables it may take minutes.
 _QUICK = 10_000
 _MOST = 60_000
 # Tables of a distribution that a program was stopped on are not worth mending.
@@ -47,6 +49,10 @@ _NEARLY = 1e-6
 _ROUNDING = 1e-9
 # An upper bound below this is no rounding: it shows that C is empty.
 _IMPOSSIBLE = -1e-7
+# A lower bound that exceeds the upper one by more than this is no rounding either.
+_ABSURD = 1e-7
+# Percent: a smaller bound is told as this, since its digits are the solver's.
+_LEAST = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +86,10 @@ class MinimaxRule:
     ['republican', 'republican']
     """
 
-    ambiguity: Ambiguity
-    multiplier: Floats
+    ambiguity: Ambiguity = field(repr=False)
+    multiplier: Floats = field(repr=False)
     guarantee: float
-    encoder: Encoder
+    encoder: Encoder = field(repr=False)
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -181,17 +187,22 @@ class MinimaxResult:
     seconds : float
         Time taken.
     status : str
-        "solved": the gap is within the tolerance; "bounded": the method has no more to
-        say; "stopped": by the time limit or Ctrl-C.
+        "solved": the gap is within the tolerance, and a distribution was exhibited;
+        "bounded": the method has no more to say; "stopped": by the time limit or
+        Ctrl-C. Unless it is "solved", there may be no distribution with the tables at
+        all, of which anything can be promised.
+    note : str
+        Why the bounds say little about the population, where the rows are few; else "".
     """
 
     lower: float
     upper: float
-    rule: MinimaxRule
-    worst_distribution: WorstDistribution | None
+    rule: MinimaxRule = field(repr=False)
+    worst_distribution: WorstDistribution | None = field(repr=False)
     method: str
     seconds: float
     status: str
+    note: str = ""
 
     @property
     def gap(self) -> float:
@@ -200,16 +211,19 @@ class MinimaxResult:
 
     def __str__(self) -> str:
         """Return the interval, and what it means."""
+        whose = "the very tables of these few rows" if self.note else "these tables"
         lines = [
+            *([f"Warning: {self.note}"] if self.note else []),
             f"minimax error: between {self.lower:.6f} and {self.upper:.6f} "
             f"({self.status}, {self.method}, {self.seconds:.1f} s)",
-            f"  the rule errs at most {100 * self.upper:.3g} % on any population with "
-            "these tables",
+            f"  the rule errs at most {max(100 * self.upper, _LEAST):.3g} % on any "
+            f"population with {whose}",
         ]
         if self.worst_distribution is not None:
+            least = 100 * self.lower if 100 * self.lower >= _LEAST else 0.0
             lines.append(
-                f"  no rule can promise less than {100 * self.lower:.3g} %, by a "
-                f"distribution on {len(self.worst_distribution)} outcomes"
+                f"  no rule can promise less than {least:.3g} %, by a distribution on "
+                f"{len(self.worst_distribution)} outcomes"
             )
         return "\n".join(lines)
 
@@ -239,11 +253,14 @@ def minimax(
         seconds, else "lp".
     tables : iterable of frames, optional
         Contingency tables over any columns, with the target or without, as in
-        `Marginals.from_tables`; they take the place of the counts of m.
+        `Marginals.from_tables`; they take the place of the counts of m. Cutting planes
+        and "lp" take tables of at most two features (and the target); cutting planes
+        need one with the target for every feature.
     time_limit : float, optional
-        Seconds after which the interval reached is returned; Ctrl-C does so too.
+        Seconds, above 0, after which the interval reached is returned; Ctrl-C does so
+        too.
     tolerance : float, default=1e-6
-        Gap at which the interval counts as closed.
+        Gap, above 0, at which the interval counts as closed.
     class_conditional : bool, default=True
         Use the pairs within each class where m has them: fewer distributions.
     progress : callable, optional
@@ -254,6 +271,12 @@ def minimax(
     Returns
     -------
     MinimaxResult
+
+    Raises
+    ------
+    ValueError
+        If no distribution has the tables, with the reason. A result that is "solved"
+        has one; "lp" finds out only if its program shows it.
 
     Examples
     --------
@@ -268,16 +291,18 @@ def minimax(
     """
     if method not in METHODS:
         raise ValueError(f"method must be 'auto', 'lp' or 'exact', not {method!r}.")
+    check_limits(time_limit, tolerance)
     begun = time.monotonic()
-    ambiguity, encoder = _given(m, tables, class_conditional)
+    ambiguity, encoder, plain = _given(m, tables, class_conditional)
     outcomes = None
     if method != "lp":
-        most = _QUICK if tables is None or method == "auto" else _MOST
+        most = _QUICK if plain or method == "auto" else _MOST
         outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
-    if outcomes is None and tables is not None and method == "exact":
+    if outcomes is None and not plain and method == "exact":
         raise ValueError(
             f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
-            "many to list: use method='lp', or tables over fewer columns."
+            "many to list: give tables over fewer columns, or tables of at most two "
+            "features with one for every feature and the target."
         )
     job = _Job(ambiguity, encoder, begun, time_limit, tolerance)
     if outcomes is not None:
@@ -288,15 +313,48 @@ def minimax(
         result = job.polynomial()
     if result.status == "empty":
         raise ValueError(contradiction(ambiguity))
+    if tables is None and not isinstance(m, str):
+        result = replace(result, note=few_rows(m))
     return result
+
+
+def check_limits(time_limit: float | None, tolerance: float = 1e-6) -> None:
+    """Refuse a time limit or a tolerance that is no number above 0."""
+    for name, value in (("time_limit", time_limit), ("tolerance", tolerance)):
+        if value is not None and not (isinstance(value, Real) and value > 0):
+            raise ValueError(f"{name} must be a number above 0; it is {value!r}.")
+
+
+def few_rows(m: Marginals) -> str:
+    """Say that the rows are few, if they are; else nothing.
+
+    >>> import renyi
+    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("votes")))
+    ''
+    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("promoters")))[:46]
+    'there are 228 categories and only 106 rows: th'
+    """
+    D = int(m.encoder.columns.sizes.sum())
+    if m.n > 2 * D:
+        return ""
+    return (
+        f"there are {D:,} categories and only {m.n:,g} rows: the bounds hold for the "
+        "marginals of these very rows and say little about the population they come "
+        "from."
+    )
 
 
 def _given(
     m: Marginals | str, tables: Any, class_conditional: bool
-) -> tuple[Ambiguity, Encoder]:
-    """Return the set C and the encoder of its features."""
+) -> tuple[Ambiguity, Encoder, bool]:
+    """Return the set C, the encoder, and whether its tables are of pairs only."""
+    plain: Ambiguity | None = None
     if tables is not None:
         ambiguity = of_tables(tables, m)
+        plain = ambiguity.pairwise()
+        if plain is not None and (text := disagreement(ambiguity)):
+            raise ValueError(text)
+        ambiguity = plain or ambiguity
         if isinstance(m, str):
             encoder = Encoder(numeric=(), columns=ambiguity.columns)
         else:
@@ -307,61 +365,9 @@ def _given(
     else:
         targets.refuse_missing_class(m)
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
+        plain = ambiguity
     targets.need_two_classes(np.asarray(ambiguity.target.categories, object))
-    return ambiguity, encoder
-
-
-def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
-    """Error and multiplier of the best rule that looks at one table only.
-
-    With Y and one feature, it is the one-feature rule: exact, and no worse than always
-    answering the most frequent class.
-    """
-    best, where = np.inf, -1
-    for t, table in enumerate(ambiguity.tables):
-        if table.with_target:
-            error = 1 - float(table.probabilities.max(axis=-1).sum())
-            best, where = min((best, where), (error, t))
-    cells = ambiguity.tables[where].probabilities
-    answers = np.eye(ambiguity.n_classes)[cells.argmax(axis=-1)]
-    multiplier = np.zeros(len(ambiguity.b))
-    span = slice(int(ambiguity.starts[where]), int(ambiguity.starts[where + 1]))
-    multiplier[span] = 1 - answers.ravel()
-    return float(ambiguity.b @ multiplier), multiplier
-
-
-def quadratic_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
-    r"""Error and multiplier of the rule of least squares, where all pairs are known.
-
-    For any additive estimates ``t = Z^T W`` the functions ``λ_y = ‖t − e_y‖²`` will do,
-    and the least of their expectations, ``B = E‖t − e_Y‖²``, is 2γ of the classifier
-    without penalty. Where pairs are missing it is inf.
-    """
-    sizes, K, starts = ambiguity.sizes, ambiguity.n_classes, offsets(ambiguity.sizes)
-    spans = [slice(*starts[i : i + 2]) for i in range(len(sizes))]
-    Q, F = np.full((starts[-1], starts[-1]), np.nan), np.zeros((starts[-1], K))
-    for table in ambiguity.tables:
-        p = table.probabilities
-        if table.with_target and len(table.features) == 1:
-            (i,) = table.features
-            F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
-        elif len(table.features) == 2:
-            i, j = table.features
-            Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
-            Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
-    if not np.isfinite(Q).all():
-        return np.inf, np.zeros(len(ambiguity.b))
-    Z = np.linalg.lstsq(Q, F, rcond=1e-12)[0]
-    pieces = [np.zeros(table.probabilities.shape) for table in ambiguity.tables]
-    for table, piece in zip(ambiguity.tables, pieces, strict=True):
-        parts = [Z[spans[i]] for i in table.features]
-        if len(parts) == 2:
-            value = 2 * parts[0] @ parts[1].T
-            piece += value[..., None] if table.with_target else value
-        elif table.with_target:
-            piece += (parts[0] ** 2).sum(axis=1, keepdims=True) - 2 * parts[0]
-    multiplier = ambiguity.shifted(np.concatenate([p.ravel() for p in pieces]), 1.0)
-    return float(ambiguity.b @ multiplier), multiplier
+    return ambiguity, encoder, plain is not None
 
 
 @dataclass(frozen=True)
@@ -381,22 +387,29 @@ class _Job:
         return max(0.0, self.begun + self.time_limit - time.monotonic())
 
     def polynomial(self) -> MinimaxResult:
-        """Solve the polynomial program; simple rules may promise less.
+        """Solve the polynomial program."""
+        upper, multiplier, status = self._bound()
+        return self._result(upper, multiplier, None, "lp", status)
 
-        So they may where hundreds of pairs are nearly independent.
+    def _bound(self) -> tuple[float, Floats, str]:
+        """Upper bound, multiplier and status of the best rule known at once.
+
+        Simple rules may promise less than the polynomial program where hundreds of
+        pairs are nearly independent, or rows are few.
         """
-        simple = (table_rule(self.ambiguity), quadratic_rule(self.ambiguity))
-        upper, multiplier = min(simple, key=lambda rule: rule[0])
-        status = "stopped"
+        upper, multiplier = table_rule(self.ambiguity)
+        if not len(self.ambiguity.sizes):  # the classes alone
+            return upper, multiplier, "bounded"
         try:
+            simple = ((upper, multiplier), quadratic_rule(self.ambiguity))
+            upper, multiplier = min(simple, key=lambda rule: rule[0])
             found = solve_local(self.ambiguity, time_limit=self.left)
         except KeyboardInterrupt:
-            return self._result(upper, multiplier, None, "lp", status)
+            return upper, multiplier, "interrupted"
         if found.value <= upper + _ROUNDING:  # never more, but for rounding
             upper, multiplier = found.value, found.multiplier
         names = {"optimal": "bounded", "infeasible": "empty"}
-        status = names.get(found.status, "stopped")
-        return self._result(upper, multiplier, None, "lp", status)
+        return upper, multiplier, names.get(found.status, "stopped")
 
     def direct(self, outcomes: NDArray[np.int64]) -> MinimaxResult:
         """Solve the program over all outcomes."""
@@ -416,24 +429,28 @@ class _Job:
     def planes(
         self, progress: Callable[[Progress], None] | None, seed: int
     ) -> MinimaxResult:
-        """Begin with the polynomial program, and cut."""
-        first = self.polynomial()
-        if first.status != "bounded" or first.gap <= self.tolerance:
-            return first
+        """Begin with the polynomial program, and cut.
+
+        So too if its solver gave up: the best simple rule is a start as well. A bound
+        of 0 is no end, as C may be empty: only a member of it shows that it is not.
+        """
+        upper, multiplier, status = self._bound()
+        if status in ("empty", "interrupted") or self.left == 0:
+            return self._result(upper, multiplier, None, "lp", status)
         state = cuttingplanes.search(
             self.ambiguity,
-            first.rule.multiplier,
-            first.upper,
+            multiplier,
+            upper,
             tolerance=self.tolerance / 2,
             time_limit=self.left,
             progress=progress,
             random_state=seed,
         )
-        upper, multiplier = first.upper, first.rule.multiplier
         if state.upper < upper:
             upper, multiplier = state.upper, self.ambiguity.completed(state.best)
         shown = self._exhibit(state.outcomes, state.p)
-        status = "stopped" if state.interrupted or self.left == 0 else "bounded"
+        ended = state.interrupted or state.out_of_time or self.left == 0
+        status = "stopped" if ended else "bounded"
         return self._result(upper, multiplier, shown, "cutting planes", status)
 
     def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
@@ -456,12 +473,21 @@ class _Job:
         method: str,
         status: str,
     ) -> MinimaxResult:
+        lower = 0.0 if shown is None else shown.bayes_error
+        if shown is not None and lower > upper + _ABSURD:
+            raise RuntimeError(
+                "The solver's numbers contradict each other: on a distribution it "
+                f"found every rule errs {lower:g}, yet one seems to err at most "
+                f"{upper:g}; join rare categories, or use method='lp'."
+            )
         if upper < _IMPOSSIBLE:  # functions λ ≥ 0 of negative expectation
             status = "empty"
         upper = max(upper, 0.0)
-        lower = 0.0 if shown is None else min(shown.bayes_error, upper)
-        if status != "empty" and upper - lower <= self.tolerance:
+        lower = min(lower, upper)
+        if shown is not None and upper - lower <= self.tolerance:
             status = "solved"
+        elif status == "interrupted":
+            status = "stopped"
         rule = MinimaxRule(self.ambiguity, multiplier, upper, self.encoder)
         seconds = time.monotonic() - self.begun
         return MinimaxResult(lower, upper, rule, shown, method, seconds, status)

@@ -2,18 +2,22 @@ r"""Semidefinite programs: a linear program whose variables also fill some matri
 
 ``minimise cᵀx`` over a `Program` with, for each cone, a symmetric matrix S of entries
 that are sums of variables, ``S ⪰ 0``. Solved by the interior points of Clarabel (the
-extra ``exact``). Matrices travel as their upper triangles, column by column, entries
-off the diagonal times √2, so that products of matrices are products of vectors.
+extra ``exact``), which Ctrl-C ends after the step under way. Matrices travel as their
+upper triangles, column by column, entries off the diagonal times √2, so that products
+of matrices are products of vectors.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import signal
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi import programs
 from renyi.programs import Program
 
 Floats = NDArray[np.float64]
@@ -61,6 +65,28 @@ def nearest(triangle: Floats, order: int) -> Floats:
     return np.asarray(found[a, b] * factor)
 
 
+def interruptible(solver: Any) -> Any:
+    """Solve by Clarabel, and stop after the step under way if Ctrl-C is pressed.
+
+    The solver would let Python hear of it only at the end. Here a handler makes a note,
+    for the solver to ask after each step, and what was there before has its turn then.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not (main and callable(usual) and hasattr(solver, "set_termination_callback")):
+        return solver.solve()
+    pressed: list[Any] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(frame))
+    try:
+        solver.set_termination_callback(lambda _: bool(pressed))
+        found = solver.solve()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pressed:
+        usual(signal.SIGINT, pressed[0])
+    return found
+
+
 def solve_semidefinite(
     program: Program, cones: list[Cone], time_limit: float | None = None
 ) -> tuple[str, Floats, list[Floats]]:
@@ -78,20 +104,11 @@ def solve_semidefinite(
     ('optimal', np.float64(1.0))
     """
     try:
-        import clarabel
+        clarabel = programs.clarabel()
     except ImportError:
         return "missing", np.empty(0), []
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
-    # The rows are far from independent: see `renyi.programs.solve_interior`.
-    settings.static_regularization_constant = 1e-7
-    settings.iterative_refinement_max_iter = 50
-    settings.iterative_refinement_reltol = 1e-14
-    settings.iterative_refinement_abstol = 1e-14
+    settings = programs.clarabel_settings(1e-9, time_limit, dependent=True)
     settings.max_threads = 1
-    if time_limit is not None:
-        settings.time_limit = float(max(time_limit, 0.01))
     same = program.low == program.high
     rows = sparse.csr_array(program.A)
     signs = -sparse.eye_array(len(program.cost), format="csr")[program.lower == 0]
@@ -105,7 +122,9 @@ def solve_semidefinite(
         *(clarabel.PSDTriangleConeT(cone.order) for cone in cones),
     ]
     nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    found = clarabel.DefaultSolver(nothing, program.cost, A, b, kinds, settings).solve()
+    found = interruptible(
+        clarabel.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
+    )
     z = np.array(found.z)
     duals = np.zeros(len(program.low))
     duals[same] = -z[: same.sum()]

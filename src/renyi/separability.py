@@ -1,15 +1,30 @@
 r"""Separability: whether additive scores lose nothing, γ = θ.
 
-γ = θ iff some member of C has t(X) in the probability simplex almost surely, t being
-the estimates of the unregularised minimiser (for two classes: |s(X)| ≤ ½). Then the
-rules made of t err at worst at most twice as often as the minimax rule. Three tests:
+Let t be the estimates of the unregularised minimiser. Under any P in C
+
+.. math:: 2\gamma = E_P\|t - e_Y\|^2
+    = E_P\bigl[1 - \textstyle\sum_y P(y|X)^2\bigr] + E_P\|t(X) - P(\cdot|X)\|^2,
+
+so γ = θ iff some member of C has the conditional t(X) almost surely. Then the rules
+made of t err at worst at most twice as often as the minimax rule.
+
+C is the set that `theta`, `minimax` and `worst_case` speak of: with class-conditional
+pairs where the marginals have them. γ is the same for both sets, θ is not.
+
+*Without class-conditional pairs* it is enough that some member has t(X) in the
+probability simplex (for two classes: |s(X)| ≤ ½): drawing its classes by t anew leaves
+the pairs as they are, and ``Q Z = F`` the rest.
+
+*With them* the drawn classes must also have the given tables, which few marginals do.
+
+Three tests:
 
 * ``"scores"``: t(x) is in the simplex at every x, for some minimiser. Sufficient, not
-  necessary. The least t_y is ``Σ_i min_k z_i(k, y)``. Where Q has a null space beyond
-  the constants that features can exchange, a linear program finds the best minimiser.
-* ``"rows"``: t is in the simplex at all rows: their distribution is the member of C
-  sought. The distribution of the rows with classes drawn by t is in C too, so that
-  then ``e* ≥ 1 − mean max_y t_y ≥ γ``.
+  necessary; says nothing where C has class-conditional pairs. The least t_y is
+  ``Σ_i min_k z_i(k, y)``. Where Q has a null space beyond the constants that features
+  can exchange, a linear program finds the best minimiser.
+* ``"rows"``: t is in the simplex at all rows, and the rows with classes drawn by t have
+  the tables of C. They are a member, so that ``e* ≥ 1 − mean max_y t_y ≥ γ``.
 * ``"outcomes"``: a linear program over all outcomes of a small table finds such a
   member of C or proves that there is none. This test alone can say no.
 """
@@ -28,12 +43,15 @@ from renyi.ambiguity import Ambiguity
 from renyi.indicators import dense, offsets
 from renyi.marginals import Marginals
 from renyi.ridge import eigen
+from renyi.sources.rows import checked_weights
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 MAX_CATEGORIES = 2_000
 MAX_OUTCOMES = 10_000  # times classes, for the test by outcomes
 _NULL = 1e-10  # eigenvalues of Q below count as 0
+_SAME = 1e-9  # differences of probabilities that are rounding
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,9 @@ class Separability:
         The test that decided.
     lower : float or None
         Lower bound on the minimax error e* that the test by rows gives.
+    class_conditional : bool, default=False
+        Whether θ and e* are about the distributions that have the class-conditional
+        pairs too.
 
     Examples
     --------
@@ -58,21 +79,33 @@ class Separability:
     answer: bool | None
     test: str
     lower: float | None = None
+    class_conditional: bool = False
 
     def __str__(self) -> str:
         """Return the answer in a sentence."""
+        what = "marginals" + (
+            " with their class-conditional pairs" if self.class_conditional else ""
+        )
         if self.answer is None:
-            return "No test decided whether the marginals are separable."
+            return f"No test decided whether the {what} are separable."
         how = {
             "scores": "the estimates are probabilities at every outcome",
-            "rows": "the estimates are probabilities at every row",
+            "rows": "the estimates are probabilities at every row"
+            + self.class_conditional * ", and classes drawn by them have these pairs",
             "outcomes": "a linear program over all outcomes decided",
         }
         word = "separable" if self.answer else "not separable"
-        return f"The marginals are {word}: {how[self.test]}."
+        return f"The {what} are {word}: {how[self.test]}."
 
 
-def separable(m: Marginals, X: Any = None, *, tolerance: float = 1e-7) -> Separability:
+def separable(
+    m: Marginals,
+    X: Any = None,
+    *,
+    sample_weight: Any = None,
+    class_conditional: bool = True,
+    tolerance: float = 1e-7,
+) -> Separability:
     """Whether additive scores reach the minimax Brier risk of the marginals.
 
     Parameters
@@ -81,8 +114,13 @@ def separable(m: Marginals, X: Any = None, *, tolerance: float = 1e-7) -> Separa
         At most 2,000 categories are looked into.
     X : frame or array, optional
         The rows that the marginals were counted from.
+    sample_weight : sequence of float, optional
+        The weights they were counted with.
+    class_conditional : bool, default=True
+        Ask about the distributions that have the class-conditional pairs too, where m
+        has them, as `theta` does.
     tolerance : float, default=1e-7
-        What an estimate may be below 0, or a probability above it, by rounding.
+        What an estimate may be below 0, or a probability be off, by rounding.
 
     Returns
     -------
@@ -99,19 +137,23 @@ def separable(m: Marginals, X: Any = None, *, tolerance: float = 1e-7) -> Separa
     True
     """
     sizes = m.encoder.columns.sizes
+    tight = class_conditional and m.class_counts is not None and len(sizes) > 1
     if sizes.sum() > MAX_CATEGORIES:
-        return Separability(None, "none")
+        return Separability(None, "none", None, tight)
+    rows = None if X is None else _rows(m, X, sample_weight)
     Z, null = minimisers(m)
-    if lowest_estimate(Z, null, sizes) >= -tolerance:
+    if not tight and lowest_estimate(Z, null, sizes) >= -tolerance:
         return Separability(True, "scores")
-    if X is not None:
-        t = _at_rows(m, X, Z)
-        if t.min() >= -tolerance:
-            return Separability(True, "rows", float(1 - t.max(axis=1).mean()))
-    ambiguity = Ambiguity.of(m, class_conditional=False)
+    if rows is not None:
+        W, p = rows
+        t = np.asarray(W @ Z)
+        if t.min() >= -tolerance and _drawn_fit(m, W, p, t, tight) <= tolerance:
+            return Separability(True, "rows", float(1 - p @ t.max(axis=1)), tight)
+    ambiguity = Ambiguity.of(m, tight)
     if ambiguity.n_outcomes * ambiguity.n_classes <= MAX_OUTCOMES:
-        return Separability(_by_outcomes(ambiguity, Z, tolerance), "outcomes")
-    return Separability(None, "none")
+        test = _drawn_by_estimates if tight else _within_simplex
+        return Separability(test(ambiguity, Z, tolerance), "outcomes", None, tight)
+    return Separability(None, "none", None, tight)
 
 
 def minimisers(m: Marginals) -> tuple[Floats, Floats]:
@@ -174,27 +216,89 @@ def _best_minimiser(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
     return -answer.value if answer.status == "optimal" else -np.inf
 
 
-def _at_rows(m: Marginals, X: Any, Z: Floats) -> Floats:
-    """Estimates at the rows, which must be those of the marginals."""
+# ---- the test by rows
+
+
+def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+    """Return indicators and probabilities of the rows, which must have the pairs of m.
+
+    Rows without weight are left out.
+    """
     codes = m.encoder.transform(X)
-    W = dense(codes, m.encoder.columns.sizes)
-    if not m.weighted and not np.array_equal(W.T @ W, m.feature_counts):
+    weights = checked_weights(sample_weight, codes.shape[1])
+    p = np.ones(codes.shape[1]) if weights is None else weights
+    W = dense(codes[:, p > 0], m.encoder.columns.sizes)
+    p = p[p > 0] / p.sum()
+    if not len(p) or np.abs(W.T @ (p[:, None] * W) - m.Q).max() > _SAME:
+        forgotten = m.weighted and sample_weight is None
         raise ValueError(
-            "The rows X are not those that the marginals were counted from: give "
-            "exactly these, or none."
+            "The rows X do not have the pairs of the marginals, so they are not those "
+            "that were counted: give "
+            + ("their weights as sample_weight." if forgotten else "these, or none.")
         )
-    return np.asarray(W @ Z)
+    return W, p
 
 
-def _by_outcomes(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> float:
+    """Largest difference between the given tables and those of classes drawn by t."""
+    mass = p[:, None] * t
+    off = float(np.abs(W.T @ mass - m.F).max())
+    if tight and m.class_counts is not None:
+        for counts, each in zip(m.class_counts, mass.T, strict=True):
+            pairs = W.T @ (each[:, None] * W)
+            off = max(off, float(np.abs(pairs - counts / m.n).max()))
+    return off
+
+
+def _estimates(ambiguity: Ambiguity, X: Codes, Z: Floats) -> Floats:
+    return np.asarray(Z[X + offsets(ambiguity.sizes)[:-1]].sum(axis=1))
+
+
+# ---- the test by outcomes
+
+
+def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
     """Whether a member of C lives where the estimates are probabilities."""
     X = ambiguity.outcomes()
-    t = Z[X + offsets(ambiguity.sizes)[:-1]].sum(axis=1)
-    good = np.repeat((t.min(axis=1, keepdims=True) >= -tolerance), t.shape[1], axis=1)
+    t = _estimates(ambiguity, X, Z)
+    good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
     mass, _, answer = directprogram.worst_member(ambiguity, good.astype(float), X)
     if answer.status != "optimal":
-        raise ValueError(
-            "No distribution has all of these marginals: call validate() on them, or "
-            "leave columns out with select()."
-        )
+        raise ValueError(directprogram.contradiction(ambiguity))
     return bool(mass >= 1 - tolerance)
+
+
+def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+    """Whether a member of C has classes drawn by the estimates.
+
+    Minimise the largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and
+    the given ones.
+    """
+    X = ambiguity.outcomes()
+    _refuse_empty(ambiguity, X)
+    t = _estimates(ambiguity, X, Z)
+    good = t.min(axis=1) >= -tolerance
+    X, t = X[good], t[good]
+    N, K = t.shape
+    draw = sparse.csc_array(
+        (t.ravel(), np.arange(N * K), np.arange(0, N * K + 1, K)), shape=(N * K, N)
+    )
+    tables, b = ambiguity.constraint_matrix(X) @ draw, ambiguity.b
+    off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
+    program = programs.Program(
+        np.append(np.zeros(N), 1.0),
+        sparse.csc_array(sparse.block_array([[tables, off], [tables, -off]])),
+        np.concatenate([b, -infinite]),
+        np.concatenate([infinite, b]),
+        np.zeros(N + 1),
+        np.full(N + 1, np.inf),
+    )
+    answer = programs.solve(program)
+    return answer.status == "optimal" and answer.value <= tolerance
+
+
+def _refuse_empty(ambiguity: Ambiguity, X: Codes) -> None:
+    """Refuse tables that no distribution has: θ is about none."""
+    anything = np.zeros((len(X), ambiguity.n_classes))
+    if directprogram.worst_member(ambiguity, anything, X)[2].status != "optimal":
+        raise ValueError(directprogram.contradiction(ambiguity))

@@ -65,8 +65,10 @@ def _above(losses: Losses, low: float, high: float) -> Slice:
 
     The second derivative is at most 2 where the loss has one, and the slices end where
     it has none, so that between two neighbours of the grid, δ apart, the loss exceeds
-    its values at both by at most 2δ²/8.
+    its values at both by at most 2δ²/8. Beyond ±1 the loss is a constant.
     """
+    if low >= 1 or high <= -1:
+        return Slice(low, high, float(losses.of_margin(np.array([low]))[0]), 0.0)
     fine = np.linspace(low, high, 2001)
     loss = losses.of_margin(fine.copy())
     slope = float(loss[-1] - loss[0]) / (high - low)

@@ -15,6 +15,7 @@ from renyi import __version__
 from renyi.columns import MISSING_TEXT
 from renyi.factoring import label_text
 from renyi.indicators import offsets
+from renyi.verdicts import at_most
 
 if TYPE_CHECKING:
     from renyi.certificates import Certificate
@@ -224,9 +225,9 @@ def certificate_text(certificate: Certificate) -> list[str]:
     lines = ["Certificate: on every population with these pair counts"]
     for rule, bound in certificate.bounds.items():
         mark = "  <- this model" if rule == certificate.rule else ""
-        lines.append(f"  rule {rule:<6} errs at most {_percent(bound):>8}{mark}")
+        lines.append(f"  rule {rule:<6} errs at most {at_most(bound, 1):>8}{mark}")
     if len(certificate.steps) > 1:
-        steps = (f"{step.name} {_percent(step.upper)}" for step in certificate.steps)
+        steps = (f"{step.name} {at_most(step.upper, 1)}" for step in certificate.steps)
         lines += _wrapped(f"Rule {certificate.rule} in steps: {', '.join(steps)}.")
     lines += _wrapped(_meaning(certificate))
     return lines + [line for text in certificate.warnings for line in _wrapped(text)]
@@ -245,19 +246,22 @@ def _meaning(certificate: Certificate) -> str:
     sharp = certificate.bounds["sharp"]
     if bound >= always:
         text = (
-            "Meaning: pair counts alone promise this rule no more than always "
-            f"answering {label_text(label)!r} does ({_percent(always)}): they allow "
-            "populations far harder than the one these rows seem to come from."
+            "Meaning: the closed form proves no more of this rule than always "
+            f"answering {label_text(label)!r} promises ({_percent(always)}). The exact "
+            "worst case may be far lower: certify with --exact."
         )
         if sharp < always:
-            text += f" --rule sharp promises {_percent(sharp)}."
+            text += f" The closed form of --rule sharp is {at_most(sharp, 1)}."
         return text
     text = (
         "Meaning: however the columns depend on each other beyond pairs, this model "
-        f"is wrong on at most {_percent(bound)} of a population with these counts."
+        f"is wrong on at most {at_most(bound, 1)} of a population with these counts."
     )
     if certificate.rule == "map" and sharp < bound:
-        text += " --rule sharp promises more: it answers at random where it is unsure."
+        text += (
+            f" The closed form of --rule sharp, which answers at random where it is "
+            f"unsure, is {at_most(sharp, 1)}."
+        )
     return f"{text} If the counts themselves change, certify the model again."
 
 

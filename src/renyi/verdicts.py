@@ -57,7 +57,10 @@ def verdict(
         f"population with {where}"
     )
     if lower >= _LEAST:
-        return f"{text}; {whose} can promise less than {at_least(lower)}."
+        text = f"{text}; {whose} can promise less than {at_least(lower)}."
+        if promise - lower <= CLOSED:
+            text += f" The best possible promise is {100 * lower:.4f} %."
+        return text
     if promise <= CLOSED:
         return f"{text}; some rule can promise to err hardly ever."
     if promise < upper - CLOSED:
@@ -65,13 +68,14 @@ def verdict(
     return f"{text}. The least that any rule can promise is not known yet."
 
 
-def at_most(share: float) -> str:
+def at_most(share: float, digits: int = 2) -> str:
     """Return a bound from above as a percentage, rounded up.
 
-    >>> at_most(0.04361), at_most(0.05)
-    ('4.37 %', '5.00 %')
+    >>> at_most(0.04361), at_most(0.05), at_most(0.94011, 1)
+    ('4.37 %', '5.00 %', '94.1 %')
     """
-    return f"{math.ceil(1e4 * (share - _ROUNDING)) / 100:.2f} %"
+    unit = 10**digits
+    return f"{math.ceil(100 * unit * (share - _ROUNDING)) / unit:.{digits}f} %"
 
 
 def at_least(share: float) -> str:

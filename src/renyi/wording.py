@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from renyi.rules import RULES
+from renyi.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     from renyi.certificates import Certificate, Step
@@ -52,7 +53,7 @@ def _of_marginals(c: Certificate) -> list[str]:
 
 def _rules(c: Certificate) -> list[str]:
     return [
-        f"  rule {rule:<6} errs at most {_percent(c.bounds[rule])}"
+        f"  rule {rule:<6} errs at most {at_most(c.bounds[rule], 1):>6}"
         + ("  <- this model" if rule == c.rule else "")
         for rule in RULES
     ]
@@ -67,10 +68,11 @@ def _ladder(c: Certificate) -> list[str]:
 
 
 def _step(step: Step) -> str:
-    line = f"  {step.name:<18} at most {100 * step.upper:6.2f} %"
-    known = "" if step.lower is None else f"at least {100 * step.lower:6.2f} %"
+    line = f"  {step.name:<18} at most {at_most(step.upper):>8}"
+    known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
     seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
-    return f"{line}  {known:<17}{seconds}".rstrip()
+    mark = "" if step.finished else "  stopped"
+    return f"{line}  {known:<17}{seconds}{mark}".rstrip()
 
 
 def _estimate(c: Certificate) -> str:
@@ -96,7 +98,7 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
     if c.sampled_error is not None and c.observed_error is not None:
         lines.append(
             "On the sampled population itself: at most "
-            f"{_percent(c.sampled_error).strip()} (Clopper–Pearson; "
+            f"{at_most(c.sampled_error, 1)} (Clopper–Pearson; "
             f"{_percent(c.observed_error).strip()} seen)."
         )
     condition = "Each bound by itself; the rows must not have been used in training."

@@ -75,8 +75,8 @@ class Master:
                 self._column(-float(value), rows[rows >= 0], 1.0)
         return len(self.known) - before
 
-    def solve(self, time_limit: float) -> Answer | None:
-        """Solve to optimality; None if that failed."""
+    def solve(self, time_limit: float, forget: bool = True) -> Answer | None:
+        """Solve to optimality; None if that failed. Drop columns of no use, if many."""
         limit = self.highs.getRunTime() + max(time_limit, 0.05)
         self.highs.setOptionValue("time_limit", float(limit))
         programs.run(self.highs)
@@ -87,7 +87,8 @@ class Master:
         a = np.zeros(len(self.ambiguity.b))
         a[self.cells] = -np.array(found.row_dual)
         X, p = self._distribution(values[self.slacks :])
-        self._forget(reduced[self.slacks :])
+        if forget:
+            self._forget(reduced[self.slacks :])
         return Answer(a, X, p, float(values[: self.slacks].max(initial=0)))
 
     def _distribution(self, weights: Floats) -> tuple[Outcomes, Floats]:
@@ -111,10 +112,3 @@ class Master:
         keys = list(self.known)
         for k in drop.tolist():
             del self.known[keys[k]]
-
-    def member(self, time_limit: float) -> Answer | None:
-        """Worst member of C on these outcomes, without a box; None if there is none."""
-        places = np.arange(self.slacks, dtype=np.int32)
-        zero = np.zeros(self.slacks)
-        self.highs.changeColsBounds(self.slacks, places, zero, zero)
-        return self.solve(time_limit)

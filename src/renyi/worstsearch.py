@@ -8,6 +8,10 @@ feasible, hence ``bᵀa − Σ_y P(y) v_y`` is an upper bound at any moment. The
 of the master's outcomes (`renyi.worstmaster`) are a member of C, whose exact error is
 the lower bound. Where outcomes cannot even be looked at, coordinate descent finds them
 and mixed-integer programs (`renyi.slices`) prove the bounds.
+
+The master's multiplier is kept in a box, which costs its outcomes the right marginals
+at first. A tenth of a time limit, more of a short one, is therefore kept for finding a
+member of C, in a box so large that it is no longer felt.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import cuttingplanes, energies, slices
+from renyi.cuts import tree_draws
 from renyi.cuttingplanes import Progress
 from renyi.energies import FORBIDDEN, Low
 from renyi.gauges import normalised
@@ -42,6 +47,12 @@ _SEEDS = 500  # for each class, to begin with
 _STARTS = 300  # outcomes from which descent begins
 _FEW = 50  # cuts by descent, below which all outcomes are looked at
 _RADIUS = 0.1  # of the box around the best multiplier
+_FAR, _FARTHEST = 100.0, 1e6  # of those where a member of C is looked for
+_KEPT = 0.1  # of the time limit, for that
+_MOST_KEPT, _LEAST = 0.3, 10.0  # of a short limit; or so many seconds
+_PATIENCE = 60.0  # seconds for it if there is no limit
+_DRAWS = 2  # outcomes for each cell to begin it with
+_MANY = 1000  # added for each class and round of it
 _SHARE = 0.5  # of the way from there to the master's at which cuts are looked for
 _SLACK = 1e-7  # of a majorant at an outcome, before its slice is split
 _NARROW = 1e-4  # slices that are not split further
@@ -55,11 +66,19 @@ class State:
     lower: float = 0.0
     outcomes: Outcomes = field(default_factory=lambda: np.empty((0, 0), np.int64))
     p: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    multiplier: Floats | None = None  # its functions prove `upper`
+    interrupted: bool = False  # by Ctrl-C
 
     @property
     def gap(self) -> float:
         """Width of the interval."""
         return self.upper - self.lower
+
+    def take(self, b: Floats, multiplier: Floats, value: float | None = None) -> None:
+        """Take a multiplier that proves less than is known."""
+        value = float(b @ multiplier) if value is None else value
+        if value < self.upper:
+            self.upper, self.multiplier = value, multiplier
 
     def exhibit(self, X: Outcomes, p: Floats, losses: Losses) -> None:
         """Take a member of C for the lower bound, if it errs more than the last."""
@@ -83,7 +102,7 @@ def search(
     """
     if start is None:
         start = losses.closed_form()
-    state = State(float(losses.ambiguity.b @ start))
+    state = State(float(losses.ambiguity.b @ start), multiplier=start)
     begun = time.monotonic()
     planes = _Planes(losses, state, np.inf if time_limit is None else time_limit)
     try:
@@ -91,8 +110,9 @@ def search(
             if progress is not None:
                 spent, cuts = time.monotonic() - begun, len(planes.master.known)
                 progress(Progress(state.lower, state.upper, cuts, rounds, spent))
+        planes.finish()
     except KeyboardInterrupt:
-        pass
+        state.interrupted = True
     return state
 
 
@@ -124,9 +144,9 @@ class _Planes:
         self.best = normalised(self.losses.ambiguity, start)
         self._seed()
         radius, share = _RADIUS, _SHARE
-        while self.state.gap > tolerance and self.left > 0:
+        while self.state.gap > tolerance and self.left > self._reserve:
             self.master.box(self.best, radius)
-            answer = self.master.solve(self.left)
+            answer = self.master.solve(self.left - self._reserve)
             if answer is None:
                 break
             if answer.off < _FEASIBLE:
@@ -140,10 +160,57 @@ class _Planes:
                     break
             share = _SHARE if added else 1.0
             yield
-        if not len(self.state.outcomes):
-            answer = self.master.member(0.1 * min(self.limit, 600.0))
-            if answer is not None:
+
+    @property
+    def _reserve(self) -> float:
+        """Seconds to keep for finding a member of C."""
+        if len(self.state.outcomes) or not np.isfinite(self.limit):
+            return 0.0
+        return max(_KEPT * self.limit, min(_MOST_KEPT * self.limit, _LEAST))
+
+    def finish(self) -> None:
+        """Find a member of C if none was met: the box grows until it is not felt."""
+        if len(self.state.outcomes):
+            return
+        self.deadline = time.monotonic() + min(
+            max(self.left, self._reserve / 2), max(self._reserve, _PATIENCE)
+        )
+        n = _DRAWS * len(self.master.cells)
+        drawn = tree_draws(self.losses.ambiguity, n, self.oracle.random)
+        possible = self.losses.ambiguity.possible(drawn)
+        for y in self.classes:
+            X = drawn[possible[:, y]]
+            self.master.require(X, y, self.losses.at(X)[:, y])
+        radius = _FAR
+        while self.left > 0 and radius < _FARTHEST:
+            self.master.box(self.best, radius)
+            answer = self.master.solve(self.left, forget=False)
+            if answer is None:
+                return
+            if answer.off < _FEASIBLE:
                 self.state.exhibit(answer.outcomes, answer.p, self.losses)
+                return
+            a, seeds = answer.multiplier, np.concatenate([answer.outcomes, drawn])
+            if not sum(self._add(self._around(a, y, seeds), y) for y in self.classes):
+                radius *= 4
+
+    def _around(self, a: Floats, y: int, X: Outcomes) -> Low:
+        """Low λ_y − ℓ_y at outcomes that differ in one column from X or from minima.
+
+        A descent ends at few outcomes; a member of C needs many.
+        """
+        some = self.oracle.random.permutation(len(X))[:_STARTS]
+        X = np.concatenate([X, self._descend(a, y, X[some]).outcomes])
+        found = [X]
+        for i, size in enumerate(self.grid.sizes.tolist()):
+            moved = np.repeat(X, size, axis=0)
+            moved[:, i] = np.tile(np.arange(size), len(X))
+            found.append(moved)
+        X = np.unique(np.concatenate(found), axis=0)
+        unary, pair = self.oracle.energy(a, (y,))
+        values = energies.energy(self.grid, unary, pair, X) - self.losses.at(X)[:, y]
+        order = np.argsort(values, kind="stable")[:_MANY]
+        return Low(X[order], values[order], -np.inf)
 
     def _seed(self) -> None:
         """Begin with outcomes where the best multiplier is nearly tight.
@@ -183,9 +250,7 @@ class _Planes:
             raise ValueError(EMPTY)
         if upper < self.state.upper:
             self.state.upper = max(upper, self.state.lower)
-            self.best = a.copy()
-            first = int(amb.starts[1])
-            self.best[:first] -= np.tile(lows, first // len(lows))
+            self.best = self.state.multiplier = amb.shifted(a, -lows)
 
     def _add(self, low: Low, y: int) -> int:
         X = low.outcomes[low.values < -_VIOLATION]
@@ -195,6 +260,10 @@ class _Planes:
         """Lowest λ_y − ℓ_y over all outcomes, by meeting in the middle."""
         unary, pair = self.oracle.energy(a, (y,))
         first, second = (_Half.of(s, unary, pair, self.losses) for s in self.grid.sides)
+        if not (len(first.W) and len(second.W)):  # then the class cannot occur
+            bound = np.inf if self.losses.ambiguity.priors[y] > 0 else 0.0
+            nothing = np.empty((0, len(self.grid.sizes)), np.int64)
+            return Low(nothing, np.empty(0), bound)
         cross = pair[np.ix_(first.places, second.places)] @ second.W.T
         best, where = np.empty(len(first.W)), np.empty(len(first.W), np.int64)
         step = max(1, _BLOCK // len(second.W))

@@ -34,11 +34,11 @@ def marginals(
     """Assemble contingency tables; see `Marginals.from_tables`."""
     settings = (encoder or Encoder()).settings()
     if isinstance(tables, Mapping):
-        tables = [_named(table, names) for names, table in tables.items()]
-    long = [_long(table, count) for table in tables]
+        tables = [named(table, names) for names, table in tables.items()]
+    long = [in_long_format(table, count) for table in tables]
     if not long:
         raise ValueError("There are no tables to assemble.")
-    columns = _columns(long, settings, count)
+    columns = columns_of(long, settings, count)
     if target not in columns.names:
         raise ValueError(
             f"No table has the target {target!r}; the columns are "
@@ -48,14 +48,14 @@ def marginals(
     return occurring(m).validate(tolerance)
 
 
-def _named(table: Any, names: Any) -> pd.DataFrame:
+def named(table: Any, names: Any) -> pd.DataFrame:
     """Name the two sides of a cross table given as ``{(first, second): table}``."""
     first, second = names
     frame = pd.DataFrame(table)
     return frame.rename_axis(index=str(first), columns=str(second))
 
 
-def _long(table: Any, count: str) -> pd.DataFrame:
+def in_long_format(table: Any, count: str) -> pd.DataFrame:
     """Return a table in long format, its counts checked."""
     if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "iloc"):
         table = pa.table(table).to_pandas()
@@ -96,7 +96,7 @@ def _checked_counts(frame: pd.DataFrame, names: list[str], count: str) -> NDArra
     return numbers.to_numpy(np.int64) if numbers.dtype.kind in "iub" else values
 
 
-def _columns(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
+def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
     """Return all columns of all tables, with all their categories."""
     found: dict[str, Column] = {}
     labels = Encoder(missing=settings.missing, numeric=())
@@ -127,7 +127,7 @@ def _assemble(
     known: set[tuple[int, int]] = set()
     n = long[0][count].sum()
     for frame in long:
-        _check_total(frame, count, n, tolerance)
+        check_total(frame, count, n, tolerance)
         names = [c for c in frame.columns if c != count]
         places = columns.places(names)
         encoder = Encoder(
@@ -169,7 +169,8 @@ def _cross(
     return table
 
 
-def _check_total(frame: pd.DataFrame, count: str, n: Any, tolerance: float) -> None:
+def check_total(frame: pd.DataFrame, count: str, n: Any, tolerance: float) -> None:
+    """Refuse a table that counts another number of rows than the first one."""
     total = frame[count].sum()
     if abs(total - n) > tolerance * n:
         names = [c for c in frame.columns if c != count]
