@@ -449,7 +449,7 @@ def test_columns_are_found_by_name():
         ({"alpha": -1}, "-1"),
         ({"alpha": "best"}, "'best'"),
         ({"rule": "bayes"}, "'bayes'"),
-        ({"order": 2}, "order must be 1, not 2"),
+        ({"order": 0}, "order must be a whole number"),
         ({"random_state": -1}, "random_state must be from 0 .*, not -1"),
         ({"random_state": 2**32}, "random_state must be from 0"),
         ({"class_weight": {"no": 10**400}}, "'no' the weight"),

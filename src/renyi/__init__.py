@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from renyi import baselines as baselines
     from renyi import datasets as datasets
     from renyi.brier import ThetaResult as ThetaResult
     from renyi.brier import theta as theta
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
     from renyi.encoding import Encoder as Encoder
     from renyi.marginals import Marginals as Marginals
     from renyi.minimaxclassifier import MinimaxClassifier as MinimaxClassifier
+    from renyi.paths import PathResult as PathResult
+    from renyi.paths import selection_path as selection_path
     from renyi.saddle import MinimaxResult as MinimaxResult
     from renyi.saddle import MinimaxRule as MinimaxRule
     from renyi.saddle import minimax as minimax
     from renyi.scorecard import Scorecard as Scorecard
+    from renyi.selection import RenyiSelector as RenyiSelector
     from renyi.separability import Separability as Separability
     from renyi.separability import separable as separable
     from renyi.worst import WorstCase as WorstCase
@@ -54,7 +58,9 @@ _HOME = {
     "MinimaxClassifier": "minimaxclassifier",
     "MinimaxResult": "saddle",
     "MinimaxRule": "saddle",
+    "PathResult": "paths",
     "RenyiClassifier": "classifier",
+    "RenyiSelector": "selection",
     "Scorecard": "scorecard",
     "Separability": "separability",
     "ThetaResult": "brier",
@@ -66,6 +72,7 @@ _HOME = {
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
     "minimax": "saddle",
+    "selection_path": "paths",
     "separable": "separability",
     "theta": "brier",
     "worst_case": "worst",
@@ -79,12 +86,15 @@ __all__ = [
     "MinimaxClassifier",
     "MinimaxResult",
     "MinimaxRule",
+    "PathResult",
     "RenyiClassifier",
+    "RenyiSelector",
     "Scorecard",
     "Separability",
     "ThetaResult",
     "WorstCase",
     "WorstDistribution",
+    "baselines",
     "certify",
     "datasets",
     "hgr",
@@ -92,6 +102,7 @@ __all__ = [
     "hgr_matrix",
     "hgr_table",
     "minimax",
+    "selection_path",
     "separable",
     "theta",
     "worst_case",
@@ -100,8 +111,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module on first use."""
-    if name == "datasets":
-        return import_module("renyi.datasets")
+    if name in ("baselines", "datasets"):
+        return import_module(f"renyi.{name}")
     if name in _HOME:
         return getattr(import_module(f"renyi.{_HOME[name]}"), name)
     raise AttributeError(f"module 'renyi' has no attribute {name!r}")

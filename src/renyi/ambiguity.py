@@ -57,6 +57,11 @@ class Ambiguity:
     @classmethod
     def of(cls, m: Marginals, class_conditional: bool = True) -> Ambiguity:
         """Set of the marginals m, with class-conditional pairs where m has them."""
+        if m.order > 1:
+            raise ValueError(
+                f"The marginals are of order {m.order}, and exact worst cases are "
+                "known of order 1: count single columns."
+            )
         columns = m.encoder.columns
         target = m._column(m.target)
         F, starts = m.F, offsets(columns.sizes)

@@ -77,14 +77,15 @@ class Block:
     def rows(self, classes: NDArray[Any], class_weight: Any) -> Rows:
         """Rows with their weights: what each counts in the fit and in the report."""
         sizes, K = self.encoder.columns.sizes, len(classes)
+        factors = self.encoder.factors(self.codes)
         if class_weight is None and self.mass is None:
-            return Rows(self.codes, sizes, self.y, K)
+            return Rows(self.codes, sizes, self.y, K, factors=factors)
         mass = self._mass()
         counts = np.bincount(self.y, mass, minlength=K).astype(np.float64)
         factor = class_factors(class_weight, classes, counts)[self.y]
         # A weight below 1 is a row by itself, a larger one several copies of a row.
         unit = np.minimum(mass, 1.0) * factor
-        return Rows(self.codes, sizes, self.y, K, mass * factor, mass, unit)
+        return Rows(self.codes, sizes, self.y, K, mass * factor, mass, unit, factors)
 
     def joined(self, other: Block) -> Block:
         """Rows of both, over the categories of both."""
@@ -94,7 +95,7 @@ class Block:
         if self.mass is not None or other.mass is not None:
             mass = np.concatenate([self._mass(), other._mass()])
         return Block(
-            replace(self.encoder, columns=columns),
+            replace(self.encoder.joined(other.encoder), columns=columns),
             np.hstack([self._over(columns), other._over(columns)]),
             np.concatenate([self.y, other.y]),
             mass,

@@ -76,6 +76,7 @@ def certificate(
         rule=rule,
         n=evidence.n,
         n_indicators=evidence.n_indicators,
+        order=card.encoder.order,
         warnings=(*_warnings(evidence, gamma, loo_risk), *notes),
         steps=tuple(steps),
     )
@@ -322,6 +323,7 @@ def _certify_rows(
         rule=rule,
         n=found.n,
         n_indicators=len(card.z),
+        order=card.encoder.order,
         basis="heldout",
         confidence=found.confidence,
         warnings=_suspicions(model, card, rows),

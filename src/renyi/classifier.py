@@ -25,6 +25,7 @@ from renyi.evidence import (
 )
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
+from renyi.tuples import encoder_of_order
 
 if TYPE_CHECKING:
     import os
@@ -155,6 +156,26 @@ class RenyiClassifier(CountsClassifier):
         """
         return super().fit_marginals(m)
 
+    def _fit_block(
+        self,
+        block: Block,
+        classes: NDArray[Any],
+        target: str,
+        names: NDArray[Any] | None,
+    ) -> Self:
+        """Train on rows that another estimator has checked and encoded.
+
+        `names` are those of the columns of the table, if they have any.
+        """
+        self._check_parameters()
+        self.classes_, self._target = classes, target
+        self.n_features_in_ = len(block.encoder.input_names)
+        if names is not None:
+            self.feature_names_in_ = names
+        self._kept = None
+        self._fit_rows(block)
+        return self
+
     def _train(self, m: Marginals) -> None:
         self._heavy: tuple[str, ...] = ()
         self._kept = None
@@ -189,7 +210,7 @@ class RenyiClassifier(CountsClassifier):
         codes_y = targets.codes_among(self.classes_, labels)
         block = Block(encoder, codes.copy(), codes_y, mass)
         if first:
-            self._target = targets.target_name(y, encoder.columns.names)
+            self._target = targets.target_name(y, encoder.input_names)
         elif self._kept is not None:
             block = self._kept.joined(block)
         elif self.marginals_ is None:
@@ -209,11 +230,13 @@ class RenyiClassifier(CountsClassifier):
     def _check_parameters(self) -> None:
         rules.check_rule(self.rule)
         ridge.check_alpha(self.alpha)
-        if self.order != 1:
-            raise ValueError(f"order must be 1, not {self.order!r}.")
+        encoder_of_order(None, self.order)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
+
+    def _settings(self) -> Encoder:
+        return encoder_of_order(super()._settings(), self.order)
 
     def _check_marginals(self, m: Marginals) -> None:
         if m.order != self.order:

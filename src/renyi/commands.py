@@ -12,18 +12,18 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from renyi import (
-    __version__,
     answers,
     certificate_commands,
     datasets,
     marginals_commands,
+    reproduce_commands,
+    selection_commands,
     summary,
 )
 from renyi.classifier import RenyiClassifier
@@ -54,8 +54,8 @@ from renyi.intake import (
     usable,
 )
 from renyi.marginals import Marginals
+from renyi.records import log_text
 from renyi.sources import files
-from renyi.sources.cells import DataWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
     told["notes"] = notes_of(seen)
     text = summary.fit_text(told, clf.certificate_)
     if prefix is not None:
-        log = _log(args, clf, text, seen)
+        log = log_text(args, clf, text, seen)
         write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
     if args.json:
         show({"source": args.file, **told})
@@ -205,28 +205,6 @@ def _fit_marginals(
     return summary.facts(clf, m.target, shares), m if args.marginals else None
 
 
-def _log(
-    args: argparse.Namespace, clf: RenyiClassifier, text: str, seen: Recorded
-) -> str:
-    """Return the log: what was done, when, with which settings, and what came of it."""
-    settings = {k: v for k, v in sorted(vars(args).items()) if k != "argv"}
-    encoder = clf.encoder_.settings()
-    fields = [f for f in dataclasses.fields(encoder) if f.name != "columns"]
-    used = {f.name: getattr(encoder, f.name) for f in fields}
-    others = [w for w in seen if not issubclass(w.category, DataWarning)]
-    lines = [
-        f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
-        f"renyi     {__version__}",
-        f"command   {shlex.join(['renyi', *args.argv])}",
-        *(f"option    {key} = {value!r}" for key, value in settings.items()),
-        *(f"encoder   {key} = {value!r}" for key, value in used.items()),
-        *(f"warning   {w.category.__name__}: {w.message}" for w in others),
-        "",
-        text,
-    ]
-    return "\n".join(lines) + "\n"
-
-
 # ---- predict
 
 
@@ -238,7 +216,7 @@ def _predict(args: argparse.Namespace, seen: Recorded) -> None:
     path = table_path(args.file)
     names = files.column_names(path)
     files.require(path, names, args.id)
-    features = list(clf.encoder_.feature_names)
+    features = list(clf.encoder_.input_names)
     answers.require_features(path, names, features)
     target = clf._target if clf._target in names else None
     extra = [n for n in names if n not in {*features, *args.id, target}]
@@ -249,7 +227,7 @@ def _predict(args: argparse.Namespace, seen: Recorded) -> None:
         path,
         features,
         missing=clf.encoder_.missing,
-        kinds=files.column_kinds(clf.encoder_),
+        kinds=files.column_kinds(clf.encoder_.single),
     )
     answers.note_unseen(clf, X)
     ids = list(dict.fromkeys(args.id))
@@ -313,9 +291,11 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "certify": certificate_commands.certify_model,
     "minimax": certificate_commands.find_minimax,
     "hgr": certificate_commands.rank_columns,
+    "select": selection_commands.select,
     "marginals build": marginals_commands.build,
     "marginals merge": marginals_commands.merge,
     "marginals subtract": marginals_commands.subtract,
     "marginals show": marginals_commands.show_marginals,
+    "reproduce": reproduce_commands.reproduce,
     "datasets": _datasets,
 }

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from renyi.indicators import agreement, class_label_counts, label_sums, offsets
+from renyi.indicators import class_label_counts, label_sums, offsets
 from renyi.ridge import (
     AlphaChoice,
     HeldOut,
@@ -100,7 +100,7 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     else:
         share = rows.weights / rows.weights.sum()
     root = np.sqrt(share)
-    G = agreement(rows.codes, rows.sizes)
+    G = rows.agreement()
     base = np.full(Y.shape[1], 1 / rows.n_classes)
     if fit_intercept:
         base = share @ Y

@@ -126,6 +126,21 @@ class Encoder:
         return tuple(self.columns.names)
 
     @property
+    def order(self) -> int:
+        """Number of columns in a feature."""
+        return 1
+
+    @property
+    def single(self) -> Encoder:
+        """The encoder of the columns themselves: this one."""
+        return self
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns that `transform` takes: the features themselves."""
+        return self.feature_names
+
+    @property
     def categories(self) -> dict[str, tuple[Label, ...]]:
         """Categories of each fitted column, None being the missing level."""
         return {column.name: column.categories for column in self.columns}
@@ -189,6 +204,29 @@ class Encoder:
     def settings(self) -> Encoder:
         """Return the same settings without the fitted columns."""
         return dataclasses.replace(self, columns=Columns.of([]))
+
+    def joined(self, other: Encoder) -> Encoder:
+        """Return this encoder, if the other one has the same settings."""
+        first, second = self.settings(), other.settings()
+        if first != second:
+            names = [each.name for each in dataclasses.fields(self)]
+            told = next(
+                (
+                    f"{name} is {getattr(first, name)!r} and {getattr(second, name)!r}"
+                    for name in names
+                    if getattr(first, name) != getattr(second, name, None)
+                ),
+                "their features are of different orders",
+            )
+            raise ValueError(
+                f"The marginals were made with different encoders ({told}): use one "
+                "for both."
+            )
+        return self
+
+    def factors(self, codes: NDArray[Any]) -> Any:
+        """Return what tuples are made of: nothing, for single columns."""
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

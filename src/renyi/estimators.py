@@ -102,7 +102,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         self._check_marginals(m)
         self.classes_ = np.asarray(m.classes)
         self._target = m.target
-        names = m.feature_names
+        names = m.encoder.input_names
         self.n_features_in_ = len(names)
         if names != tuple(f"x{j}" for j in range(len(names))):
             self.feature_names_in_ = np.array(names, object)
@@ -161,7 +161,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         targets.check_classes(self.classes_, settings.missing)
         encoder, codes = settings.fit_transform(table, mass)
         need_usable(encoder)
-        self._target = targets.target_name(y, encoder.columns.names)
+        self._target = targets.target_name(y, encoder.input_names)
         return Block(encoder, codes, codes_y, mass)
 
     def _count(self, block: Block) -> Marginals:
@@ -200,7 +200,7 @@ def need_usable(encoder: Encoder) -> None:
 
     >>> need_usable(Encoder().fit([["a", "b"], ["a", "c"]]))
     """
-    if encoder.columns.sizes.max(initial=0) < 2:
+    if encoder.single.columns.sizes.max(initial=0) < 2:
         raise ValueError(
             "No usable column is left: every column has the same value in all rows."
         )

@@ -142,6 +142,11 @@ def refuse_impossible(m: Marginals) -> None:
 
 def aligned(card: Scorecard, m: Marginals) -> Marginals:
     """Return the marginals of the card's features; what is missing is named."""
+    if m.order != card.encoder.order:
+        raise ValueError(
+            f"The marginals are of order {m.order}, the model of {card.encoder.order}: "
+            f"count with order={card.encoder.order}."
+        )
     for name in card.encoder.feature_names:
         if name not in m.feature_names:
             raise ValueError(

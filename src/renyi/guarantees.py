@@ -271,7 +271,7 @@ def _in_range(data: dict[str, Any]) -> bool:
         and all(0 <= size <= largest for size in sizes if size is not None)
         and 0 < data["n"] <= largest
         and 0 < data["n_indicators"] <= largest
-        and data["order"] == 1
+        and 1 <= data["order"] <= largest
     )
 
 

@@ -26,6 +26,7 @@ from renyi.columns import Column, Columns
 from renyi.encoding import Encoder
 from renyi.factoring import Label
 from renyi.indicators import offsets
+from renyi.tuples import encoder_of_order
 
 if TYPE_CHECKING:
     import os
@@ -98,6 +99,7 @@ class Marginals:
         encoder: Encoder | None = None,
         class_conditional: bool = False,
         sample_weight: Any = None,
+        order: int = 1,
     ) -> Marginals:
         """Count the pairs of a table of rows.
 
@@ -115,9 +117,13 @@ class Marginals:
             Count the pairs of features within each class too.
         sample_weight : sequence of float, optional
             Weights of the rows; a row of weight 2 counts as two rows.
+        order : int, default=1
+            Number of columns in a feature. At order 2 every pair of columns is one
+            feature, and pairs of these pairs are counted.
         """
         from renyi.sources import rows
 
+        encoder = encoder_of_order(encoder, order)
         return rows.marginals(X, y, target, encoder, class_conditional, sample_weight)
 
     @classmethod
@@ -221,8 +227,8 @@ class Marginals:
 
     @property
     def order(self) -> int:
-        """Number of columns in a feature; 1 here."""
-        return 1
+        """Number of columns in a feature."""
+        return self.settings.order
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -335,6 +341,11 @@ class Marginals:
         self.columns.places([name])
         if name == self.target:
             return self
+        if self.order > 1:
+            raise ValueError(
+                f"The features are tuples of {self.order} columns, none of which can "
+                "be the target: count at order 1."
+            )
         return dataclasses.replace(self, target=name, class_counts=None)
 
     def select(self, features: Iterable[str]) -> Marginals:

@@ -19,6 +19,7 @@ from renyi import __version__, validation
 from renyi.archives import read_arrays, read_header, write_arrays
 from renyi.columns import Columns
 from renyi.encoding import Encoder
+from renyi.tuples import encoder_from_dict
 
 if TYPE_CHECKING:
     import os
@@ -109,10 +110,10 @@ def _told(header: dict[str, Any]) -> _Told:
     """Return what a header says, checked."""
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
-    settings = Encoder.from_dict({**header["encoder"], "columns": empty})
+    settings = encoder_from_dict({**header["encoder"], "columns": empty})
     n, target, provenance = header["n"], header["target"], header["provenance"]
-    if type(header["order"]) is not int or header["order"] != 1:
-        raise ValueError(f"its order is {header['order']!r:.20}; order 1 is known")
+    if type(header["order"]) is not int or header["order"] != settings.order:
+        raise ValueError(f"its order is {header['order']!r:.20}, not its encoder's")
     if not isinstance(target, str) or target not in columns.names:
         raise ValueError(f"its target {target!r:.60} is not a column")
     if type(n) not in (int, float) or not np.isfinite(n) or n <= 0:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from renyi.columns import Columns
 from renyi.factoring import refuse_twins
 from renyi.indicators import offsets
+from renyi.tuples import NEW
 from renyi.validation import absent_pairs, refuse_negative
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ _DUST = 1e-12
 
 def added(first: Marginals, second: Marginals) -> Marginals:
     """Return the marginals of the rows of both."""
-    columns = _union(first, second)
-    return _combined(_spread(first, columns), _spread(second, columns), 1)
+    columns, settings = _union(first, second)
+    total = _combined(_spread(first, columns), _spread(second, columns), 1)
+    return dataclasses.replace(total, settings=settings)
 
 
 def subtracted(first: Marginals, second: Marginals) -> Marginals:
     """Return the marginals of `first` without the rows of `second`."""
-    columns = _union(first, second)
+    columns, _ = _union(first, second)
     rest = _combined(_spread(first, columns), _spread(second, columns), -1)
     if rest.weighted:
         rest = _without_dust(rest, _DUST * first.n)
@@ -95,6 +97,8 @@ def occurring(m: Marginals) -> Marginals:
         held = totals[starts[j] : starts[j + 1]] > 0
         if column.kind == "number":
             held[: len(column.levels.edges) + 1] = True
+        elif m.order > 1 and NEW in column.categories:
+            held[column.categories.index(NEW)] = True
         keep[starts[j] : starts[j + 1]] = held
         kept = tuple(c for c, h in zip(column.categories, held, strict=True) if h)
         columns.append(column._replace(levels=column.levels._replace(categories=kept)))
@@ -113,8 +117,8 @@ def occurring(m: Marginals) -> Marginals:
     )
 
 
-def _union(first: Marginals, second: Marginals) -> Columns:
-    """Columns of both; what does not fit together is named."""
+def _union(first: Marginals, second: Marginals) -> tuple[Columns, Encoder]:
+    """Columns and settings of both; what does not fit together is named."""
     mine, theirs = set(first.columns.names), set(second.columns.names)
     if mine != theirs:
         name = min(mine ^ theirs)
@@ -127,24 +131,13 @@ def _union(first: Marginals, second: Marginals) -> Columns:
             f"The marginals have different targets, {first.target!r} and "
             f"{second.target!r}: use with_target() first."
         )
-    if first.settings != second.settings:
-        raise ValueError(
-            "The marginals were made with different encoders "
-            f"({_difference(first.settings, second.settings)}): use one for both."
-        )
+    settings = first.settings.joined(second.settings)
     where = second.columns.places(first.columns.names)
-    return Columns.of(
+    columns = Columns.of(
         column.union(second.columns[j])
         for column, j in zip(first.columns, where, strict=True)
     )
-
-
-def _difference(first: Encoder, second: Encoder) -> str:
-    for each in dataclasses.fields(first):
-        a, b = getattr(first, each.name), getattr(second, each.name)
-        if a != b:
-            return f"{each.name} is {a!r} and {b!r}"
-    return "same settings"
+    return columns, settings
 
 
 def _spread(m: Marginals, columns: Columns) -> Marginals:

@@ -111,15 +111,17 @@ def _from_document(
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
     targets.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
-    if data["target"] in card.encoder.feature_names:
+    if data["target"] in card.encoder.input_names:
         raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
-    clf = kind(**settings, encoder=card.encoder.settings())
+    if settings["order"] != card.encoder.order:
+        raise ValueError(f"its order is {settings['order']!r}, not its scorecard's")
+    clf = kind(**settings, encoder=card.encoder.single.settings())
     clf._check_parameters()
     clf._target = data["target"]
     clf.classes_ = classes
-    clf.n_features_in_ = len(card.encoder.columns)
+    clf.n_features_in_ = len(card.encoder.input_names)
     if data["named"]:
-        clf.feature_names_in_ = np.array(card.encoder.feature_names, object)
+        clf.feature_names_in_ = np.array(card.encoder.input_names, object)
     clf.marginals_, clf._kept, clf._evidence = None, None, None
     clf._take(card, AlphaChoice(**data["alpha_choice"]))
     clf._certificate = Certificate.from_dict(data["certificate"])

@@ -18,6 +18,7 @@ examples:
   renyi fit visits.csv --target readmitted --id patient --out visits
   renyi predict visits.json new.csv --id patient --out answers.csv
   renyi marginals build visits.csv --target readmitted --out visits.renyi
+  renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
 
 'renyi COMMAND --help' explains a command.
@@ -55,7 +56,9 @@ def parser() -> argparse.ArgumentParser:
     _add_certify(commands)
     _add_minimax(commands)
     _add_hgr(commands)
+    _add_select(commands)
     _add_marginals(commands)
+    _add_reproduce(commands)
     listing = _add(commands, "datasets", "list the bundled data sets")
     _add_json(listing)
     return whole
@@ -286,6 +289,50 @@ def _add_hgr(commands: Any) -> None:
     _add_json(parser)
 
 
+def _add_select(commands: Any) -> None:
+    parser = _add(commands, "select", "select features, and train on them alone")
+    _add_source(parser)
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument(
+        "--n-features", type=_whole(1), metavar="K", help="select exactly K features"
+    )
+    number.add_argument(
+        "--penalty",
+        type=_number("above 0"),
+        metavar="NUMBER",
+        help="penalty on a feature's largest point (default: by cross-validation)",
+    )
+    number.add_argument(
+        "--max-error",
+        type=_number("between 0 and 1", 1),
+        metavar="SHARE",
+        help="select the fewest features that are certified to err no more",
+    )
+    parser.add_argument(
+        "--order",
+        type=_whole(1, 9),
+        default=1,
+        metavar="R",
+        help="columns in a feature: 2 selects among pairs of columns (default 1)",
+    )
+    parser.add_argument(
+        "--rule",
+        choices=("map", "renyi", "sharp"),
+        default="map",
+        help="how the refitted model answers",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="PREFIX",
+        help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the path (.svg, .png or .pdf)"
+    )
+    _add_encoder(parser, inner=False)
+    _add_json(parser)
+
+
 def _add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=_SOURCE)
     parser.add_argument("--target", metavar="COL", help="the column to predict")
@@ -345,3 +392,49 @@ def _add_marginals(commands: Any) -> None:
             "--out", metavar="M.renyi", required=True, help="where to write"
         )
         _add_json(each)
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = _add(commands, "reproduce", "run an experiment of the paper again")
+    names = parser.add_subparsers(metavar="WHAT", required=True, dest="experiment")
+    table = _add(names, "table1", "compare errors and bounds on five data sets")
+    _add_count(table, "--splits", "random 70/30 splits of each data set", 100)
+    runtime = _add(names, "runtime", "train on many columns and few rows, timed")
+    _add_count(runtime, "--repetitions", "draws of 200 rows, 10,000 columns", 1000)
+    _add_growth(runtime, "--columns", "numbers of columns to time, of 200 rows")
+    _add_growth(runtime, "--rows", "numbers of rows to time, of 10,000 columns")
+    theorems = _add(names, "theorems", "see how tight the inequalities are")
+    _add_count(theorems, "--tables", "random joint tables of each kind", 300)
+    selection = _add(names, "selection", "compare three ways to select features")
+    _add_count(selection, "--splits", "random 70/30 splits of each data set", 20)
+    for each in (table, selection):
+        _several(each, "--datasets", "NAME", "bundled data sets (default: all five)")
+    for each in (table, runtime, theorems, selection):
+        each.add_argument(
+            "--out",
+            metavar="DIR",
+            help="folder of the results (default results/WHAT); pieces of work that "
+            "are finished there are not done again",
+        )
+        each.add_argument(
+            "--seed", type=_whole(0, 2**32 - 1), default=0, metavar="N", help="seed"
+        )
+        each.add_argument(
+            "--workers",
+            type=_whole(1, 1024),
+            metavar="N",
+            help="processes (default: one for each core)",
+        )
+        _add_json(each)
+
+
+def _add_count(parser: Any, option: str, text: str, default: int) -> None:
+    parser.add_argument(
+        option, type=_whole(1), metavar="N", help=f"{text} (default {default:,})"
+    )
+
+
+def _add_growth(parser: Any, option: str, text: str) -> None:
+    parser.add_argument(
+        option, type=_whole(20), nargs="+", default=[], metavar="N", help=text
+    )

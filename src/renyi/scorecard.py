@@ -18,6 +18,7 @@ from renyi.encoding import Encoder
 from renyi.factoring import Label, label_text
 from renyi.indicators import lookup_sum, offsets
 from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
+from renyi.tuples import encoder_from_dict
 
 if TYPE_CHECKING:
     import os
@@ -221,7 +222,7 @@ class Scorecard:
     def from_dict(cls, data: Any) -> Scorecard:
         """Scorecard of a plain form, checked: it may come from a stranger's file."""
         checked_fields(data, _FIELDS, "scorecard")
-        encoder = Encoder.from_dict(data["encoder"])
+        encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
         _check_classes(classes)
         D, K = int(encoder.columns.sizes.sum()), len(classes)

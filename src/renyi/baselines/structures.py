@@ -1,0 +1,196 @@
+r"""Trees for a Chebyshev classifier: by information, or greedily by the bound.
+
+The bound of a tree never rises with an edge: one more table leaves fewer distributions.
+To hang a feature j from a feature i of the tree is to ask that the errors with X_i = k
+be no more than the table of the pair allows,
+
+.. math:: r_i(k) \le G_{ij}(k) = \sum_l \Big[\sum_y P(k, l, y)
+    - \max_y P(k, l, y)\Big],
+
+r_i being the errors of the worst distribution by the categories of X_i. For two classes
+nothing else is asked, so the bound falls by at most ``Σ_k (r_i(k) − G_ij(k))₊``: thin
+the worst distribution out until the new table holds. Programs are solved from the
+largest such fall on, until no other candidate can do better, or a few have been. For
+more classes the same number ranks the candidates, though more may be asked.
+
+Smoothing by s rows: each class is mixed with s rows of itself in which the features are
+independent. The counts of single features stay, so that tables still agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.ambiguity import Ambiguity, Table
+from renyi.baselines.forests import ForestSolution, solve_forest
+from renyi.baselines.trees import (
+    Edge,
+    block_sums,
+    conditional_information,
+    spanning_tree,
+)
+from renyi.columns import Column, Columns
+from renyi.indicators import offsets
+
+Floats = NDArray[np.float64]
+
+# Programs for one edge at most.
+_PROGRAMS = 6
+# A fall of the bound that is no rounding.
+_FALL = 1e-9
+
+
+class ClassTables(NamedTuple):
+    """Probabilities of the pairs of features with each class, (K, D, D)."""
+
+    pairs: Floats
+    columns: Columns
+    target: Column
+
+    def table(self, *features: int) -> Table:
+        """Probabilities of one or two features and the class."""
+        starts = offsets(self.columns.sizes)
+        first, last = features[0], features[-1]
+        rows = slice(starts[first], starts[first + 1])
+        block = self.pairs[:, rows, starts[last] : starts[last + 1]]
+        if len(features) == 1:
+            return Table(features, True, np.einsum("ykk->ky", block))
+        return Table(features, True, block.transpose(1, 2, 0))
+
+    def ambiguity(self, edges: list[Edge], *, alone: bool = True) -> Ambiguity:
+        """Set of all distributions with the tables of some edges.
+
+        A feature without an edge has a table with the class, if `alone` says so.
+        """
+        tables = [self.table(i, j) for i, j in edges]
+        if alone:
+            hung = {i for edge in edges for i in edge}
+            others = (i for i in range(len(self.columns)) if i not in hung)
+            tables += [self.table(i) for i in others]
+        return Ambiguity(self.columns, self.target, tuple(tables))
+
+
+def smoothed(pairs: Floats, sizes: NDArray[Any], share: NDArray[Any]) -> Floats:
+    """Mix each class with independent features, `share` being how much of them.
+
+    >>> pairs = np.array([[[0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5],
+    ...                    [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5]]])
+    >>> smoothed(pairs, np.array([2, 2]), np.array([0.2]))[0, :2]
+    array([[0.5 , 0.  , 0.45, 0.05],
+           [0.  , 0.5 , 0.05, 0.45]])
+    """
+    single = np.einsum("ykk->yk", pairs)
+    mass = np.maximum(single[:, : sizes[0]].sum(axis=1), 1e-300)[:, None, None]
+    independent = single[:, :, None] * single[:, None, :] / mass
+    mixed = pairs + share[:, None, None] * (independent - pairs)
+    starts = offsets(sizes)
+    for low, high in zip(starts[:-1], starts[1:], strict=True):
+        mixed[:, low:high, low:high] = pairs[:, low:high, low:high]
+    return np.asarray(mixed)
+
+
+class Structure(NamedTuple):
+    """Edges in the order they were added, and the bound after each."""
+
+    edges: list[Edge]
+    bounds: list[float]
+
+
+def information_tree(tables: ClassTables) -> Structure:
+    """Tree of largest conditional mutual information; no bound is looked at."""
+    information = conditional_information(tables.pairs, tables.columns.sizes)
+    return Structure(spanning_tree(information), [])
+
+
+def greedy_tree(tables: ClassTables) -> Structure:
+    """Tree grown from the best pair, each edge by the fall of the bound.
+
+    Where no edge lowers the bound, the one of most information is taken. The bounds
+    are those of the features in the tree; once they are zero, none follows.
+    """
+    information = conditional_information(tables.pairs, tables.columns.sizes)
+    if len(information) < 2:
+        return Structure([], [])
+    loss = tables.pairs.sum(axis=0) - tables.pairs.max(axis=0)
+    first = _best_pair(loss, tables.columns.sizes, information)
+    growth = _Growth(tables, loss, information, [first])
+    while len(growth.edges) < len(information) - 1 and growth.found.value > _FALL:
+        growth.grow()
+    return Structure(spanning_tree(information, growth.edges), growth.bounds)
+
+
+def _best_pair(loss: Floats, sizes: NDArray[Any], information: Floats) -> Edge:
+    """Pair of features whose own rule errs least; among such, of most information."""
+    errors = block_sums(loss, sizes)
+    np.fill_diagonal(errors, np.inf)
+    equal = errors <= errors.min() + _FALL
+    i, j = divmod(int(np.where(equal, information, -1.0).argmax()), len(errors))
+    return i, j
+
+
+@dataclass
+class _Growth:
+    """A tree that grows, and the worst distribution along it."""
+
+    tables: ClassTables
+    loss: Floats
+    information: Floats
+    edges: list[Edge]
+
+    def __post_init__(self) -> None:
+        starts = offsets(self.tables.columns.sizes)[:-1]
+        self.allowed = np.add.reduceat(self.loss, starts, axis=1)
+        self.found = self._solve(self.edges)
+        self.bounds = [self.found.value]
+
+    def _solve(self, edges: list[Edge]) -> ForestSolution:
+        return solve_forest(self.tables.ambiguity(edges, alone=False), interior=False)
+
+    def grow(self) -> None:
+        """Add one edge."""
+        edge, found = self._best()
+        if found is None:  # no bound falls: information decides
+            edge = self._first(self.information)
+            found = self._solve([*self.edges, edge])
+        self.edges.append(edge)
+        self.found = found
+        self.bounds.append(min(found.value, self.bounds[-1]))  # but for rounding
+
+    def _best(self) -> tuple[Edge, ForestSolution | None]:
+        """Edge with the largest fall of the bound, if there is one."""
+        falls = np.where(self._open(), self._falls(), -np.inf)
+        edge, best = (0, 0), None
+        least = self.found.value - _FALL
+        for place in np.argsort(-falls, axis=None, kind="stable")[:_PROGRAMS].tolist():
+            i, j = divmod(place, len(falls))
+            if self.found.value - falls[i, j] >= least:
+                break
+            trial = self._solve([*self.edges, (i, j)])
+            if trial.value < least:
+                edge, best, least = (i, j), trial, trial.value
+        return edge, best
+
+    def _open(self) -> NDArray[np.bool_]:
+        """Which pairs hang a new feature from the tree: (d, d)."""
+        inside = np.zeros(len(self.information), bool)
+        inside[[i for edge in self.edges for i in edge]] = True
+        return np.asarray(inside[:, None] & ~inside)
+
+    def _first(self, scores: Floats) -> Edge:
+        open_scores = np.where(self._open(), scores, -np.inf)
+        i, j = divmod(int(open_scores.argmax()), len(scores))
+        return i, j
+
+    def _falls(self) -> Floats:
+        """How far the bound can fall with each pair, the first being in the tree."""
+        starts = offsets(self.tables.columns.sizes)
+        errors = np.zeros(int(starts[-1]))
+        for (i, j), cells in zip(self.edges, self.found.errors, strict=True):
+            errors[starts[i] : starts[i + 1]] = cells.sum(axis=1)
+            errors[starts[j] : starts[j + 1]] = cells.sum(axis=0)
+        excess = np.maximum(errors[:, None] - self.allowed, 0.0)
+        return np.asarray(np.add.reduceat(excess, starts[:-1], axis=0))

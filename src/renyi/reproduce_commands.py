@@ -1,0 +1,100 @@
+"""The command ``renyi reproduce``: run an experiment, write its table and figure."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from renyi import datasets
+from renyi.delivery import Recorded, show
+
+
+class _Experiment(NamedTuple):
+    """Module of an experiment, options that say what is asked for, and its extras."""
+
+    module: str
+    options: tuple[str, ...]
+    extras: tuple[str, ...] = ("plotting",)
+
+
+_EXPERIMENTS = {
+    "table1": _Experiment("table1", ("splits", "datasets"), ("plotting", "highspy")),
+    "runtime": _Experiment("runtime", ("repetitions", "columns", "rows")),
+    "theorems": _Experiment(
+        "theorems", ("tables",), ("plotting", "highspy", "clarabel")
+    ),
+    "selection": _Experiment("selected", ("splits", "datasets")),
+}
+# Functions that load an extra, or say how to get it.
+_EXTRAS = {
+    "plotting": "renyi.reproduce.reports",
+    "highspy": "renyi.programs",
+    "clarabel": "renyi.programs",
+}
+
+
+def reproduce(args: argparse.Namespace, seen: Recorded) -> None:
+    """Run an experiment, or what is left of it; print what came of it."""
+    from renyi.reproduce import pieces
+
+    folder = Path("results", args.experiment) if args.out is None else Path(args.out)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder: choose another --out.")
+    chosen = _EXPERIMENTS[args.experiment]
+    for extra in chosen.extras:  # now rather than after hours of work
+        getattr(import_module(_EXTRAS[extra]), extra)()
+    experiment = import_module(f"renyi.reproduce.{chosen.module}")
+    settings = settings_of(args, chosen.options, experiment)
+    keys = experiment.keys(settings)
+    results = pieces.run(folder, settings, keys, experiment.work, workers=args.workers)
+    report = experiment.report(results, settings)
+    written = [*report.write(folder, settings), folder / pieces.SETTINGS]
+    files = [str(place) for place in written]
+    if args.json:
+        tables = {title: _records(table) for title, table in report.tables.items()}
+        show({**settings, "tables": tables, "notes": report.notes, "written": files})
+        return
+    print(report.markdown(settings))
+    print("\n".join(f"wrote {name}" for name in files))
+
+
+def settings_of(
+    args: argparse.Namespace, options: tuple[str, ...], experiment: Any
+) -> dict[str, Any]:
+    """Return what was asked for, in plain values, and the command that asks for it.
+
+    Where results go and how many processes work on them make no difference to them,
+    and are no part of it.
+
+    >>> from renyi.reproduce import theorems
+    >>> args = argparse.Namespace(experiment="theorems", tables=None, seed=0)
+    >>> settings_of(args, ("tables",), theorems)["command"]
+    ['renyi', 'reproduce', 'theorems', '--tables', '300', '--seed', '0']
+    """
+    settings: dict[str, Any] = {}
+    for name in options:
+        # The default stands in the experiment's module: SPLITS, TABLES, …
+        value = getattr(args, name) or getattr(experiment, name.upper())
+        settings[name] = value if isinstance(value, int) else list(value)
+    if "datasets" in settings:
+        settings["datasets"] = _known(settings["datasets"])
+    settings["seed"] = args.seed
+    command = ["renyi", "reproduce", args.experiment]
+    for name, value in settings.items():
+        values = value if isinstance(value, list) else [value]
+        command += [f"--{name}", *map(str, values)]
+    return {"experiment": args.experiment, "command": command, **settings}
+
+
+def _known(names: list[str]) -> list[str]:
+    """Return names of data sets in one order, each once; refuse others."""
+    for name in names:
+        datasets.path(name)
+    return [name for name in datasets.names() if name in names]
+
+
+def _records(table: Any) -> Any:
+    """Return the rows of a table, with None for what is not a number."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")
