@@ -8,7 +8,7 @@ SPAMS (``fistaFlat``, regul ``group-lasso-linf``) and adelie, whose group lasso 
 l2 norm inside a feature and is another problem, need environments of their own. Name
 their Pythons; without them the script measures our side alone:
 
-    SPAMS_PYTHON=…/bin/python ADELIE_PYTHON=…/bin/python python bench_selection.py
+    SPAMS_PYTHON=…/bin/python ADELIE_PYTHON=…/bin/python python selection_speed.py
 """
 
 from __future__ import annotations
