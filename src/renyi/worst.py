@@ -114,7 +114,7 @@ class WorstCase:
             known = f"between {at_least(self.lower)} and {at_most(self.upper)}"
         return (
             f"At worst, rule {self.rule} errs {known} of the time on a population with "
-            f"these marginals (closed form {100 * self.closed_form:.2f} %; "
+            f"these marginals (closed form {at_most(self.closed_form)}; "
             f"{self.seconds:.1f} s)."
         )
 
