@@ -14,7 +14,6 @@ from renyi import Marginals
 from renyi.ambiguity import (
     Ambiguity,
     Table,
-    describe_outcomes,
     of_tables,
     shortfall,
 )
@@ -112,15 +111,13 @@ def test_shortfall_is_the_worst_set_of_classes() -> None:
     assert shortfall(np.full((4, 3), 5.0)) == 0
 
 
-def test_cells_and_outcomes_in_words() -> None:
+def test_cells_in_words() -> None:
     X, y = load("votes")
     m = Marginals.from_data(X[["crime", "immigration"]], y)
     amb = Ambiguity.of(m)
     assert amb.name(0) == "crime = n, party = democrat"
     assert amb.name(int(amb.starts[2])) == "crime = n, immigration = n"
     assert amb.name(len(amb.b) - 1) == "crime = (missing), immigration = (missing)"
-    told = describe_outcomes(amb, np.array([[2, 0]]))
-    assert told == {"crime": ["(missing)"], "immigration": ["n"]}
 
 
 def test_general_tables(table: np.ndarray) -> None:

@@ -268,17 +268,6 @@ def shortfall(values: Floats) -> float:
     return max(0.0, float(found.max(initial=0.0)))
 
 
-def describe_outcomes(
-    ambiguity: Ambiguity, X: NDArray[Any]
-) -> dict[str, Sequence[str]]:
-    """Return outcomes as columns of category texts, ready for a frame."""
-    found: dict[str, Sequence[str]] = {}
-    for i, column in enumerate(ambiguity.columns):
-        texts = np.array(column.levels.texts, object)
-        found[column.name] = texts[X[:, i]].tolist()
-    return found
-
-
 def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguity:
     """Set of the distributions that have some contingency tables (the paper's Ap = b).
 
