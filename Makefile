@@ -49,11 +49,12 @@ demo: $(VENV)/.installed-core
 	@echo "The scorecard: points of every category, the features that matter first."
 	@$(BIN)/python -c 'import renyi; print(renyi.Scorecard.load("demo/votes.json"))'
 
+# Tests of one group share a server, and so a process.
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(JOBS)
+	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 test-long: $(VENV)/.installed-test
-	$(PYTEST) -n $(JOBS) -m ""
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import renyi
 from commandline import FIT, Done, save, table
+from renyi import RenyiClassifier
+from renyi.answers import note_unseen
 
 
 @pytest.mark.parametrize("name", renyi.datasets.names())
@@ -88,6 +92,17 @@ def test_predict_ignores_extra_columns_with_one_note(
         "'colour'; they count as the mean of their column.",
     ]
     assert "error rate" not in done.err
+
+
+def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
+    X = pd.DataFrame({"a": list("xyxy"), "b": list("ppqq"), "c": list("uvvu")})
+    clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
+    new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
+    with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
+        note_unseen(clf, new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # x & q & v is new, and its labels are not
+        note_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -141,3 +141,41 @@ def test_a_missing_extra_is_told_before_the_work(bad, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     message = bad("reproduce", "theorems", "--tables", 1)
     assert "pip install 'renyi[plot]'" in message
+
+
+def test_all_missing_extras_are_told_at_once(bad, monkeypatch):
+    for name in ("matplotlib", "highspy", "clarabel"):
+        monkeypatch.setitem(sys.modules, name, None)
+    message = bad("reproduce", "theorems", "--tables", 1)
+    assert "needs matplotlib and highspy and clarabel" in message
+    assert "pip install 'renyi[plot,exact]'" in message
+
+
+def test_an_interruption_tells_what_is_kept(run, good, monkeypatch):
+    """Ctrl-C after two pieces; then the same command, which tells what it found."""
+    done = theorems.work
+
+    def twice(key, settings):
+        if len(lines("results/theorems")) == 2:
+            raise KeyboardInterrupt
+        return done(key, settings)
+
+    command = ("reproduce", "theorems", *ONE)
+    monkeypatch.setattr(theorems, "work", twice)
+    stopped = run(*command)
+    assert stopped.code == 130
+    kept = "2 of 3 pieces are kept in results/theorems; the same command goes on."
+    assert kept in stopped.err
+    monkeypatch.setattr(theorems, "work", done)
+    again = good(*command)
+    assert "2 of 3 pieces were found in results/theorems" in again.err
+    assert len(lines("results/theorems")) == 3
+
+
+def test_help_tells_what_is_needed_and_what_is_long(good):
+    text = " ".join(good("reproduce", "runtime", "--help").out.split())
+    assert "pip install 'renyi[plot,exact]'" in text
+    assert "whatever the repetitions (default: seven from 1,000 to 1,000,000" in text
+    assert (min(runtime.COLUMNS), max(runtime.COLUMNS)) == (1_000, 1_000_000)
+    assert len(runtime.COLUMNS) == 7
+    assert (len(runtime.ROWS), min(runtime.ROWS), max(runtime.ROWS)) == (6, 100, 3_200)

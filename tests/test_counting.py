@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import compiled, counting, histograms
+from renyi import compiled, histograms, products
 from renyi.counting import class_pair_counts, pair_counts
 
-ENGINES = ["histogram", "product", "numba"]
+WEIGHTED = ["histogram", "product", "numba"]
+ENGINES = [*WEIGHTED, "planes"]
 
 
 def random_codes(seed, sizes, n, dtype=np.uint8):
@@ -53,7 +54,7 @@ def test_counts_equal_the_explicit_product(engine, shape):
     assert_array_equal(counts, W.T @ W)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", WEIGHTED)
 @given(shape=shapes)
 @settings(max_examples=25, deadline=None)
 def test_weighted_counts_equal_the_explicit_product(engine, shape):
@@ -74,7 +75,7 @@ def test_class_counts_equal_counts_of_each_class(engine, shape, n_classes, weigh
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
     y = np.random.default_rng(seed + 1).integers(0, n_classes, n)
-    weights = np.arange(n) % 5 if weighted else None
+    weights = np.arange(n) % 5 if weighted and engine != "planes" else None
     counts = class_pair_counts(codes, sizes, y, n_classes, weights, engine=engine)
     W = one_hot(codes, sizes)
     for k in range(n_classes):
@@ -105,7 +106,7 @@ def test_columns_of_thousands_of_categories(engine):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_blocks_of_rows_and_tiles_of_columns(monkeypatch, weighted):
-    monkeypatch.setattr(counting, "ROWS", 100)
+    monkeypatch.setattr(products, "ROWS", 100)
     monkeypatch.setattr(histograms, "ROWS", 100)
     monkeypatch.setattr(histograms, "TILE", 3)
     monkeypatch.setattr(histograms, "CELLS", 2_000)
@@ -114,34 +115,25 @@ def test_many_blocks_of_rows_and_tiles_of_columns(monkeypatch, weighted):
     weights = np.arange(1234) % 7 if weighted else None
     W = one_hot(codes, sizes)
     w = np.ones(1234, np.int64) if weights is None else weights
-    for engine in ENGINES:
-        counts = pair_counts(codes, sizes, weights, engine=engine)
-        assert_array_equal(counts, W.T @ (w[:, None] * W))
+    for engine in WEIGHTED if weighted else [*ENGINES, None]:
+        for threads in (1, 3):
+            counts = pair_counts(codes, sizes, weights, engine=engine, threads=threads)
+            assert_array_equal(counts, W.T @ (w[:, None] * W))
 
 
 def test_both_histogram_engines_give_the_same_bits_of_weighted_sums():
     sizes = [10, 3, 7, 12, 2]
-    n = counting.ROWS + 1000
+    n = histograms.ROWS + 1000
     codes = random_codes(4, sizes, n)
     weights = np.random.default_rng(4).random(n)
     plain = pair_counts(codes, sizes, weights, engine="histogram")
-    compiled = pair_counts(codes, sizes, weights, engine="numba")
-    assert_array_equal(plain, compiled)
+    for threads in (1, 2, 7):
+        fast = pair_counts(codes, sizes, weights, engine="numba", threads=threads)
+        assert_array_equal(plain, fast)
     assert_array_equal(plain, plain.T)
     for low, high in [(0, 10), (10, 13), (13, 20), (20, 32), (32, 34)]:
         block = plain[low:high, low:high]
         assert_array_equal(block, np.diag(np.diag(block)))
-
-
-def test_dispatch_follows_the_shape(monkeypatch):
-    def chosen(n, sizes):
-        return counting._choose(n, np.array(sizes), False, None)[1]
-
-    for kernels in (None, compiled.load()):
-        monkeypatch.setattr(compiled, "load", lambda k=kernels: k)
-        assert chosen(1_000_000, [10] * 20) is None
-        assert chosen(50_000, [2, 5, 40, 9, 16, 7] * 2) is None
-        assert chosen(2_000, [2] * 500) == "product"
 
 
 def test_without_numba_the_counts_are_the_same(monkeypatch):
@@ -151,8 +143,9 @@ def test_without_numba_the_counts_are_the_same(monkeypatch):
     monkeypatch.setattr(compiled, "load", lambda: None)
     assert compiled.kernels(1e9) is None
     assert_array_equal(pair_counts(codes, sizes), with_numba)
-    with pytest.raises(ImportError, match=r"renyi\[fast\]"):
-        pair_counts(codes, sizes, engine="numba")
+    for engine in ("numba", "planes"):
+        with pytest.raises(ImportError, match=rf"'{engine}' needs .*renyi\[fast\]"):
+            pair_counts(codes, sizes, engine=engine)
 
 
 def test_small_jobs_do_not_load_numba():
@@ -215,3 +208,7 @@ def test_bad_arguments_are_named():
         pair_counts([[0, 1]], [2], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="engine 'gpu' is unknown"):
         pair_counts([[0, 1]], [2], engine="gpu")
+    with pytest.raises(ValueError, match="engine 'planes' cannot sum weights"):
+        pair_counts([[0, 1]], [2], [1.0, 1.0], engine="planes")
+    with pytest.raises(ValueError, match="threads is 0: use 1 or more"):
+        pair_counts([[0, 1]], [2], engine="planes", threads=0)

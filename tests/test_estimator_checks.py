@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -18,19 +15,15 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
-from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+from sklearn.utils.estimator_checks import check_estimator
 
+from manners import SEPARATE, all_checks, passes_separately
 from renyi import RenyiClassifier
 from renyi.datasets import load
 
 # The one check that a rule which answers at random cannot pass.
 TRAIN = "check_classifiers_train"
 RANDOM = "predict draws its answer, so it is not always the argmax of predict_proba"
-
-
-# It can only run where SCIPY_ARRAY_API is set before scipy is imported: a test below
-# runs it in a process of its own.
-ARRAY_API = "check_array_api_input"
 
 ESTIMATORS = [
     RenyiClassifier(),
@@ -41,22 +34,11 @@ ESTIMATORS = [
 ]
 
 
-def check_name(check):
-    return getattr(check, "func", check).__name__
+def draws(clf, name):
+    return RANDOM if name == TRAIN and clf.rule != "map" else None
 
 
-def all_checks():
-    """Scikit-learn's checks of every estimator; a named failure must really fail."""
-    for chosen in ESTIMATORS:
-        for estimator, check in estimator_checks_generator(chosen, legacy=True):
-            name = check_name(check)
-            fails = name == TRAIN and chosen.rule != "map"
-            marks = [pytest.mark.xfail(reason=RANDOM, strict=True)] if fails else []
-            if name != ARRAY_API:
-                yield pytest.param(estimator, check, marks=marks, id=f"{chosen}-{name}")
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(all_checks()))
+@pytest.mark.parametrize(("estimator", "check"), all_checks(ESTIMATORS, draws))
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -72,23 +54,12 @@ def test_only_the_named_checks_fail(rule):
     failed = {name for name, status in found.items() if status == "failed"}
     skipped = {name for name, status in found.items() if status == "skipped"}
     assert failed == (set() if rule == "map" else {TRAIN})
-    assert skipped <= {ARRAY_API}
+    assert skipped <= {SEPARATE}
     assert len(found) > 40
 
 
 def test_array_api_input():
-    program = (
-        "from sklearn.utils.estimator_checks import check_array_api_input as check\n"
-        "from renyi import RenyiClassifier\n"
-        "check('RenyiClassifier', RenyiClassifier(), array_namespace='numpy')\n"
-        "print('passed')"
-    )
-    path = os.pathsep.join(sys.path)
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "passed", done.stderr
+    assert passes_separately("renyi.RenyiClassifier")
 
 
 # ---- tools

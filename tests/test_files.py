@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import renyi
-from renyi.sources import files
+from renyi.sources import csvfiles, files
 
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
@@ -68,7 +68,7 @@ def test_type_is_that_of_the_whole_column(tmp_path: Path) -> None:
     # Longer than a reader's block, and text only in its last line.
     number = 2_000_000
     path = write(tmp_path, "a,b\n" + "12345.5,x\n" * number + "many,y\n")
-    assert path.stat().st_size > files._BLOCK
+    assert path.stat().st_size > csvfiles.PIECE
     with pytest.warns(files.DataWarning, match="'a' would be numeric but for 'many'"):
         table = files.read_table(path)
     assert table.num_rows == number + 1
@@ -109,7 +109,7 @@ def test_number_that_is_none_is_named(tmp_path: Path) -> None:
 def test_kinds_of_an_encoder() -> None:
     frame = pd.DataFrame({"s": ["1.50", "b"], "i": [1, 2], "f": [0.5, 1.5]})
     kinds = files.column_kinds(renyi.Encoder().fit(frame))
-    assert kinds == {"s": "label", "f": "number"}
+    assert kinds == {"s": "label", "i": "figure", "f": "number"}
 
 
 def test_columns_are_chosen_in_order(tmp_path: Path) -> None:

@@ -31,13 +31,14 @@ def admm():
     return module
 
 
-@pytest.fixture(params=["numpy", "compiled"])
+@pytest.fixture(params=["numpy", "compiled", "both"])
 def passes(request, monkeypatch):
-    """Run a test with the passes of numpy, then with the compiled ones."""
-    few = np.inf if request.param == "numpy" else 0
-    monkeypatch.setattr(group_lasso, "FEW_STEPS", few)
-    if request.param == "compiled":
-        assert descent.kernels() is not None
+    """Run a test with the passes of numpy, the compiled ones, one after the other."""
+    few = {"numpy": np.inf, "compiled": -1, "both": 20}[request.param]
+    monkeypatch.setattr(descent, "FEW_STEPS", few)
+    if request.param == "both":  # whatever the shape lets expect
+        monkeypatch.setattr(descent.Gear, "expect", lambda gear, steps: gear)
+    assert descent.kernels() is not None
     return request.param
 
 
@@ -206,7 +207,7 @@ def problems(count):
 
 
 def test_agreement_with_admm_on_fifty_problems(admm, monkeypatch):
-    monkeypatch.setattr(group_lasso, "FEW_STEPS", 0)
+    monkeypatch.setattr(descent, "FEW_STEPS", -1)
     seen = 0
     for sample, fit_intercept, share in problems(50):
         Q, target, variance = sample.centred() if fit_intercept else sample.literal()
@@ -288,7 +289,8 @@ def test_rows_give_what_their_moments_give(n, K, weighted, fit_intercept, passes
 def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
     sample = Sample(4, n=50, d=6, K=K, most=10)
     ends = []
-    for compiled in (None, descent.kernels()):
+    for steps in (0, np.inf):
+        gear = descent.Gear().expect(steps)
         z = np.zeros((sample.T.shape[1], len(sample.Q)))
         R = (sample.W.T @ (sample.share[:, None] * sample.T)).T
         if by_rows:
@@ -298,11 +300,11 @@ def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
             u = sample.share * target
             block = descent.RowBlock(
                 sample.codes, sample.share, target, q, sample.sizes, z, u, True,
-                lambda threshold: np.zeros(6), compiled,
+                lambda threshold: np.zeros(6), gear,
             )  # fmt: skip
         else:
             block = descent.GramBlock(
-                sample.Q, R, 0.25, sample.sizes, z, R.copy(), None, compiled
+                sample.Q, R, 0.25, sample.sizes, z, R.copy(), None, gear
             )
         points = np.empty((3, *z.shape))
         states = np.empty((3, *block.state.shape))
@@ -311,6 +313,52 @@ def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
     for numpy_part, compiled_part in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled_part, numpy_part, atol=1e-13)
     assert ends[0][0].any()
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Count how often the compiled passes are asked for."""
+    seen = []
+    monkeypatch.setattr(descent, "kernels", lambda: seen.append(1))
+    return seen
+
+
+def test_small_tables_do_without_the_compiled_passes(loaded):
+    votes = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    path(votes.Q, votes.dvec, votes.encoder.columns.sizes)
+    renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
+    assert not loaded
+
+
+def test_wide_tables_take_them_at_once(loaded):
+    sample = Sample(20, n=20, d=20)
+    assert sample.sizes.sum() > 20
+    path_rows(sample.codes, sample.sizes, sample.y, n_lambdas=11, ratio=0.9)
+    assert loaded
+
+
+def test_many_steps_take_them_whatever_the_shape(loaded, monkeypatch):
+    sample = Sample(21, n=200, d=6)
+    found = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9)
+    assert not loaded
+    steps = int((found.iterations * found.active.sum(axis=1)).sum())
+    monkeypatch.setattr(descent.Gear, "expect", lambda gear, steps: gear)
+    monkeypatch.setattr(descent, "FEW_STEPS", 2 * steps)
+    # Steps of one task are counted together, those of two are not.
+    gear, asked = descent.Gear(), []
+    for own in (None, None, None, gear, gear, gear):
+        loaded.clear()
+        path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9, gear=own)
+        asked.append(bool(loaded))
+    assert not any(asked[:4]) and asked[-1]
+    # A row costs as well.
+    sample, options = Sample(22, n=3000, d=3), {"n_lambdas": 3, "ratio": 0.5}
+    loaded.clear()
+    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    assert not loaded
+    monkeypatch.setattr(descent, "_ROWS", 1)
+    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    assert loaded
 
 
 def test_two_classes_as_two_columns():
@@ -380,6 +428,36 @@ def test_duplicated_columns(fit_intercept, passes):
     assert (either == once.active).all()
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_of_one_class_leave_nothing_to_explain(K, passes):
+    sample = Sample(10, n=15, d=9, K=K)
+    options = {"n_classes": K, "n_lambdas": 3}
+    found = path_rows(sample.codes, sample.sizes, np.zeros(15, int), **options)
+    assert not found.z.any() and not found.active.any()
+    np.testing.assert_allclose(found.objectives, 0, atol=1e-15)
+    expected = -0.5 if K == 2 else np.eye(3)[0] - 1 / 3
+    np.testing.assert_allclose(found.intercepts[0], expected)
+
+
+def test_small_penalties_of_a_wide_table():
+    """A table on which descent is slow: 14,000 passes at one of the penalties."""
+    rng = np.random.default_rng(0)
+    for rep in range(19):
+        K, d, n = (int(rng.integers(*ends)) for ends in ((2, 5), (1, 25), (5, 60)))
+        sizes = rng.integers(1, 6, d)
+        codes = np.stack([rng.integers(0, m, n) for m in sizes])
+        if rep % 3 == 0 and d > 3 and sizes[1] <= sizes[0]:
+            codes[1] = codes[0] % sizes[1]
+        y, weights = rng.integers(0, K, n), rng.exponential(size=n)
+        weights[rng.random(n) < 0.1] = 0
+    assert (K, d, n, sizes.sum()) == (2, 15, 42, 56)
+    found = path_rows(
+        codes, sizes, y, weights=weights, ratio=1e-3, n_lambdas=45, fit_intercept=False
+    )
+    assert found.converged
+    assert found.iterations.max() > 10_000
+
+
 def test_missed_gaps_are_told():
     sample = Sample(9, n=200, d=12)
     with pytest.warns(ConvergenceWarning, match=r"missed the relative gap 1e-13"):
@@ -437,7 +515,12 @@ def good():
         ({"lambdas": [np.nan]}, "finite"),
         ({"lambdas": []}, "sequence of finite numbers"),
         ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
+        ({"ratio": "a"}, "ratio must lie between 0 and 1, not be 'a'"),
+        ({"n_lambdas": 2.5}, "n_lambdas must be a whole number of at least 1"),
+        ({"n_lambdas": 0}, "n_lambdas must be a whole number of at least 1"),
+        ({"max_passes": 0}, "max_passes must be a whole number of at least 1"),
         ({"tol": 0}, "tol must be positive"),
+        ({"tol": "a"}, "tol must be positive, not 'a'"),
         ({"sizes": [2, 0]}, "feature 1 has no category"),
         ({"sizes": [3]}, "add up to 3 categories"),
         ({"sizes": []}, "whole numbers"),
@@ -473,6 +556,12 @@ def test_marginals_that_no_rows_have_are_refused():
         ({"y": [0, 1, 2]}, "codes of 2 classes"),
         ({"weights": [1, 1, -1]}, "weights must not be negative"),
         ({"weights": [0, 0, 0]}, "some positive"),
+        ({"weights": [np.nan, 1, 1]}, "weights must not be negative"),
+        ({"weights": [np.inf, 1, 1]}, "a finite sum"),
+        ({"weights": [1e308, 1e308, 1e308]}, "a finite sum"),
+        ({"y": [0.7, 1.7, 0]}, "y must hold whole numbers"),
+        ({"y": ["a", "b", "b"]}, "y must hold whole numbers"),
+        ({"y": [0, np.nan, 1]}, "y must hold whole numbers"),
     ],
 )
 def test_bad_rows_are_refused(change, message):

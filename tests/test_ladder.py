@@ -22,9 +22,12 @@ from joints import (
     worst_case,
 )
 from renyi import Marginals, RenyiClassifier, ladder, rules
+from renyi.ambiguity import Ambiguity
 from renyi.cuttingplanes import Progress
 from renyi.datasets import random_joint
+from renyi.findings import minimax_facts
 from renyi.ladder import Ladder, Rung, climb
+from renyi.simplerules import quadratic_rule
 from renyi.swings import swings
 from renyi.verdicts import at_least, at_most, verdict, wrapped
 
@@ -47,6 +50,26 @@ def marginals(
 def true_worst(clf: RenyiClassifier, table: np.ndarray) -> float:
     t = clf.scorecard_.estimates(outcomes(table.shape[:-1]).T)
     return worst_case(rules.rule_proba(t, clf.rule), *marginal_constraints(table))
+
+
+def test_what_promises_most_is_named() -> None:
+    """Of many columns that are nearly independent, least squares promises more."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    X = (rng.random((4000, 8)) < np.where(y[:, None] == 1, 0.6, 0.4)).astype(int)
+    for d, name in ((2, "linear program"), (8, "least squares")):
+        m = Marginals.from_data(X[:, :d], y)
+        found = renyi.minimax(m, method="lp")
+        squares = quadratic_rule(Ambiguity.of(m))[0]
+        assert found.origin == name
+        assert (found.upper == squares) == (name == "least squares")
+        clf = RenyiClassifier().fit_marginals(m)
+        assert climb(clf, m, level="lp").any_rule[-1].name == name
+        told = minimax_facts(m, found)
+        assert told["rules"][-1]["name"] == name
+        assert told["rules"][-1]["upper"] == found.upper
+    exact = renyi.minimax(Marginals.from_data(X[:, :2], y))
+    assert exact.origin == "all outcomes"
 
 
 @pytest.mark.parametrize("rule", rules.RULES)

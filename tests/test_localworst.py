@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 
 import numpy as np
@@ -16,7 +14,7 @@ from renyi.datasets import load, sample_joint
 from renyi.localprogram import layout_of
 from renyi.losses import Losses
 from renyi.regions import Additive, Moments, pieces, regions
-from renyi.semidefinite import Cone, interruptible, nearest
+from renyi.semidefinite import Cone, nearest
 from test_worst import (
     KINDS,
     make_card,
@@ -213,23 +211,6 @@ def test_nearest_semidefinite_matrix():
     # The projection: what is taken away is semidefinite too, and orthogonal to it.
     assert np.linalg.eigvalsh(found - matrix).min() >= -1e-12
     assert np.sum(found * (found - matrix)) == pytest.approx(0, abs=1e-12)
-
-
-def test_interruption_ends_a_cone_program_after_its_step():
-    class Solver:
-        def set_termination_callback(self, asked):
-            self.asked = asked
-
-        def solve(self):
-            before = self.asked(None)
-            os.kill(os.getpid(), signal.SIGINT)
-            seen.append((before, self.asked(None)))
-
-    seen, usual = [], signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        interruptible(Solver())
-    assert seen == [(False, True)]
-    assert signal.getsignal(signal.SIGINT) is usual
 
 
 def test_without_the_cone_solver(monkeypatch):

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-import sklearn
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from joints import one_hot, outcomes, worst_case
+from manners import all_checks, by_any_road, refuses
 from renyi import Encoder, Marginals
 from renyi.baselines import MinimaxProbabilityMachine
 from renyi.baselines.mpm import class_moments, fit_half_space, half_space_errors
@@ -170,37 +169,30 @@ def test_no_distribution_with_these_pairs_errs_more(seed: int, noise: float) -> 
 # ---- the estimator
 
 
-@parametrize_with_checks(
-    [
-        MinimaxProbabilityMachine(),
-        MinimaxProbabilityMachine(regularisation=0.0, encoder=Encoder(bins=3)),
-    ]
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    all_checks(
+        [
+            MinimaxProbabilityMachine(),
+            MinimaxProbabilityMachine(regularisation=0.0, encoder=Encoder(bins=3)),
+        ]
+    ),
 )
 def test_estimator_checks(estimator, check) -> None:
-    name = getattr(check, "func", check).__name__
-    if name == "check_array_api_input":  # run for all baselines in test_dcc.py
-        assert not sklearn.get_config()["array_api_dispatch"]
-        return
     check(estimator)
 
 
-def test_rows_marginals_and_weights_give_the_same_model(votes) -> None:
+def test_any_road_to_the_same_model(votes) -> None:
     X, y = votes
-    a = MinimaxProbabilityMachine().fit(X, y)
-    m = Marginals.from_data(X, y, class_conditional=True)
-    b = MinimaxProbabilityMachine().fit_marginals(m)
+
+    def same(a, b) -> None:
+        assert a.kappa_ == pytest.approx(b.kappa_)
+        scores = [clf.decision_function(X) for clf in (a, b)]
+        np.testing.assert_allclose(*scores, atol=1e-7)
+
+    a, b = by_any_road(MinimaxProbabilityMachine(), X, y, same)
     assert a.guarantee_ == pytest.approx(b.guarantee_, abs=1e-12)
-    assert b.feature_names_in_.tolist() == list(X.columns)
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X))
-    weights = np.arange(len(y)) % 3
-    c = MinimaxProbabilityMachine().fit(X, y, sample_weight=weights)
-    d = MinimaxProbabilityMachine().fit(
-        X.loc[X.index.repeat(weights)], y.repeat(weights)
-    )
-    assert c.kappa_ == pytest.approx(d.kappa_)
-    np.testing.assert_allclose(
-        c.decision_function(X), d.decision_function(X), atol=1e-7
-    )
     assert (a.predict(X) != y).mean() <= a.guarantee_
 
 
@@ -232,7 +224,6 @@ def test_bad_input_is_refused_in_a_sentence(votes) -> None:
     X, y = votes
     with pytest.raises(ValueError, match="regularisation must be a variance"):
         MinimaxProbabilityMachine(regularisation=-1).fit(X, y)
-    with pytest.raises(ValueError, match="class_conditional=True"):
-        MinimaxProbabilityMachine().fit_marginals(Marginals.from_data(X, y))
-    with pytest.raises(ValueError, match="only one class"):
-        MinimaxProbabilityMachine().fit(X, ["a"] * len(y))
+    with pytest.raises(ValueError, match="zero or more; it is 'x'"):
+        MinimaxProbabilityMachine("x").fit(X, y)
+    refuses(MinimaxProbabilityMachine(), X, y)

@@ -5,9 +5,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
+from commandline import HERE
+from renyi import workers
 from renyi.reproduce import pieces
 
 
@@ -23,6 +30,12 @@ def failing(key, settings):
     if key == settings["stop"]:
         raise KeyboardInterrupt
     return key
+
+
+def endless(key, settings):
+    """Piece of work that tells that it began, and never ends."""
+    Path(settings["folder"], key).touch()
+    time.sleep(3600)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -84,6 +97,96 @@ def test_a_run_goes_on_to_more_splits(tmp_path):
     found = pieces.run(tmp_path, {"seed": 0, "splits": 2}, ["a", "b"], again, workers=1)
     assert found == {"a": "a!", "b": "new"}
     assert json.loads((tmp_path / pieces.SETTINGS).read_text())["splits"] == 2
+
+
+def test_every_piece_tells_the_code_that_made_it(tmp_path, monkeypatch):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {"seed": 0}, ["a"], work, workers=1)
+    first = pieces.digest()
+    monkeypatch.setattr(pieces, "digest", lambda: "other")
+    found = pieces.run(tmp_path, {"seed": 0}, ["a", "b"], work, workers=1)
+    assert found == {"a": "a", "b": "b"}
+    assert pieces.sources(tmp_path, ["a"]) == {first}
+    assert pieces.sources(tmp_path, ["b"]) == {"other"}
+    assert pieces.sources(tmp_path, ["a", "b"]) == {first, "other"}
+
+
+def test_pieces_of_untold_code_are_read(tmp_path):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {"seed": 0}, ["a"], work, workers=1)
+    with open(tmp_path / pieces.PIECES, "a") as out:
+        out.write('{"key": "b", "result": 2}\n')
+    found = pieces.run(tmp_path, {"seed": 0}, ["a", "b"], work, workers=1)
+    assert found == {"a": "a", "b": 2}
+    assert pieces.sources(tmp_path, ["b"]) == {""}
+
+
+def test_the_digest_is_that_of_the_sources(tmp_path, monkeypatch):
+    (tmp_path / "part").mkdir()
+    inner = tmp_path / "part" / "a.py"
+    inner.write_text("1")
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "note.txt").write_text("no source")
+    monkeypatch.setattr(pieces.renyi, "__file__", str(tmp_path / "__init__.py"))
+    seen = [pieces.digest.__wrapped__()]
+    (tmp_path / "note.txt").write_text("another note")
+    assert pieces.digest.__wrapped__() == seen[0]
+    inner.write_text("2")
+    seen.append(pieces.digest.__wrapped__())
+    inner.rename(tmp_path / "part" / "b.py")
+    seen.append(pieces.digest.__wrapped__())
+    assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("line", ["garbage", '{"key": "b"}', "[1]", "7", "\xff"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {}, ["a"], work, workers=1)
+    place = tmp_path / pieces.PIECES
+    with open(place, "ab") as out:
+        out.write(line.encode("latin-1") + b"\n")
+    with pytest.raises(ValueError, match=r"Line 2 of .*pieces\.jsonl is not a fin"):
+        pieces.run(tmp_path, {}, ["a"], work, workers=1)
+
+
+def test_one_process_for_each_core(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert workers.processors() == 7
+    asked = []
+
+    def results(keys, settings, work, count):
+        asked.append(count)
+        return ((key, work(key, settings)) for key in keys)
+
+    monkeypatch.setattr(pieces, "_results", results)
+    keys = [str(k) for k in range(9)]
+    pieces.run(tmp_path, {}, keys, lambda key, _: key)
+    assert asked == [7]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_one_that_began(tmp_path, how):
+    script = (
+        "import sys; from pathlib import Path; import test_pieces as t;"
+        "t.pieces.run(Path(sys.argv[1], 'run'), {'folder': sys.argv[1]}, ['a', 'b'], "
+        "t.endless, workers=2)"
+    )
+    paths = os.pathsep.join([str(Path(__file__).parent), HERE["PYTHONPATH"]])
+    begun = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=HERE | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    patience = time.monotonic() + 120
+    while not all((tmp_path / key).exists() for key in "ab"):
+        assert begun.poll() is None and time.monotonic() < patience
+        time.sleep(0.02)
+    begun.send_signal(how)
+    # The pipe is closed only when the last process that holds it has ended.
+    assert begun.communicate(timeout=60)[0] == b""
+    assert begun.returncode != 0
 
 
 def test_progress_tells_how_many_and_how_long(tmp_path):

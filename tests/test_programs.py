@@ -128,6 +128,36 @@ def test_control_c_stops_the_solver() -> None:
     assert not highs.is_solver_running()
 
 
+def test_control_c_stops_interior_points_after_the_step_under_way() -> None:
+    class Solver:
+        def set_termination_callback(self, asked):
+            self.asked = asked
+
+        def solve(self):
+            before = self.asked(None)
+            os.kill(os.getpid(), signal.SIGINT)
+            seen.append((before, self.asked(None)))
+
+    seen, usual = [], signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        programs.interruptible(Solver())
+    assert seen == [(False, True)]
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_control_c_stops_a_program_by_interior_points() -> None:
+    """With the solver itself, which has many steps of a second before it."""
+    rng = np.random.default_rng(0)
+    A = sparse.csc_array(rng.random((600, 1200)))
+    b = A @ rng.random(1200)
+    program = Program(rng.random(1200), A, b, b, np.zeros(1200), np.full(1200, np.inf))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        solve_interior(program)
+        timer.join()
+
+
 def test_programs_run_in_other_threads() -> None:
     found = []
     other = threading.Thread(target=lambda: found.append(solve(line(1, 2, 1)).value))

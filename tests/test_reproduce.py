@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 import warnings
@@ -282,6 +283,23 @@ def test_report_of_the_selection(tmp_path):
     assert "| votes | mRMR | 20.0 | 20.0 |" in (tmp_path / "table.md").read_text()
 
 
+def test_figure_of_the_selection_shows_every_point():
+    from matplotlib.figure import Figure
+
+    rows = [
+        {"method": method, "k": k, "error": 0.1 / k, "sharp": 0.1, "bound": 0.4 / k}
+        for method in selected.METHODS
+        for k in (1, 2, 3)
+    ]
+    figure = Figure(layout="constrained")
+    selected._draw(figure, selected.summary({"votes 0": rows, "votes 1": rows}))
+    figure.draw_without_rendering()
+    for axes, top in zip(figure.axes, (10, 40), strict=True):
+        assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > 1.04 * top
+        assert all(float(tick).is_integer() for tick in axes.get_xticks())
+        assert len({line.get_linestyle() for line in axes.lines}) == 3
+
+
 # ---- run time
 
 
@@ -306,6 +324,25 @@ def test_curvature_is_not_below_the_largest_eigenvalue():
     assert largest <= runtime._curvature(W, start) <= 1.21 * largest
 
 
+def test_gradient_descent_is_run_in_both_readings_of_the_penalty(monkeypatch):
+    X, y = np.eye(8, dtype=int), np.arange(8) % 2
+    monkeypatch.setattr(runtime, "_descended", lambda X, y, alpha: alpha)
+    asked = {n: runtime._train(n, X, y) for n in runtime._METHODS if "descent" in n}
+    # λ beside a mean over the rows, or beside a sum over the 8 of them.
+    assert asked == {
+        "gradient descent, mean form": 1e4,
+        "gradient descent, sum form": 1e4 / 8,
+    }
+
+
+def test_notes_speak_of_the_data_sets_in_the_table():
+    for names in ({"votes"}, {"votes", "promoters"}, set(table1.DATASETS)):
+        text = " ".join(table1._notes(names))
+        for name in table1.DATASETS:
+            assert (name in text) == (name in names)
+        assert "{" not in text
+
+
 def test_run_time_of_two_repetitions():
     settings = {"repetitions": 2, "columns": [40, 80], "rows": [50], "seed": 0}
     keys = runtime.keys(settings)
@@ -319,6 +356,42 @@ def test_run_time_of_two_repetitions():
     assert errors["error %"].iloc[-1] == pytest.approx(mean)
     assert columns["columns"].to_list() == [40, 80]
     assert (rows.iloc[:, 1:] > 0).all(axis=None)
+
+
+def test_seconds_are_medians_and_a_tie_with_the_majority_is_told():
+    def draw(seconds, error, majority):
+        names = runtime._METHODS
+        times = {f"{name}, seconds": seconds for name in names}
+        return {**times, **{f"{n}, error": error for n in names}, "majority": majority}
+
+    # The first is slow, as one that has to load something; 1 of 10 answers differs.
+    like = [draw(5.0, 0.1, 0.2), *(draw(1.0, 0.2, 0.2) for _ in range(9))]
+    growth = {"columns 40": like[:3], "rows 50": like[:3]}
+    report = runtime.report({"repetitions 0": like, **growth}, {})
+    errors = next(iter(report.tables.values()))
+    assert errors["seconds"].tolist()[:4] == [1.0] * 4
+    assert any("No method is better" in note for note in report.notes)
+    better = [draw(1.0, 0.1, 0.2 + 0.01 * k) for k in range(10)]
+    report = runtime.report({"repetitions 0": better, **growth}, {})
+    assert not any("No method is better" in note for note in report.notes)
+
+
+def test_time_left_goes_by_what_pieces_cost(tmp_path, monkeypatch):
+    clock = iter([0.0, 10.0, 20.0, 40.0])
+    monkeypatch.setattr(pieces.time, "monotonic", lambda: next(clock))
+    out = io.StringIO()
+    costs = {"a": 1.0, "b": 1.0, "c": 6.0}
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {}, list("abc"), work, workers=1, stream=out, cost=costs.get)
+    assert "1 of 3 (a), 0:01:10 left" in out.getvalue()
+    assert "2 of 3 (b), 0:01:00 left" in out.getvalue()
+    assert "3 of 3 (c), 0:00:00 left" in out.getvalue()
+
+
+def test_costs_are_the_cells_of_a_piece():
+    settings = {"repetitions": 20, "columns": [1000, 10_000], "rows": [200], "seed": 0}
+    costs = [runtime.cost(key) for key in runtime.keys(settings)]
+    assert costs == [20 * 200 * 10_000, 3 * 200 * 1000, 3 * 2e6, 3 * 2e6]
 
 
 # ---- theorems

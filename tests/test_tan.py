@@ -7,11 +7,10 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.metrics import mutual_info_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from manners import all_checks, by_any_road, refuses
 from renyi import Encoder, Marginals
 from renyi.baselines import TreeAugmentedNaiveBayes
 from renyi.baselines.tan import fit_bayes_tree
@@ -154,33 +153,28 @@ def test_no_other_tree_makes_the_rows_likelier() -> None:
 # ---- the estimator
 
 
-@parametrize_with_checks(
-    [
-        TreeAugmentedNaiveBayes(),
-        TreeAugmentedNaiveBayes(smoothing=0.0, encoder=Encoder(bins=3)),
-    ]
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    all_checks(
+        [
+            TreeAugmentedNaiveBayes(),
+            TreeAugmentedNaiveBayes(smoothing=0.0, encoder=Encoder(bins=3)),
+        ]
+    ),
 )
 def test_estimator_checks(estimator, check) -> None:
-    name = getattr(check, "func", check).__name__
-    if name == "check_array_api_input":  # run for all baselines in test_dcc.py
-        assert not sklearn.get_config()["array_api_dispatch"]
-        return
     check(estimator)
 
 
-def test_rows_marginals_and_weights_give_the_same_model(votes) -> None:
+def test_any_road_to_the_same_model(votes) -> None:
     X, y = votes
-    a = TreeAugmentedNaiveBayes().fit(X, y)
-    m = Marginals.from_data(X, y, class_conditional=True)
-    b = TreeAugmentedNaiveBayes().fit_marginals(m)
-    assert a.edges_ == b.edges_
-    assert b.feature_names_in_.tolist() == list(X.columns)
+
+    def same(a, b) -> None:
+        assert a.edges_ == b.edges_
+        np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-10)
+
+    a, b = by_any_road(TreeAugmentedNaiveBayes(), X, y, same)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-12)
-    weights = np.arange(len(y)) % 3
-    c = TreeAugmentedNaiveBayes().fit(X, y, sample_weight=weights)
-    d = TreeAugmentedNaiveBayes().fit(X.loc[X.index.repeat(weights)], y.repeat(weights))
-    assert c.edges_ == d.edges_
-    np.testing.assert_allclose(c.predict_proba(X), d.predict_proba(X), atol=1e-10)
     np.testing.assert_allclose(np.exp(a.predict_log_proba(X)), a.predict_proba(X))
     assert a.guarantee_ is None
 
@@ -223,7 +217,6 @@ def test_bad_input_is_refused_in_a_sentence(votes) -> None:
     X, y = votes
     with pytest.raises(ValueError, match="smoothing must be a number of rows"):
         TreeAugmentedNaiveBayes(smoothing=-0.5).fit(X, y)
-    with pytest.raises(ValueError, match="class_conditional=True"):
-        TreeAugmentedNaiveBayes().fit_marginals(Marginals.from_data(X, y))
-    with pytest.raises(ValueError, match="only one class"):
-        TreeAugmentedNaiveBayes().fit(X, ["a"] * len(y))
+    with pytest.raises(ValueError, match="zero or more; it is 'a'"):
+        TreeAugmentedNaiveBayes("a").fit(X, y)
+    refuses(TreeAugmentedNaiveBayes(), X, y)

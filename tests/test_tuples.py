@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.utils.estimator_checks import check_fit2d_1feature
 
 import renyi
 from renyi.indicators import agreement, dense
@@ -222,3 +223,26 @@ def test_marginals_of_another_order_are_refused():
     with pytest.raises(ValueError, match="different"):
         m + two
     assert NEW in two.categories["c0 & c1"]
+
+
+def test_certificates_count_the_tuples_that_occur():
+    """The category of new tuples has no rows, so it is no reason for doubt."""
+    X = table(120)
+    y = np.random.default_rng(0).integers(0, 2, len(X))
+    clf = renyi.RenyiClassifier(order=2, alpha=0.1).fit(X, y)
+    seen = sum(len(explicit(X, 2)[name].unique()) for name in explicit(X, 2))
+    assert clf.certificate_.n_indicators == seen
+    assert int(clf.encoder_.columns.sizes.sum()) == seen + len(explicit(X, 2).columns)
+    wide = renyi.RenyiClassifier(order=2, alpha=0.1).fit(X[:20], y[:20])
+    some = explicit(X[:20], 2)
+    assert wide.marginals_ is None  # by the dual road
+    held = sum(len(some[name].unique()) for name in some)
+    assert wide.certificate_.n_indicators == held
+    assert f"there are {held} categories" in wide.certificate_.warnings[0]
+
+
+def test_one_column_has_no_pairs():
+    with pytest.raises(ValueError, match=r"at least 2 columns, .* has 1 feature\(s\)"):
+        renyi.RenyiSelector(order=2).fit([["a"], ["b"]], [0, 1])
+    check_fit2d_1feature("RenyiSelector", renyi.RenyiSelector(order=2))
+    check_fit2d_1feature("RenyiClassifier", renyi.RenyiClassifier(order=2))

@@ -6,6 +6,10 @@ shares (capital-gain = 0) gets an interval that holds it alone; the other rows a
 at their quantiles, weighted if the rows are. Weights count as repetition does. Edges
 are finite, so that every file format can hold them: infinity shares the bin that
 begins at the largest float.
+
+Of more than 2**16 different values, neighbours share a cell (`renyi.sketches`), and
+what is said of values here holds for cells: rows in memory and rows that streamed by
+get the same bins.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+
+from renyi.sketches import MOST, Cells, joined
 
 Floats = NDArray[np.float64]
 
@@ -46,13 +52,26 @@ def bin_column(
     mass = np.bincount(
         inverse, None if weights is None else weights[known], minlength=len(points)
     )
+    return bin_cells(Cells(points, points, mass), bins, integer)
+
+
+def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
+    """Edges and names of the bins of a column, from its cells in ascending order.
+
+    >>> ages = np.array([20.0, 30, 40, 50])
+    >>> bin_cells(Cells(ages, ages, np.array([5, 5, 4, 4])), bins=2, integer=True)
+    (array([40.]), ('up to 39', '40 and more'))
+    """
+    if len(cells.low) > MOST:
+        cells, _ = joined(cells, most=MOST)
+    points, mass = cells.low, cells.mass
     heavy = mass * bins >= mass.sum()
     if len(points) <= bins or heavy.all():
-        edges, own = points[1:], points[:0]
+        edges, own = points[1:], cells.high[:0]
     else:
         cuts = _quantile_cuts(points[~heavy], mass[~heavy], bins)
-        own = points[heavy]
-        edges = _edges_around(own, cuts, points, integer)
+        own = cells.high[heavy]
+        edges = _edges_around(points[heavy], own, cuts, points, integer)
     return edges, _texts(edges, own, integer)
 
 
@@ -70,10 +89,12 @@ def _step(value: float, integer: bool) -> float:
     return max(value + 1, following) if integer else following
 
 
-def _edges_around(own: Floats, cuts: Floats, points: Floats, integer: bool) -> Floats:
-    """Put each value of `own` between two edges; leave no bin without a point."""
-    lower = set(own.tolist())
-    upper = {_step(value, integer) for value in lower}
+def _edges_around(
+    low: Floats, high: Floats, cuts: Floats, points: Floats, integer: bool
+) -> Floats:
+    """Put each cell from `low` to `high` between two edges; leave no bin empty."""
+    lower = set(low.tolist())
+    upper = {_step(value, integer) for value in high.tolist()}
     candidates = sorted({*cuts.tolist(), *lower, *upper})
     held = np.bincount(
         np.searchsorted(candidates, points, side="right"), minlength=len(candidates) + 1

@@ -36,7 +36,7 @@ from renyi.distributions import EQUAL, WorstDistribution
 from renyi.encoding import Encoder
 from renyi.gauges import gauge
 from renyi.marginals import Marginals
-from renyi.programs import clarabel, clarabel_settings
+from renyi.programs import clarabel, clarabel_settings, interruptible
 from renyi.simplerules import quadratic_rule, table_rule
 
 if TYPE_CHECKING:
@@ -299,9 +299,10 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
     cones += [module.SecondOrderConeT(K + 2)] * N
     cost = np.concatenate([np.zeros(n), np.ones(N)])
     zero = sparse.csc_matrix((n + N, n + N))
-    answer = module.DefaultSolver(
+    solver = module.DefaultSolver(
         zero, cost, sparse.csc_matrix(matrix), right, cones, clarabel_settings()
-    ).solve()
+    )
+    answer = interruptible(solver)
     if "Infeasible" in str(answer.status):
         raise ValueError(contradiction(ambiguity))
     if str(answer.status) not in ("Solved", "AlmostSolved"):

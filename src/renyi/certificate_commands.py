@@ -99,7 +99,8 @@ def _show_certificate(
         return
     tell(notes_of(seen))
     print("\n".join(summary.certificate_text(certificate)))
-    if args.rows is None and not certificate.doubtful:
+    # Exact worst cases are known of single columns only.
+    if args.rows is None and certificate.order == 1 and not certificate.doubtful:
         again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
 
@@ -117,10 +118,10 @@ def _heldout_rows(
             "--target."
         )
     files.require(path, names, [target])
-    features = list(clf.encoder_.feature_names)
+    features = list(clf.encoder_.input_names)
     answers.require_features(path, names, features)
     labels = clf.classes_.tolist()
-    kinds = files.column_kinds(clf.encoder_)
+    kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):
         kinds[target] = "label"
     missing = clf.encoder_.missing

@@ -16,16 +16,14 @@ from renyi.certificates import WEIGHTED, Certificate, certificate
 from renyi.closedform import class_conditional
 from renyi.dual import fit_dual
 from renyi.encoding import Encoder
-from renyi.estimators import CountsClassifier, need_class_pairs
+from renyi.estimators import TupleClassifier, need_class_pairs
 from renyi.evidence import (
     Evidence,
     evidence_of_marginals,
     evidence_of_rows,
-    refuse_impossible,
 )
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
-from renyi.tuples import encoder_of_order
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class RenyiClassifier(CountsClassifier):
+class RenyiClassifier(TupleClassifier):
     """Classifier for categorical data, trained from counts of pairs alone.
 
     Parameters
@@ -116,23 +114,9 @@ class RenyiClassifier(CountsClassifier):
 
     # ---- training
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on rows.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            Strings, integers, booleans, categoricals; floats are binned.
-        y : sequence of n labels
-            The classes.
-        sample_weight : sequence of n floats, optional
-            Weights; a row of weight 2 counts as two rows.
-        """
-        self._check_parameters()
-        block = self._encoded(X, y, sample_weight)
+    def _train_on_rows(self, block: Block) -> None:
         self._kept: Block | None = None
         self._fit_rows(block)
-        return self
 
     def fit_marginals(self, m: Marginals) -> Self:
         """Train on marginals; the same answer as `fit` at the same alpha.
@@ -172,8 +156,7 @@ class RenyiClassifier(CountsClassifier):
         self.n_features_in_ = len(block.encoder.input_names)
         if names is not None:
             self.feature_names_in_ = names
-        self._kept = None
-        self._fit_rows(block)
+        self._train_on_rows(block)
         return self
 
     def _train(self, m: Marginals) -> None:
@@ -228,23 +211,11 @@ class RenyiClassifier(CountsClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        rules.check_rule(self.rule)
+        super()._check_parameters()
         ridge.check_alpha(self.alpha)
-        encoder_of_order(None, self.order)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
-
-    def _settings(self) -> Encoder:
-        return encoder_of_order(super()._settings(), self.order)
-
-    def _check_marginals(self, m: Marginals) -> None:
-        if m.order != self.order:
-            raise ValueError(
-                f"The marginals are of order {m.order}, the classifier of {self.order}."
-            )
-        super()._check_marginals(m)
-        refuse_impossible(m)
 
     def _class_pairs_for(self) -> str | None:
         return None if self.class_weight is None else "class_weight"

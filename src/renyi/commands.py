@@ -9,7 +9,6 @@ import argparse
 import dataclasses
 import os
 import shlex
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi import (
-    answers,
     certificate_commands,
+    countedrows,
     datasets,
+    export_commands,
     marginals_commands,
+    prediction_commands,
     reproduce_commands,
     selection_commands,
+    streamed,
     summary,
 )
 from renyi.classifier import RenyiClassifier
@@ -32,7 +34,6 @@ from renyi.delivery import (
     Recorded,
     check_place,
     chosen_marginals,
-    load_model,
     notes_of,
     refuse_missing_class,
     show,
@@ -44,22 +45,20 @@ from renyi.delivery import (
 from renyi.factoring import label_text
 from renyi.intake import (
     Rows,
-    columns_text,
     encoder_of,
-    listed,
     note,
     note_identifiers,
+    order_of,
     read_rows,
-    table_path,
     usable,
 )
 from renyi.marginals import Marginals
 from renyi.records import log_text
-from renyi.sources import files
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
+_MEMORY = 1_000_000_000  # bytes of rows that are held in memory
 _SMALL = 200_000_000  # bytes of counts that are written without being asked for
 
 
@@ -72,10 +71,14 @@ def run(args: argparse.Namespace) -> None:
     name = args.command
     if name == "marginals":
         name = f"{name} {args.action}"
+    if "files" in args:
+        args.file = args.files[0] if args.files else ""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
             _COMMANDS[name](args, seen)
+        except BrokenPipeError:  # nobody listens any more
+            raise
         except Exception:
             tell(notes_of(seen))
             raise
@@ -96,13 +99,16 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         for ending in endings:
             check_place(prefix + ending)
     clf = RenyiClassifier(
+        order=args.order or 1,
         alpha=args.alpha,
         rule=args.rule,
         fit_intercept=not args.no_intercept,
         class_weight=args.class_weight,
         random_state=args.seed,
     )
-    if _is_marginals(args.file):
+    if streamed.asked_for(args, clf.order, _MEMORY):
+        told, m = _fit_stream(args, clf)
+    elif _is_marginals(args.file):
         told, m = _fit_marginals(args, clf)
     else:
         told, m = _fit_rows(args, clf)
@@ -122,7 +128,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
         log = log_text(args, clf, text, seen)
         write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
     if args.json:
-        show({"source": args.file, **told})
+        show({"source": args.file if len(args.files) == 1 else args.files, **told})
     else:
         print(text)
 
@@ -163,11 +169,38 @@ def _fit_rows(
     return told, _counts_to_write(args, clf, rows)
 
 
-def _counts_to_write(
-    args: argparse.Namespace, clf: RenyiClassifier, rows: Rows
-) -> Marginals | None:
+def _fit_stream(
+    args: argparse.Namespace, clf: RenyiClassifier
+) -> tuple[dict[str, Any], Marginals | None]:
+    """Train on the counts of rows that are not held in memory."""
+    inner = args.class_conditional or args.class_weight is not None
+    m = streamed.marginals(args, encoder_of(args), inner)
+    m = countedrows.usable(m, args.file or "the query")
+    how = "alpha was chosen by generalised cross-validation, not leave-one-out, and "
+    note(
+        f"The rows were counted as they were read: {how * (args.alpha == 'auto')}the "
+        "error on these very rows is not told."
+    )
+    told = _train(clf, m)
+    if not _to_write(args, clf):
+        return told, None
+    if not args.class_conditional:
+        m = dataclasses.replace(m, class_counts=None)
+    return told, with_source(m, args.files)
+
+
+def _train(clf: RenyiClassifier, m: Marginals) -> dict[str, Any]:
+    """Train on marginals; return what to tell."""
+    clf.fit_marginals(m)
+    pairs = zip(m.classes, m.class_probabilities, strict=True)
+    shares = {label_text(label): float(p) for label, p in pairs}
+    return summary.facts(clf, m.target, shares)
+
+
+def _to_write(args: argparse.Namespace, clf: RenyiClassifier) -> bool:
+    """Whether the marginals are to be written; a note says if they are too large."""
     if args.out is None or args.marginals is False:
-        return None
+        return False
     K = len(clf.classes_)
     width = int(clf.encoder_.columns.sizes.sum()) + K
     size = 8 * width**2 * (1 + K * args.class_conditional)
@@ -176,6 +209,14 @@ def _counts_to_write(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
             "--marginals writes them all the same."
         )
+        return False
+    return True
+
+
+def _counts_to_write(
+    args: argparse.Namespace, clf: RenyiClassifier, rows: Rows
+) -> Marginals | None:
+    if not _to_write(args, clf):
         return None
     m = clf.marginals_
     if m is None or (m.class_counts is not None) != args.class_conditional:
@@ -186,6 +227,7 @@ def _counts_to_write(
             encoder=clf.encoder_,
             class_conditional=args.class_conditional,
             sample_weight=rows.weights,
+            order=clf.order,
         )
     return with_source(m, [args.file])
 
@@ -199,73 +241,8 @@ def _fit_marginals(
     if args.unseen is not None:
         settings = dataclasses.replace(m.settings, unseen=args.unseen)
         m = dataclasses.replace(m, settings=settings)
-    clf.fit_marginals(m)
-    pairs = zip(m.classes, m.class_probabilities, strict=True)
-    shares = {label_text(label): float(p) for label, p in pairs}
-    return summary.facts(clf, m.target, shares), m if args.marginals else None
-
-
-# ---- predict
-
-
-def _predict(args: argparse.Namespace, seen: Recorded) -> None:
-    place = None
-    if args.out is not None:
-        place = check_place(args.out, (".csv", ".parquet"))
-    clf = load_model(args.model)
-    path = table_path(args.file)
-    names = files.column_names(path)
-    files.require(path, names, args.id)
-    features = list(clf.encoder_.input_names)
-    answers.require_features(path, names, features)
-    target = clf._target if clf._target in names else None
-    extra = [n for n in names if n not in {*features, *args.id, target}]
-    if extra:
-        count = columns_text(len(extra))
-        note(f"Ignored {count} that the model does not use: {listed(extra)}.")
-    X = files.read_table(
-        path,
-        features,
-        missing=clf.encoder_.missing,
-        kinds=files.column_kinds(clf.encoder_.single),
-    )
-    answers.note_unseen(clf, X)
-    ids = list(dict.fromkeys(args.id))
-    table = answers.answer(clf, X, path, ids, args.proba, args.score)
-    error = None
-    if target is not None:
-        error = answers.error_rate(clf, path, target, table)
-    _deliver(args, place, table, error, notes_of(seen))
-
-
-def _deliver(
-    args: argparse.Namespace,
-    place: Path | None,
-    table: pd.DataFrame,
-    error: dict[str, Any] | None,
-    notes: list[str],
-) -> None:
-    if place is not None:
-        answers.write_answers(place, table)
-    if args.json:
-        told = {"rows": len(table), "error": error, "notes": notes}
-        if place is not None:
-            show({**told, "written": str(place)})
-        else:
-            plain = table.astype(object).where(table.notna(), None)
-            show({**told, "answers": plain.to_dict("records")})
-        return
-    if place is None:
-        answers.print_answers(table)
-    tell(notes)
-    if error is not None:
-        share = f"{100 * error['error']:.1f} %"
-        count = f"{error['wrong']:,} of {error['rows']:,} rows"
-        if error["unjudged"]:
-            count += f"; {error['unjudged']:,} more have no class of the model"
-        print(f"error rate {share} ({count})", file=sys.stderr)
-    if place is not None:
-        print(f"wrote {place} ({len(table):,} rows)", file=sys.stderr)
+    clf.set_params(order=order_of(args, m))
+    return _train(clf, m), m if args.marginals else None
 
 
 # ---- data sets
@@ -287,7 +264,7 @@ def _datasets(args: argparse.Namespace, seen: Recorded) -> None:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "fit": _fit,
-    "predict": _predict,
+    "predict": prediction_commands.predict,
     "certify": certificate_commands.certify_model,
     "minimax": certificate_commands.find_minimax,
     "hgr": certificate_commands.rank_columns,
@@ -296,6 +273,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "marginals merge": marginals_commands.merge,
     "marginals subtract": marginals_commands.subtract,
     "marginals show": marginals_commands.show_marginals,
+    "export": export_commands.export,
     "reproduce": reproduce_commands.reproduce,
     "datasets": _datasets,
 }

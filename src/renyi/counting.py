@@ -6,60 +6,61 @@ the method learns from the rows is
 .. math:: W^T W, \quad \text{or with weights} \quad W^T \mathrm{diag}(w)\, W,
 
 whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q`.
-Three engines compute it, with the same exact integers.
+Four engines compute it, with the same exact integers.
 
 ``"histogram"``
-    Columns are packed into super-columns of at most `limit` joint values. One
+    Columns are packed into super-columns of at most 200 joint values. One
     ``np.bincount`` of the joint code of two super-columns then serves every pair of
     columns inside and across them: 20 columns of 10 categories make 10 super-columns of
-    100 values, 45 histograms of 10,000 cells instead of 190 of 100. The joint table
-    :math:`H_{ab}` is folded by the one-hot matrices of the super-columns' values,
-    :math:`E_a^T H_{ab} E_b`. Rows are taken in blocks which stay in cache.
+    100 values, 45 histograms of 10,000 cells instead of 190 of 100
+    (:mod:`renyi.histograms`).
 ``"numba"``
     The same histograms in compiled loops (extra ``fast``).
+``"planes"``
+    One bit per row and category; the bits that two categories share are counted by
+    vector instructions (extra ``fast``, no weights; :mod:`renyi.bitplanes`).
 ``"product"``
     The matrix product in float32, exact because no count of a block reaches
-    :math:`2^{24}`. One indicator of each column is left out and recovered from the
-    margins: for binary columns a quarter of the work. With weights the product is done
-    in float64 with all indicators, since subtraction would lose digits.
+    :math:`2^{24}` (:mod:`renyi.products`). With weights the product is done in float64
+    with all indicators, since differences of margins would lose digits.
 
-Cost model, from measurements on one core of a 2.6 GHz x86-64 server: a histogram costs
-`HISTOGRAM_SECONDS` per row and pair of super-columns (1.1 ns ``bincount``, 0.3 ns to
-form the joint code; compiled 0.6 ns). Cells cost `CELL_SECONDS` each to clear and fold,
-and random access to more than some 30,000 of them leaves the nearest cache: `limit` is
-between 100 and 200, the best range on eight shapes from 1,000 x 60 to 1,000,000 x 150
-(256 binary values instead of 128 took half as long again). The product costs
-`PRODUCT_SECONDS` per row and squared indicator. Many rows of columns with several
-categories call for histograms, few rows of many binary columns for the product.
-:mod:`renyi.compiled` says when numba is loaded.
+By default the shape decides (:mod:`renyi.engines`): planes for columns of up to some 20
+categories where the processor counts the bits of vectors (AVX-512), of up to some 5
+elsewhere; histograms for all pairs with larger ones. Without the extra ``fast``, or
+for jobs too small to load it (:mod:`renyi.compiled`), few rows of many binary columns
+are left to the product, all else to histograms. Large jobs are shared out among threads
+by rows (planes) or by pairs of super-columns (histograms), so that sums of weights keep
+their order.
 
-A million rows of 20 columns of 10 categories and one of 2: ``"histogram"`` 0.08 s,
-``"numba"`` 0.03 s, ``"product"`` 0.6 s.
+A million rows of 20 columns of 10 categories and one of 2, one thread:
+``"planes"`` 0.018 s, ``"numba"`` 0.028 s, ``"histogram"`` 0.10 s, ``"product"`` 0.6 s.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
-from renyi.histograms import ROWS, histograms, joint_values
-
-Engine = Literal["histogram", "product", "numba"]
+from renyi.bitplanes import plane_table
+from renyi.engines import (
+    COMPILED_SECONDS,
+    Engine,
+    histogram_seconds,
+    numpy_seconds,
+    plane_columns,
+    plane_seconds,
+    weighted_engine,
+)
+from renyi.histograms import histograms
+from renyi.products import products
+from renyi.workers import thread_count
 
 MAX_TABLE_BYTES = 8 * 10**9
 """The largest table of counts that is begun at all."""
-
-HISTOGRAM_SECONDS = 1.5e-9
-COMPILED_SECONDS = 0.6e-9
-PAIR_SECONDS = 30e-6
-CELL_SECONDS = 3e-9
-PRODUCT_SECONDS = 1.4e-11
-ONE_HOT_SECONDS = 0.4e-9
 
 
 def pair_counts(
@@ -68,6 +69,7 @@ def pair_counts(
     weights: ArrayLike | None = None,
     *,
     engine: Engine | None = None,
+    threads: int | None = None,
 ) -> NDArray[Any]:
     """Count all pairs of categories of all pairs of columns.
 
@@ -79,8 +81,11 @@ def pair_counts(
         Number of categories of each column; their sum is `D`.
     weights : array of n floats, optional
         One weight per row.
-    engine : {"histogram", "product", "numba"}, optional
+    engine : {"histogram", "product", "numba", "planes"}, optional
         Forces one way of counting; by default the shape decides.
+    threads : int, optional
+        How many threads compiled loops may use. By default one for small jobs, and for
+        large ones as many as there are cores (:func:`renyi.workers.cores`).
 
     Returns
     -------
@@ -101,7 +106,7 @@ def pair_counts(
     table, sizes = _check_codes(codes, sizes)
     refuse_large_table(int(sizes.sum()), 1)
     row_weights = _check_weights(weights, table.shape[1])
-    return _count(table, sizes, row_weights, engine)
+    return _count(table, sizes, row_weights, engine, threads)
 
 
 def class_pair_counts(
@@ -112,12 +117,13 @@ def class_pair_counts(
     weights: ArrayLike | None = None,
     *,
     engine: Engine | None = None,
+    threads: int | None = None,
 ) -> NDArray[Any]:
     """Count all pairs of categories within each class.
 
     Parameters
     ----------
-    codes, sizes, weights, engine
+    codes, sizes, weights, engine, threads
         As for :func:`pair_counts`.
     y : array of n ints
         Class of each row, ``0 .. n_classes - 1``.
@@ -151,10 +157,10 @@ def class_pair_counts(
         )
     dtype = np.int64 if row_weights is None else np.float64
     out = np.empty((n_classes, total, total), dtype)
+    place = np.uint32 if classes.size < 2**32 else np.uint64  # read faster than signed
     for k in range(n_classes):
-        rows = np.flatnonzero(classes == k)
-        part = None if row_weights is None else row_weights[rows]
-        out[k] = _count(table.take(rows, axis=1), sizes, part, engine)
+        rows = np.flatnonzero(classes == k).astype(place)
+        out[k] = _count(table, sizes, row_weights, engine, threads, rows)
     return out
 
 
@@ -243,127 +249,80 @@ def _count(
     sizes: NDArray[np.int64],
     weights: NDArray[np.float64] | None,
     engine: Engine | None,
+    threads: int | None,
+    rows: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Dispatch checked codes to an engine."""
-    seconds, engine = _choose(codes.shape[1], sizes, weights is not None, engine)
-    if codes.size == 0:
+    """Count checked codes, of all rows or of some, by the engine given or the best."""
+    _check_engine(engine, weights is not None)
+    n = codes.shape[1] if rows is None else rows.size
+    if codes.size == 0 or n == 0:
         total = int(sizes.sum())
         return np.zeros((total, total), np.int64 if weights is None else np.float64)
-    if engine == "product":
-        return _product(codes, sizes, weights)
-    if engine == "histogram":
-        return histograms(codes, sizes, weights, None)
-    kernels = compiled.load() if engine == "numba" else compiled.kernels(seconds)
-    if engine == "numba" and kernels is None:
-        raise ImportError("engine 'numba' needs numba: install the extra, renyi[fast].")
-    return histograms(codes, sizes, weights, kernels)
+    if weights is None and engine is None:
+        seconds, engine = numpy_seconds(n, sizes)
+        if compiled.kernels(seconds) is not None:
+            seconds, few = plane_columns(n, tuple(sizes.tolist()))
+            return _mixed(codes, sizes, np.array(few), rows, seconds, threads)
+    if engine == "planes":
+        every = np.ones(sizes.size, np.bool_)
+        return _mixed(codes, sizes, every, rows, plane_seconds(n, sizes), threads)
+    if rows is not None:
+        codes = codes.take(rows, axis=1)
+        weights = None if weights is None else weights[rows]
+    return _by_rows(codes, sizes, weights, engine, threads)
 
 
-def _choose(
-    n: int, sizes: NDArray[np.int64], weighted: bool, engine: Engine | None
-) -> tuple[float, Engine | None]:
-    """Return numpy's time for the histograms, and the engine ("product" or as given).
-
-    None stands for histograms, compiled or not: these agree in every bit. The product
-    sums weights in another order, so the choice depends on the shape and on what is
-    installed, never on what happens to be loaded.
-    """
-    if engine not in (None, "histogram", "product", "numba"):
+def _check_engine(engine: Engine | None, weighted: bool) -> None:
+    """Refuse an engine that is unknown, not installed, or cannot do the job."""
+    if engine not in (None, "histogram", "product", "numba", "planes"):
         raise ValueError(
-            f"engine {engine!r} is unknown: use 'histogram', 'product' or 'numba'."
+            f"engine {engine!r} is unknown: use 'histogram', 'product', 'numba' or "
+            "'planes'."
         )
-    seconds = _histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
-    if engine is not None:
-        return seconds, engine
-    by_product = _product_seconds(n, sizes, weighted)
-    by_histogram = seconds
-    if min(seconds, by_product) >= compiled.WORTH_SECONDS and compiled.load():
-        by_histogram = _histogram_seconds(n, sizes, COMPILED_SECONDS)
-    return seconds, "product" if by_product < by_histogram else None
+    if engine == "planes" and weighted:
+        raise ValueError("engine 'planes' cannot sum weights: use engine=None.")
+    if engine in ("numba", "planes") and compiled.load() is None:
+        raise ImportError(
+            f"engine {engine!r} needs numba: install the extra, renyi[fast]."
+        )
 
 
-def _histogram_seconds(n: int, sizes: NDArray[np.int64], per_row: float) -> float:
-    """Estimate the time of counting by histograms which cost `per_row` per row."""
-    limit = joint_values(n)
-    large = sizes > limit  # a super-column each
-    logs = np.log(np.maximum(sizes[~large], 1))
-    packed = math.ceil(float(logs.sum()) / math.log(limit))
-    groups = max(2, int(large.sum()) + packed)
-    values = float(sizes[large].sum()) + packed * limit
-    pairs = groups * (groups - 1) / 2
-    return pairs * (PAIR_SECONDS + n * per_row) + CELL_SECONDS * values**2 / 2
+def _mixed(
+    codes: NDArray[Any],
+    sizes: NDArray[np.int64],
+    few: NDArray[np.bool_],
+    rows: NDArray[Any] | None,
+    seconds: float,
+    threads: int | None,
+) -> NDArray[np.int64]:
+    """Count the columns of `few` categories by planes, what is left by histograms."""
+    shared = thread_count(seconds, threads)
+    columns = np.flatnonzero(few)
+    if few.all():
+        return plane_table(codes, sizes, columns, rows, shared)
+    taken = codes if rows is None else codes.take(rows, axis=1)
+    out = histograms(taken, sizes, None, compiled.load(), shared, ~few)
+    if few.any():
+        places = np.flatnonzero(np.repeat(few, sizes))
+        table = plane_table(codes, sizes, columns, rows, shared)
+        out[np.ix_(places, places)] = table
+    return out
 
 
-def _product_seconds(n: int, sizes: NDArray[np.int64], weighted: bool) -> float:
-    """Estimate the time of counting by a matrix product."""
-    total = float(sizes.sum())
-    kept = total if weighted else total - sizes.size
-    # In float64 an operation takes twice as long, and symmetry is not made use of.
-    per_cell = 4 * PRODUCT_SECONDS if weighted else PRODUCT_SECONDS
-    return n * kept * (kept * per_cell + ONE_HOT_SECONDS) + CELL_SECONDS * total**2
-
-
-def _product(
+def _by_rows(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
     weights: NDArray[np.float64] | None,
+    engine: Engine | None,
+    threads: int | None,
 ) -> NDArray[Any]:
-    """Count by products of one-hot matrices, block of rows by block of rows."""
+    """Count by histograms or a product; only with weights they are still to choose."""
     n = codes.shape[1]
-    kept = sizes - 1 if weights is None else sizes
-    rows = int(min(ROWS, max(256, 2**22 // max(1, kept.sum()))))  # 16 MB of one-hot
-    total = np.zeros((kept.sum(), kept.sum()), np.int64 if weights is None else float)
-    for low in range(0, n, rows):
-        block = codes[:, low : low + rows]
-        if weights is None:
-            Z = _one_hot(block, kept, np.float32)
-            total += (Z @ Z.T).astype(np.int64)
-        else:
-            Z = _one_hot(block, kept, np.float64)
-            total += Z @ (Z * weights[low : low + rows]).T
-    if weights is None:
-        return _with_last_categories(total, sizes, n)
-    return (total + total.T) / 2  # the two halves are summed in different orders
-
-
-def _one_hot(
-    codes: NDArray[Any], kept: NDArray[np.int64], dtype: type[np.floating[Any]]
-) -> NDArray[Any]:
-    """Return the indicators of the first `kept[j]` categories, shape (sum, n)."""
-    Z = np.empty((int(kept.sum()), codes.shape[1]), dtype)
-    first = np.cumsum(kept) - kept
-    for category in range(int(kept.max(initial=0))):
-        columns = np.flatnonzero(kept > category)
-        Z[first[columns] + category] = codes[columns] == category
-    return Z
-
-
-def _with_last_categories(
-    counts: NDArray[np.int64], sizes: NDArray[np.int64], n: int
-) -> NDArray[np.int64]:
-    """Complete counts of all but the last category of each column.
-
-    The last indicator of a column is 1 minus the others, so its counts are differences
-    of margins, exact in integers.
-    """
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    last = offsets[1:] - 1
-    keep = np.setdiff1d(np.arange(offsets[-1]), last)
-    owner = np.repeat(np.arange(sizes.size), sizes - 1)
-    margins = np.diag(counts)
-    sums = np.zeros((sizes.size, keep.size), np.int64)
-    several = np.flatnonzero(sizes > 1)  # reduceat cannot sum an empty range
-    if several.size:
-        sums[several] = np.add.reduceat(counts, np.searchsorted(owner, several), axis=0)
-    of_column = np.zeros((sizes.size, sizes.size), np.int64)
-    if several.size:
-        of_column[:, several] = np.add.reduceat(
-            sums, np.searchsorted(owner, several), axis=1
-        )
-    others = np.diag(of_column)  # rows of a column outside its last category
-    out = np.empty((offsets[-1], offsets[-1]), np.int64)
-    out[np.ix_(keep, keep)] = counts
-    out[np.ix_(last, keep)] = margins - sums
-    out[np.ix_(keep, last)] = (margins - sums).T
-    out[np.ix_(last, last)] = n - others[:, None] - others + of_column
-    return out
+    kernels = compiled.load() if engine == "numba" else None
+    if engine is None:
+        seconds, engine = weighted_engine(n, sizes)
+        kernels = compiled.kernels(seconds) if engine == "histogram" else None
+    if engine == "product":
+        return products(codes, sizes, weights)
+    seconds = histogram_seconds(n, sizes, COMPILED_SECONDS)
+    return histograms(codes, sizes, weights, kernels, thread_count(seconds, threads))

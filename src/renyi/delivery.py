@@ -126,12 +126,15 @@ class Meter:
     It takes the name of a step, and None or how far it has got, as
     `renyi.ladder.climb` reports them.
 
+    Work without bounds tells how far it has got in words (`say`).
+
     >>> with Meter() as meter:
     ...     meter("linear program")  # the tests have no terminal: nothing is shown
+    ...     meter.say("counting", "counting: 5 rows")
     """
 
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+    def __init__(self, shown: bool = True) -> None:
+        self._shown = shown and sys.stderr.isatty()
         self._last = ("", 0.0)
         self._length = 0
 
@@ -147,16 +150,20 @@ class Meter:
 
     def __call__(self, name: str, state: Progress | None = None) -> None:
         """Rewrite the line, a few times a second at most."""
-        now = time.monotonic()
-        if not self._shown or (name == self._last[0] and now < self._last[1] + _PAUSE):
-            return
-        self._last = (name, now)
         text = f"{name} …"
         if state is not None:
             text = (
                 f"{name}: {100 * state.lower:.3f} % to {100 * state.upper:.3f} %, "
                 f"{state.cuts:,} cuts, {state.seconds:.0f} s"
             )
+        self.say(name, text)
+
+    def say(self, name: str, text: str) -> None:
+        """Rewrite the line with what is said of a step."""
+        now = time.monotonic()
+        if not self._shown or (name == self._last[0] and now < self._last[1] + _PAUSE):
+            return
+        self._last = (name, now)
         self._write(text)
 
     def _write(self, text: str) -> None:

@@ -40,6 +40,9 @@ Places = NDArray[np.int64]
 
 PASSES = 5  # between two looks at the gap
 ROUNDING = 1e-14  # error of a gap; targets have variance 1 at most
+# Steps that numpy takes in 0.4 s; to load the compiled passes takes 0.6 s.
+FEW_STEPS = 10_000
+_ROWS = 4_000  # so many take as long as all that is done once in a step
 
 
 class Gap(NamedTuple):
@@ -80,6 +83,36 @@ def kernels() -> ModuleType | None:
     except ImportError:
         return None
     return descent_kernels
+
+
+class Gear:
+    """Which passes to take: those of numpy for few steps, the compiled ones for many.
+
+    How many there will be is not known beforehand. So they are counted, and whoever
+    knows more says how many to expect. Only the steps of one problem are, or of those
+    that are solved together: the compiled passes add in another order, and no result
+    may depend on what else was solved before it.
+
+    Examples
+    --------
+    >>> gear = Gear()
+    >>> gear.after(10) is None, gear.after(100_000) is kernels()
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._expected = self._taken = 0.0
+
+    def expect(self, steps: float) -> Gear:
+        """Say how many steps there will be; return itself."""
+        self._expected = max(self._expected, steps)
+        return self
+
+    def after(self, steps: float) -> ModuleType | None:
+        """Return the compiled passes if so many more steps are too many for numpy."""
+        self._taken += steps
+        many = max(self._expected, self._taken) > FEW_STEPS
+        return kernels() if many else None
 
 
 def feature_norms(G: Floats, starts: Places) -> Floats:
@@ -250,8 +283,8 @@ class GramBlock:
         Points and gradient ``R − zA``, changed in place.
     q : ndarray of shape (D,), optional
         E[W]; by default the diagonal of A.
-    compiled : module, optional
-        The compiled passes.
+    gear : Gear, optional
+        Which passes to take.
     """
 
     def __init__(
@@ -263,12 +296,12 @@ class GramBlock:
         z: Floats,
         G: Floats,
         q: Floats | None = None,
-        compiled: ModuleType | None = None,
+        gear: Gear | None = None,
     ) -> None:
         self.A, self.R, self.variance = A, R, variance
         self.z, self.state, self.starts = z, G, offsets(sizes)
         self.q = np.diag(A).copy() if q is None else q
-        self._compiled = compiled
+        self._gear = gear or Gear()
 
     def norms(self, threshold: float) -> Floats:
         """Return ‖G_i‖₁ of every feature."""
@@ -283,10 +316,11 @@ class GramBlock:
         self, active: Places, penalty: float, points: Floats, states: Floats
     ) -> None:
         """Pass over the active features; write points and state after each pass."""
-        if self._compiled is None:
+        compiled = self._gear.after(len(points) * len(active))
+        if compiled is None:
             _cycle(self.z, self.state, self._step(penalty), active, points, states)
             return
-        self._compiled.gram_passes(
+        compiled.gram_passes(
             self.A, self.q, self.starts, active, penalty, self.z, self.state, points,
             states,
         )  # fmt: skip
@@ -330,8 +364,8 @@ class RowBlock:
         Whether there is an intercept.
     norms : callable
         Gives the norms of the features at a threshold.
-    compiled : module, optional
-        The compiled passes.
+    gear : Gear, optional
+        Which passes to take.
     """
 
     def __init__(
@@ -345,12 +379,12 @@ class RowBlock:
         u: Floats,
         centred: bool,
         norms: Callable[[float], Floats],
-        compiled: ModuleType | None = None,
+        gear: Gear | None = None,
     ) -> None:
         self.codes, self.weights, self.target = codes, weights, target
         self.q, self.centred, self._norms = q, centred, norms
         self.z, self.state, self.starts = z, u, offsets(sizes)
-        self._compiled = compiled
+        self._gear = gear or Gear()
 
     def norms(self, threshold: float) -> Floats:
         """Return ‖G_i‖₁, or for those below the threshold something between."""
@@ -365,13 +399,15 @@ class RowBlock:
         self, active: Places, penalty: float, points: Floats, states: Floats
     ) -> None:
         """Pass over the active features; write points and state after each pass."""
-        if self._compiled is None:
+        length = 1 + self.state.size / _ROWS
+        compiled = self._gear.after(len(points) * len(active) * length)
+        if compiled is None:
             _cycle(self.z, self.state, self._step(penalty), active, points, states)
             return
         # Equal weights are one number, which spares the compiled loop a stream.
         equal = bool((self.weights == self.weights[0]).all())
         weights = self.weights[:1] if equal else self.weights
-        self._compiled.row_passes(
+        compiled.row_passes(
             self.codes, weights, self.q, self.starts, active, penalty,
             self.centred, self.z, self.state, points, states,
         )  # fmt: skip

@@ -38,6 +38,7 @@ from renyi.factoring import (
     refuse_twins,
 )
 from renyi.kinds import label_counts, resolve
+from renyi.sketches import Sketch
 
 # A column of labels with more distinct values than this share of rows is an identifier.
 _IDENTIFIER_SHARE = 0.9
@@ -434,10 +435,12 @@ def _refuse_row_number(part: Numbers) -> None:
     spread = part.values.max() - part.values.min()
     if spread > 3 * n:  # measurements, more likely than numbers of rows
         return
-    distinct = len(np.unique(part.values))
-    if distinct > _IDENTIFIER_SHARE * n:
+    found = Sketch()  # which counts the same in a stream
+    found.add(part.values)
+    if found.distinct > _IDENTIFIER_SHARE * n:
+        count = f"{'' if found.exact else 'about '}{min(found.distinct, n)}"
         raise ValueError(
-            f"Column {part.name!r} numbers the rows: {distinct} different values in "
+            f"Column {part.name!r} numbers the rows: {count} different values in "
             f"{n} rows. Drop it (on the command line, --id or --drop), or name it in "
             "`numeric` to use it as a number."
         )

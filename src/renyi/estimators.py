@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi import targets
+from renyi import rules, targets
 from renyi.blocks import Block
 from renyi.columns import Column, Levels
 from renyi.encoding import Encoder
+from renyi.evidence import refuse_impossible
 from renyi.factoring import as_table
 from renyi.marginals import Marginals
 from renyi.sources import rows as source
+from renyi.tuples import encoder_of_order
 
 Floats = NDArray[np.float64]
 
@@ -29,8 +31,9 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers that are trained from counts.
 
     A classifier writes `_train(m)`, which stores what it learned, and `predict`, which
-    begins with ``self._codes(X)``. It may write `_check_parameters`, and
-    `_class_pairs_for` if it needs the pairs of features within each class.
+    begins with ``self._codes(X)``. It may write `_check_parameters`, `_class_pairs_for`
+    if it needs the pairs of features within each class, and `_train_on_rows` if it
+    learns more from rows than from their counts.
 
     Attributes
     ----------
@@ -88,7 +91,8 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
             Weights; a row of weight 2 counts as two rows.
         """
         self._check_parameters()
-        return self._trained(self._count(self._encoded(X, y, sample_weight)))
+        self._train_on_rows(self._encoded(X, y, sample_weight))
+        return self
 
     def fit_marginals(self, m: Marginals) -> Self:
         """Train on marginals; the same answer as `fit` on their rows.
@@ -98,6 +102,11 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         m : Marginals
             Of the training rows.
         """
+        if not isinstance(m, Marginals):
+            raise TypeError(
+                f"fit_marginals takes Marginals, not a {type(m).__name__}: count rows "
+                "with Marginals.from_data, or use fit."
+            )
         self._check_parameters()
         self._check_marginals(m)
         self.classes_ = np.asarray(m.classes)
@@ -109,6 +118,9 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self._trained(m)
+
+    def _train_on_rows(self, block: Block) -> None:
+        self._trained(self._count(block))
 
     def _trained(self, m: Marginals) -> Self:
         self._train(m)
@@ -193,6 +205,42 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+class TupleClassifier(CountsClassifier):
+    """Base of the classifiers whose features are of `order` columns each.
+
+    Its answers follow from scores by a `rule`.
+
+    Examples
+    --------
+    >>> class Pairs(TupleClassifier):
+    ...     order, rule = 2, "map"
+    >>> Pairs().fit_marginals(Marginals.from_data([["a"], ["b"]], [0, 1]))
+    Traceback (most recent call last):
+    ValueError: The marginals are of order 1, and Pairs is of order 2: count with
+    order=2, as in Marginals.from_data(X, y, order=2).
+    """
+
+    order: int
+    rule: str
+
+    def _check_parameters(self) -> None:
+        rules.check_rule(self.rule)
+        encoder_of_order(None, self.order)
+
+    def _settings(self) -> Encoder:
+        return encoder_of_order(self.encoder, self.order)
+
+    def _check_marginals(self, m: Marginals) -> None:
+        if m.order != self.order:
+            raise ValueError(
+                f"The marginals are of order {m.order}, and {type(self).__name__} is "
+                f"of order {self.order}: count with order={self.order}, as in "
+                f"Marginals.from_data(X, y, order={self.order})."
+            )
+        super()._check_marginals(m)
+        refuse_impossible(m)
 
 
 def need_usable(encoder: Encoder) -> None:

@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
     """All that the closed form needs to know of a model under some marginals."""
 
     n: float
-    n_indicators: int
+    n_indicators: int  # categories that have rows
     priors: Floats
     risk: float  # B = E‖t − e_Y‖²
     rounding: float  # what it may be off by
@@ -61,7 +61,7 @@ def evidence_of_marginals(card: Scorecard, m: Marginals) -> Evidence:
     square = float(_squares(Q, mu, P, b).sum())  # E‖s‖²
     return Evidence(
         m.n,
-        len(mu),
+        int((mu > 0).sum()),
         priors,
         square - 2 * lead + 1 - 1 / K,
         len(mu) * _EPS * _magnitude(mu, P, b, columns),
@@ -106,7 +106,7 @@ def evidence_of_rows(
     rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1)))
     return Evidence(
         float(n if mass is None else mass.sum()),
-        int(columns.sizes.sum()),
+        int((F.sum(axis=1) > 0).sum()),
         np.bincount(y, share, minlength=K).astype(np.float64),
         float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1)),
         rounding,

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from renyi.arrowcells import entries, from_decimals, refuse_type
+
 Label = str | int | float | bool | None
 
 # An integer column with more values than this is a number, not a set of labels.
@@ -401,30 +403,24 @@ def _from_arrow(name: str, column: Any) -> Part:
     kind = column.type
     if pa.types.is_null(kind):
         return Labels([name], np.zeros((1, len(column)), np.uint8), [])
-    if pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
-        raise TypeError(
-            f"Column {name!r} holds nested values ({kind}): give it one value a row."
-        )
+    refuse_type(name, kind)
     if pa.types.is_decimal(kind):
-        column, kind = column.cast(pa.float64()), pa.float64()
+        column = from_decimals(column)
+        kind = column.type
     if pa.types.is_floating(kind):
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Numbers(name, values, False)
     categorical = pa.types.is_dictionary(kind)
     if not categorical:
         plain = column
-        if pa.types.is_temporal(kind):
-            column = column.cast(pa.string())
         column = column.dictionary_encode()
         many = len(column.dictionary) > MAX_INTEGER_LABELS
         if many and pa.types.is_integer(kind) and _fits_floats(plain):
             return Numbers(name, plain.to_numpy(zero_copy_only=False), True)
     # Filled before the conversion: a null index would turn the codes into floats.
     codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy()
-    values = column.dictionary.to_pylist()
-    if pa.types.is_temporal(kind):  # the same text whatever the unit of the clock
-        values = [v.rstrip("0").rstrip(".") if v and "." in v else v for v in values]
-    return as_labels([name], codes[None, :], values)._replace(categorical=categorical)
+    part = as_labels([name], codes[None, :], entries(column.dictionary))
+    return part._replace(categorical=categorical)
 
 
 def _fits_floats(column: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.factoring import label_text
-from renyi.ladder import MINIMAX, PROGRAM, Rung, simple_rules
+from renyi.ladder import MINIMAX, Rung, simple_rules
 from renyi.swings import swings
 from renyi.verdicts import table, verdict, wrapped
 
@@ -73,7 +73,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
 
 def _rung(result: MinimaxResult) -> Rung:
     lower = None if result.worst_distribution is None else result.lower
-    name = PROGRAM if result.method == "lp" else f"{MINIMAX} ({result.method})"
+    name = result.origin if result.method == "lp" else f"{MINIMAX} ({result.method})"
     return Rung(name, result.upper, lower, result.seconds, result.status)
 
 

@@ -40,12 +40,15 @@ class CrossValidation(NamedTuple):
         Standard errors of these means, over the folds.
     mistakes : ndarray of shape (L,)
         Share of held-out rows that the rule map gets wrong, without any refit.
+    n_folds : int
+        Number of folds; fewer than were asked for if there are not as many rows.
     """
 
     lambdas: Floats
     risks: Floats
     standard_errors: Floats
     mistakes: Floats
+    n_folds: int
 
     def best(self, one_error: bool = False) -> int:
         """Return the place of the penalty of least risk, the largest among equals.
@@ -53,7 +56,7 @@ class CrossValidation(NamedTuple):
         With `one_error`, the largest whose risk is within a standard error of that.
 
         >>> figures = [[3, 2, 1], [9, 5, 4.8], [1, 1, 1.0], [0.2, 0.1, 0.1]]
-        >>> tried = CrossValidation(*np.array(figures))
+        >>> tried = CrossValidation(*np.array(figures), n_folds=5)
         >>> tried.best(), tried.best(one_error=True)
         (2, 1)
         """
@@ -122,7 +125,8 @@ def cross_validated(
     risks, wrong = (np.stack(each) for each in zip(*found, strict=True))
     mean = share @ risks
     spread = share @ (risks - mean) ** 2 / max(len(folds) - 1, 1)
-    return CrossValidation(lambdas, mean, np.sqrt(spread), share @ wrong)
+    spread = np.sqrt(spread)
+    return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
 
 
 def _held_out(

@@ -25,14 +25,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.descent import ROUNDING, kernels
+from renyi.classcoding import coded_moments, coded_rows
+from renyi.descent import ROUNDING, Gear
 from renyi.homotopy import indefinite, walk
+from renyi.parameters import check_positive, check_share, check_whole
+from renyi.ridge import weight_of
 from renyi.screening import FromMoments, FromRows, Problem
 
 Floats = NDArray[np.float64]
@@ -41,10 +43,10 @@ Places = NDArray[np.int64]
 N_LAMBDAS = 30
 RATIO = 0.01
 TOL = 1e-4
-MAX_PASSES = 10_000
-# Features times penalties below which loading the compiled passes does not pay. The
-# shape alone decides, because they add in another order.
-FEW_STEPS = 1_000
+MAX_PASSES = 30_000
+# Steps to expect for each feature and penalty. With fewer rows than categories the
+# points of many features add up to the same, and descent is slow.
+_STEPS, _STEPS_WIDE = 10, 50
 _ROUNDING = 1e-9
 
 
@@ -118,28 +120,6 @@ class LassoPath:
         return "\n".join([head, *lines])
 
 
-class _Coding(NamedTuple):
-    """E[T W], E[T] and E‖T‖² of the coded classes, and the weight w of γ."""
-
-    R: Floats
-    mean: Floats
-    variance: float
-    weight: float
-
-
-def _coded(q: Floats, target: Floats, sizes: Places) -> _Coding:
-    """Code two classes as ±½, K classes as e_Y − 1/K.
-
-    Every feature's block of the target sums to E[T].
-    """
-    d = len(sizes)
-    if target.ndim == 1:
-        return _Coding(target[None] / 2, np.array([target.sum() / d / 2]), 0.25, 1.0)
-    K = target.shape[1]
-    R = target.T - q / K
-    return _Coding(R, R.sum(axis=1) / d, 1 - 1 / K, 0.5)
-
-
 def lambda_max(
     Q: ArrayLike,
     dvec: ArrayLike,
@@ -177,6 +157,7 @@ def path(
     tol: float = TOL,
     fit_intercept: bool = True,
     max_passes: int = MAX_PASSES,
+    gear: Gear | None = None,
 ) -> LassoPath:
     """Solve the l1,∞ problem from marginals for a sequence of penalties.
 
@@ -199,9 +180,11 @@ def path(
     fit_intercept : bool, default=True
         Add an intercept that is not penalised. Without it, this is the paper's problem
         to the letter.
-    max_passes : int, default=10,000
+    max_passes : int, default=30,000
         Passes over the active features after which a penalty is given up, with a
         `sklearn.exceptions.ConvergenceWarning`.
+    gear : Gear, optional
+        Which passes to take, if other problems are solved with it; see `renyi.descent`.
 
     Returns
     -------
@@ -218,8 +201,9 @@ def path(
              0.5        1    0.201498  2.1e-08      5
              0.3        1    0.152405  2.2e-10      5
     """
-    compiled = _worthwhile(len(sizes), lambdas, n_lambdas)
-    problem, weight = _from_moments(Q, dvec, sizes, fit_intercept, compiled)
+    count = _checked_count(lambdas, n_lambdas)
+    gear = (gear or Gear()).expect(_STEPS * len(sizes) * count)
+    problem, weight = _from_moments(Q, dvec, sizes, fit_intercept, gear)
     penalties = _penalties(problem, weight, lambdas, n_lambdas, ratio)
     found = _solve(problem, penalties, weight, tol, max_passes)
     return _plain(found) if np.ndim(dvec) == 1 else found
@@ -238,6 +222,7 @@ def path_rows(
     tol: float = TOL,
     fit_intercept: bool = True,
     max_passes: int = MAX_PASSES,
+    gear: Gear | None = None,
 ) -> LassoPath:
     """Solve the same problem from rows, where indicators are many: Q is not formed.
 
@@ -254,7 +239,7 @@ def path_rows(
         dvec, else the one it gives for F.
     weights : array of shape (n,), optional
         Weights of the rows.
-    lambdas, n_lambdas, ratio, tol, fit_intercept, max_passes
+    lambdas, n_lambdas, ratio, tol, fit_intercept, max_passes, gear
         As for `path`.
 
     Returns
@@ -272,25 +257,20 @@ def path_rows(
     array([0.201498, 0.152405])
     """
     table, lengths = np.asarray(codes), _checked_sizes(sizes)
-    compiled = _worthwhile(len(lengths), lambdas, n_lambdas)
     labels, share = _checked_rows(table, lengths, y, n_classes, weights)
     table, labels, share = _without_weightless(table, labels, share)
     dtype = np.uint8 if lengths.max() <= 256 else np.uint32
-    target = _targets(labels, n_classes)
+    target = coded_rows(labels, n_classes)
+    each = _STEPS_WIDE if lengths.sum() > len(labels) else _STEPS
+    count = _checked_count(lambdas, n_lambdas)
+    gear = (gear or Gear()).expect(each * len(lengths) * count)
     problem = FromRows(
-        np.ascontiguousarray(table, dtype), share, target, lengths, fit_intercept,
-        compiled,
-    )  # fmt: skip
-    weight = 1.0 if n_classes == 2 else 0.5
+        np.ascontiguousarray(table, dtype), share, target, lengths, fit_intercept, gear
+    )
+    weight = weight_of(n_classes)
     penalties = _penalties(problem, weight, lambdas, n_lambdas, ratio)
     found = _solve(problem, penalties, weight, tol, max_passes)
     return _plain(found) if n_classes == 2 else found
-
-
-def _worthwhile(d: int, lambdas: ArrayLike | None, count: int) -> ModuleType | None:
-    """Return the compiled passes where they pay."""
-    count = count if lambdas is None else np.size(lambdas)
-    return kernels() if d * count >= FEW_STEPS else None
 
 
 def _plain(found: LassoPath) -> LassoPath:
@@ -317,7 +297,7 @@ def _from_moments(
     dvec: ArrayLike,
     sizes: Sequence[int] | NDArray[Any],
     fit_intercept: bool,
-    compiled: ModuleType | None,
+    gear: Gear | None,
 ) -> tuple[Problem, float]:
     pairs, target = np.asarray(Q, np.float64), np.asarray(dvec, np.float64)
     lengths = _checked_sizes(sizes)
@@ -331,11 +311,11 @@ def _from_moments(
         raise ValueError("Q and dvec must be finite: look for missing counts.")
     _need_exclusive(pairs, lengths)
     q = np.diag(pairs)
-    coding = _coded(q, target, lengths)
+    coding = coded_moments(q, target, lengths)
     if (q < 0).any() or np.abs(coding.R[:, q <= 0]).max(initial=0) > _ROUNDING:
         raise ValueError(indefinite())
     problem = FromMoments(
-        pairs, coding.R, coding.mean, coding.variance, lengths, fit_intercept, compiled
+        pairs, coding.R, coding.mean, coding.variance, lengths, fit_intercept, gear
     )
     return problem, coding.weight
 
@@ -361,7 +341,10 @@ def _checked_rows(
     weights: ArrayLike | None,
 ) -> tuple[Places, Floats]:
     """Return the codes of the classes, and weights that sum to 1."""
-    labels = np.asarray(y).astype(np.int64)
+    given = np.asarray(y)
+    if given.dtype.kind not in "biuf" or not np.array_equal(given, np.trunc(given)):
+        raise ValueError("y must hold whole numbers, the codes of the classes.")
+    labels = given.astype(np.int64)
     if codes.ndim != 2 or len(codes) != len(sizes) or labels.shape != codes.shape[1:]:
         raise ValueError(
             f"codes of shape {codes.shape} do not match {len(sizes)} sizes and "
@@ -380,9 +363,13 @@ def _checked_rows(
     if weights is None:
         return labels, np.full(labels.size, 1 / labels.size)
     share = np.asarray(weights, np.float64)
-    if share.shape != labels.shape or not (share >= 0).all() or not share.sum() > 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(share.sum())
+    if share.shape != labels.shape or not (share >= 0).all() or not total > 0:
         raise ValueError("weights must not be negative, one per row, some positive.")
-    return labels, share / share.sum()
+    if not np.isfinite(total):
+        raise ValueError("weights must have a finite sum: give smaller ones.")
+    return labels, share / total
 
 
 def _without_weightless(
@@ -394,12 +381,12 @@ def _without_weightless(
     return codes[:, held], labels[held], share[held]
 
 
-def _targets(labels: Places, n_classes: int) -> Floats:
-    """Code two classes as ±½, K classes as e_Y − 1/K."""
-    if n_classes == 2:
-        return np.asarray(labels[None] - 0.5, np.float64)
-    indicators = np.asarray(labels == np.arange(n_classes)[:, None], np.float64)
-    return indicators - 1 / n_classes
+def _checked_count(lambdas: ArrayLike | None, n_lambdas: int) -> int:
+    """Return how many penalties there are."""
+    if lambdas is not None:
+        return np.size(lambdas)
+    check_whole("n_lambdas", n_lambdas, 1)
+    return n_lambdas
 
 
 def _penalties(
@@ -411,8 +398,7 @@ def _penalties(
 ) -> Floats:
     """Return the λ in descending order."""
     if lambdas is None:
-        if not (0 < ratio < 1 and count >= 1):
-            raise ValueError("ratio must lie between 0 and 1, n_lambdas be at least 1.")
+        check_share("ratio", ratio)
         # Where no feature says anything, any penalty will do.
         top = 2 * weight * float(problem.norms(0.0).max())
         return (top if top > _ROUNDING else 1.0) * np.geomspace(1, ratio, count)
@@ -431,8 +417,8 @@ def _solve(
     problem: Problem, lambdas: Floats, weight: float, tol: float, most: int
 ) -> LassoPath:
     """Walk along the penalties, and bring the results to the units of γ."""
-    if not (tol > 0 and most >= 1):
-        raise ValueError("tol must be positive, and max_passes at least 1.")
+    check_positive("tol", tol)
+    check_whole("max_passes", most, 1)
     L, (columns, D) = len(lambdas), problem.z.shape
     z, intercepts = np.zeros((L, D, columns)), np.zeros((L, columns))
     active = np.zeros((L, len(problem.sizes)), bool)

@@ -20,6 +20,12 @@ from renyi.verdicts import CLOSED
 
 BASES = ("marginals", "heldout")
 EXACT = "exact worst case"
+# Why the estimate for new rows is too good.
+SELECTED = (
+    "the features were selected on the same rows, which the estimate for new rows does "
+    "not know of: expect more errors, the more so the more features there were to "
+    "choose from."
+)
 # The bound is not shown bare when the estimated risk exceeds it by this factor.
 _OPTIMISM = 1.5
 
@@ -131,7 +137,8 @@ class Certificate:
     n : float
         Rows (or weight) behind the marginals, or held-out rows.
     n_indicators : int
-        Categories of all features together.
+        Categories of all features together, without those that have no rows; for
+        held-out rows all that the model has.
     basis : {"marginals", "heldout"}
         What the bounds rest on. Those of held-out rows hold for every distribution
         with the marginals of the population that the rows were drawn from.
@@ -195,6 +202,11 @@ class Certificate:
         return self.basis == "marginals" and (
             self.n <= 2 * self.n_indicators or is_optimistic(self.gamma, self.loo_risk)
         )
+
+    @property
+    def trust(self) -> str:
+        """What to make of the leave-one-out estimate, in a sentence."""
+        return "Expect more." if SELECTED in self.warnings else "Go by this."
 
     def __str__(self) -> str:
         """Return the certificate in sentences."""

@@ -11,12 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from renyi.workers import run_all
 
 ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
 CELLS = 2**23  # of all tables of a tile: 64 MB
@@ -58,15 +60,18 @@ class _Group:
 
     def inside(self, histogram: NDArray[Any]) -> NDArray[Any]:
         """Return the tables of all pairs of own columns from their joint histogram."""
-        if len(self.columns) == 1:
-            return np.diag(histogram)
         block = self.fold(histogram[:, None] * self.indicators)
         # A product may sum weights in one order above the diagonal, another below.
         symmetric: NDArray[Any] = (block + block.T) / 2
         return symmetric
 
-    def positions(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of the categories among all indicators."""
+    def positions(self, offsets: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+        """Return the places of the categories among all indicators.
+
+        A block is written much faster if one side of it is a slice.
+        """
+        if len(self.columns) == 1:
+            return slice(*offsets[self.columns[0] :][:2])
         ranges = [
             offsets[c] + np.arange(offsets[c + 1] - offsets[c]) for c in self.columns
         ]
@@ -88,34 +93,62 @@ def joint_values(n: int) -> int:
     return min(200, max(100, math.isqrt(n)))
 
 
-def _groups(sizes: NDArray[np.int64], limit: int) -> list[_Group]:
+def _groups(
+    sizes: NDArray[np.int64], columns: NDArray[np.int64], limit: int
+) -> list[_Group]:
     """Pack columns into super-columns, each time the largest columns that still fit."""
-    left = Counter(sizes.tolist())
-    where = {size: np.flatnonzero(sizes == size).tolist() for size in left}
+    lengths = sizes[columns]
+    left = Counter(lengths.tolist())
+    where = {size: columns[lengths == size].tolist() for size in left}
     groups = []
     while left:
-        columns: list[int] = []
+        chosen: list[int] = []
         value = 1
         for size in sorted(left, reverse=True):
-            while left[size] and (value * size <= limit or not columns):
-                columns.append(where[size].pop())
+            while left[size] and (value * size <= limit or not chosen):
+                chosen.append(where[size].pop())
                 left[size] -= 1
                 value *= size
         left = +left
-        groups.append(_Group(tuple(columns), tuple(sizes[columns].tolist())))
-    if len(groups) == 1:  # pairs inside a super-column are read off a pair of two
-        groups.append(_Group((), ()))
+        groups.append(_Group(tuple(chosen), tuple(sizes[chosen].tolist())))
     return groups
 
 
-def _tiles(groups: list[_Group]) -> Iterator[list[tuple[int, int]]]:
-    """Yield lists of pairs of groups whose codes and tables fit in memory."""
+def super_columns(
+    sizes: NDArray[np.int64], limit: int, wanted: NDArray[np.bool_] | None
+) -> tuple[list[_Group], int]:
+    """Return the super-columns, those of wanted columns first, and how many these are.
+
+    There are at least two, since pairs inside one are read off a pair.
+
+    Parameters
+    ----------
+    sizes : int64 array
+        Number of categories of each column.
+    limit : int
+        How many joint values a super-column of several columns may have.
+    wanted : array of bools, optional
+        The columns of the first super-columns; all by default.
+    """
+    if wanted is None:
+        wanted = np.ones(sizes.size, np.bool_)
+    groups = _groups(sizes, np.flatnonzero(wanted), limit)
+    first = len(groups)
+    groups += _groups(sizes, np.flatnonzero(~wanted), limit)
+    return (groups if len(groups) > 1 else [*groups, _Group((), ())]), first
+
+
+def _tiles(groups: list[_Group], first: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield lists of pairs of groups whose codes and tables fit in memory.
+
+    Each pair has one of the `first` groups.
+    """
     count = len(groups)
     tiles = [(a, b) for a in range(0, count, TILE) for b in range(a, count, TILE)]
     for low_a, low_b in tiles:
         pairs: list[tuple[int, int]] = []
         cells = 0
-        for a in range(low_a, min(low_a + TILE, count)):
+        for a in range(low_a, min(low_a + TILE, first)):
             for b in range(max(a + 1, low_b), min(low_b + TILE, count)):
                 new = groups[a].size * groups[b].size
                 if pairs and cells + new > CELLS:
@@ -132,25 +165,60 @@ def histograms(
     sizes: NDArray[np.int64],
     weights: NDArray[np.float64] | None,
     kernels: ModuleType | None,
+    threads: int = 1,
+    wanted: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]:
-    """Count by joint histograms of pairs of super-columns, compiled or not."""
-    groups = _groups(sizes, joint_values(codes.shape[1]))
+    """Count by joint histograms of pairs of super-columns, compiled or not.
+
+    Parameters
+    ----------
+    codes, sizes, weights
+        As for :func:`renyi.counting.pair_counts`, checked.
+    kernels : module, optional
+        :mod:`renyi.kernels`; numpy's ``bincount`` without it.
+    threads : int
+        How many threads share the pairs of super-columns, if compiled.
+    wanted : array of d bools, optional
+        Count only pairs with at least one of these columns; zeros elsewhere.
+    """
+    groups, first = super_columns(sizes, joint_values(codes.shape[1]), wanted)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     places = [group.positions(offsets) for group in groups]
     dtype = np.int64 if weights is None else np.float64
     out = np.zeros((offsets[-1], offsets[-1]), dtype)
-    missing = set(range(len(groups)))  # diagonal blocks still to be filled
-    for pairs in _tiles(groups):
-        for (a, b), table in _tables(codes, weights, groups, pairs, kernels):
+    missing = set(range(first))  # diagonal blocks still to be filled
+    for pairs in _tiles(groups, first):
+        for (a, b), table in _tables(codes, weights, groups, pairs, kernels, threads):
             block = groups[b].fold(groups[a].fold(table).T)
-            out[np.ix_(places[b], places[a])] = block
-            out[np.ix_(places[a], places[b])] = block.T
+            out[_cells(places[b], places[a])] = block
+            out[_cells(places[a], places[b])] = block.T
             for g, axis in ((a, 1), (b, 0)):
                 if g in missing:
                     missing.remove(g)
-                    inside = groups[g].inside(table.sum(axis=axis))
-                    out[np.ix_(places[g], places[g])] = inside
+                    _put_inside(out, groups[g], places[g], table.sum(axis=axis))
     return out
+
+
+def _put_inside(
+    out: NDArray[Any],
+    group: _Group,
+    places: NDArray[np.int64] | slice,
+    histogram: NDArray[Any],
+) -> None:
+    """Write the tables of the pairs of a super-column's own columns."""
+    if isinstance(places, slice):
+        np.fill_diagonal(out[places, places], histogram)
+    else:
+        out[np.ix_(places, places)] = group.inside(histogram)
+
+
+def _cells(
+    rows: NDArray[np.int64] | slice, columns: NDArray[np.int64] | slice
+) -> tuple[Any, ...]:
+    """Return the index of a block of the table."""
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return rows, columns
+    return np.ix_(rows, columns)
 
 
 def _tables(
@@ -159,6 +227,7 @@ def _tables(
     groups: list[_Group],
     pairs: list[tuple[int, int]],
     kernels: ModuleType | None,
+    threads: int,
 ) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
     """Yield the joint table of each pair of super-columns."""
     shapes = [(groups[a].size, groups[b].size) for a, b in pairs]
@@ -167,7 +236,14 @@ def _tables(
     if kernels is None:
         _fill(codes, weights, groups, pairs, begins, flat)
     else:
-        _fill_compiled(codes, weights, groups, pairs, begins, flat, kernels)
+        step = -(-len(pairs) // threads)
+        fill = partial(_fill_compiled, codes, weights, groups, flat, kernels)
+        run_all(
+            [
+                partial(fill, pairs[p : p + step], begins[p : p + step + 1])
+                for p in range(0, len(pairs), step)
+            ]
+        )
     for pair, shape, low, high in zip(
         pairs, shapes, begins[:-1], begins[1:], strict=True
     ):
@@ -208,10 +284,10 @@ def _fill_compiled(
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
     groups: list[_Group],
-    pairs: list[tuple[int, int]],
-    begins: NDArray[np.int64],
     flat: NDArray[Any],
     kernels: ModuleType,
+    pairs: list[tuple[int, int]],
+    begins: NDArray[np.int64],
 ) -> None:
     """Call the compiled histograms with the flattened plan of the groups in use."""
     used = _used(pairs)

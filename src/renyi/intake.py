@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import shlex
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,17 +21,20 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.encoding import Encoder
 from renyi.factoring import MAX_INTEGER_LABELS, label_text
-from renyi.sources import files
+from renyi.sources import files, inputs
 from renyi.sources.cells import DataWarning
 from renyi.sources.rows import checked_weights
 
-_LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
+if TYPE_CHECKING:
+    from renyi.marginals import Marginals
+
+LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 _IDENTIFIER_SHARE = 0.9  # of rows: integers with more different values are suspect
 
 Floats = NDArray[np.float64]
 
 
-def table_path(name: str) -> Path:
+def table_path(name: str, announce: bool = True) -> Path:
     """Return the file of a table, which may be the name of a bundled one.
 
     >>> table_path("votes").name
@@ -45,20 +50,59 @@ def table_path(name: str) -> Path:
     path = files.existing(name, datasets.names())
     if path.suffix == ".renyi":
         raise ValueError(f"{path} holds marginals, which have no rows: name a table.")
-    if path.stat().st_size > _LARGE and sys.stderr.isatty():
+    if announce and path.stat().st_size > LARGE and sys.stderr.isatty():
         print(f"reading {path} …", file=sys.stderr)
     return path
 
 
-def _target(args: argparse.Namespace, path: Path) -> str:
+def table_paths(names: Sequence[str]) -> list[Path]:
+    """Return the files of a table in several: patterns and folders are searched.
+
+    >>> [path.name for path in table_paths(["votes"])]
+    ['votes.csv']
+    """
+    found: list[Path] = []
+    for name in names:
+        found += (
+            inputs.matching(name) if is_searched(name) else [table_path(name, False)]
+        )
+    return inputs.matching(found)  # which refuses twins
+
+
+def is_searched(name: str) -> bool:
+    """Whether a name stands for the files of a folder, or those that match it.
+
+    >>> is_searched("visits-*.csv"), is_searched("visits.csv")
+    (True, False)
+    """
+    return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
+
+
+def target_of(args: argparse.Namespace, path: Path) -> str:
+    """Return the column to predict; of a bundled table it need not be named.
+
+    >>> args = argparse.Namespace(file="votes", target=None)
+    >>> target_of(args, table_path("votes"))
+    'party'
+    """
     if args.target is not None:
         return str(args.target)
     if args.file in datasets.names():
         return files.column_names(path)[-1]  # as in every bundled file
-    names = ", ".join(map(repr, files.column_names(path)[:8]))
-    raise ValueError(
-        f"--target is missing: name the column of {path} to predict, such as one of "
-        f"{names}."
+    raise ValueError(no_target(path, files.column_names(path)))
+
+
+def no_target(source: Any, names: Sequence[str]) -> str:
+    """Return what is said if the column to predict was not named.
+
+    >>> no_target("visits.csv", ["age", "sex"])
+    "--target is missing: name the column of visits.csv to predict, such as one of
+    'age', 'sex'."
+    """
+    some = ", ".join(map(repr, names[:8]))
+    return (
+        f"--target is missing: name the column of {source} to predict, such as one of "
+        f"{some}."
     )
 
 
@@ -72,6 +116,25 @@ def encoder_of(args: argparse.Namespace) -> Encoder:
     given = {key: getattr(args, key) for key in ("bins", "min_count", "unseen")}
     known = {key: value for key, value in given.items() if value is not None}
     return Encoder(missing=(*files.MISSING, *args.missing), **known)
+
+
+def order_of(args: argparse.Namespace, m: Marginals) -> int:
+    """Return the order of marginals, unless another one was asked for.
+
+    >>> from renyi.marginals import Marginals
+    >>> m = Marginals.from_data([["a"], ["b"]], [0, 1])
+    >>> order_of(argparse.Namespace(file="m.renyi", order=2), m)
+    Traceback (most recent call last):
+    ValueError: m.renyi holds marginals of order 1, and --order 2 is asked for: leave
+    it out, or count again with 'renyi marginals build TABLE --order 2'.
+    """
+    if args.order not in (None, m.order):
+        raise ValueError(
+            f"{args.file} holds marginals of order {m.order}, and --order "
+            f"{args.order} is asked for: leave it out, or count again with 'renyi "
+            f"marginals build TABLE --order {args.order}'."
+        )
+    return m.order
 
 
 class Rows(NamedTuple):
@@ -103,7 +166,7 @@ def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     (435, 16)
     """
     path = table_path(args.file)
-    target = _target(args, path)
+    target = target_of(args, path)
     table = _selected(args, path, target, encoder)
     weights = None
     if args.weight is not None:
@@ -123,23 +186,12 @@ def _selected(
 ) -> pa.Table:
     """Read the columns that were asked for, as what they were asked to be."""
     names = files.column_names(path)
-    aside = {*args.id, *args.drop}
+    columns = chosen_columns(args, path, names, target, encoder)
     weight = [] if args.weight is None else [args.weight]
-    asked = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
-    files.require(path, names, [target, *asked])
-    if target in {*asked}:
-        raise ValueError(f"{target!r} is the target: it cannot be anything else too.")
-    both = set(args.numeric) & set(args.categorical)
-    if both:
-        raise ValueError(f"Column {min(both)!r} cannot be numeric and categorical.")
-    columns = [name for name in names if name not in aside or name in weight]
-    if encoder.columns:
-        files.require(path, columns, encoder.feature_names)
-        columns = [*encoder.feature_names, *weight, target]
     kinds = {
         **dict.fromkeys([*args.numeric, *weight], "number"),
         **dict.fromkeys(args.categorical, "label"),
-        **files.column_kinds(encoder),
+        **files.column_kinds(encoder.single),
     }
     table = files.read_table(path, columns, missing=encoder.missing, kinds=kinds)
     for name in args.numeric:
@@ -148,6 +200,36 @@ def _selected(
         if not pa.types.is_string(table[name].type):
             table = _replaced(table, name, table[name].dictionary_encode())
     return table
+
+
+def chosen_columns(
+    args: argparse.Namespace,
+    source: Any,
+    names: Sequence[str],
+    target: str,
+    encoder: Encoder,
+) -> list[str]:
+    """Return the columns that were asked for, among the names of all.
+
+    >>> some = dict(drop=["zip"], numeric=[], categorical=["age"], weight=None)
+    >>> args = argparse.Namespace(id=[], **some)
+    >>> chosen_columns(args, "a.csv", ["age", "zip", "y"], "y", Encoder())
+    ['age', 'y']
+    """
+    aside = {*args.id, *args.drop}
+    weight = [] if args.weight is None else [args.weight]
+    asked = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
+    files.require(source, names, [target, *asked])
+    if target in {*asked}:
+        raise ValueError(f"{target!r} is the target: it cannot be anything else too.")
+    both = set(args.numeric) & set(args.categorical)
+    if both:
+        raise ValueError(f"Column {min(both)!r} cannot be numeric and categorical.")
+    columns = [name for name in names if name not in aside or name in weight]
+    if encoder.columns:
+        files.require(source, columns, encoder.input_names)
+        columns = [*encoder.input_names, *weight, target]
+    return columns
 
 
 def _replaced(table: pa.Table, name: str, column: Any) -> pa.Table:
@@ -197,18 +279,22 @@ def _classes(path: Path, target: str, column: pa.ChunkedArray) -> pd.Series:
                 f"The target {target!r} of {path} is a number with {count:,} values, "
                 "not a class: cut it into classes first."
             )
-        if whole:
-            column = column.cast(pa.int64())
-        else:  # as labels are compared; Arrow writes 1e-07 otherwise
-            column = pa.chunked_array([[label_text(v) for v in column.to_pylist()]])
+        column = column.cast(pa.int64()) if whole else _as_texts(column)
     elif n >= 20 and count > n / 2:
         raise ValueError(
             f"The target {target!r} of {path} has {count:,} values in {n:,} rows, like "
             "an identifier: name the column of classes with --target."
         )
+    elif pa.types.is_temporal(kind):
+        column = _as_texts(column)
     elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         column = column.cast(pa.string())
     return pd.Series(column.to_pandas(), name=target)
+
+
+def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the texts by which labels are compared; Arrow writes others."""
+    return pa.chunked_array([[label_text(v) for v in column.to_pylist()]])
 
 
 def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
@@ -243,8 +329,10 @@ def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
     return X.drop_columns([*empty, *constant])
 
 
-def note_identifiers(X: pa.Table) -> None:
+def note_identifiers(X: pa.Table, which: str = "") -> None:
     """Note integers that are nearly all different and will be binned as numbers.
+
+    `which` says which rows they are, if these are not all.
 
     >>> with warnings.catch_warnings(record=True, action="always") as seen:
     ...     note_identifiers(pa.table({"patient": [k * k for k in range(30)]}))
@@ -257,7 +345,7 @@ def note_identifiers(X: pa.Table) -> None:
         count, n = pc.count_distinct(column).as_py(), len(column)
         if count > max(MAX_INTEGER_LABELS, _IDENTIFIER_SHARE * n):
             note(
-                f"{name!r} has {count:,} different values in {n:,} rows; if it "
+                f"{name!r} has {count:,} different values in {which}{n:,} rows; if it "
                 f"identifies rows, pass --id {shlex.quote(name)}."
             )
 

@@ -2,11 +2,13 @@
 
 By type, floats are numbers, and so are integers of more than `MAX_INTEGER_LABELS`
 values; strings and categoricals are labels. Or the user names the numbers, and then
-text must be readable as such. Cells that mean "missing" have no say in it.
+text must be readable as such. Cells that mean "missing" have no say in it: where
+numbers are looked at, a code is compared by value, so that "2.0" is the number 2.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -72,7 +74,14 @@ def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
     few = number.sum() <= MAX_INTEGER_LABELS and (whole | ~number).all()
     if few:
         return np.zeros(len(part.names), np.bool_)
-    real = np.array([label_text(v) not in missing for v in part.labels], np.bool_)
+    codes = _numbers_of(missing)
+    real = np.array(
+        [
+            label_text(v) not in missing and not (is_number and v in codes)
+            for v, is_number in zip(part.labels, number, strict=True)
+        ],
+        np.bool_,
+    )
     present = label_counts(part)[:, :-1].astype(bool) & real
     fractions = (present & ~whole).any(axis=1)
     many = present.sum(axis=1) > MAX_INTEGER_LABELS
@@ -96,6 +105,7 @@ def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
                     "correct it, name it as a missing code, or leave the column as "
                     "labels."
                 ) from None
+    values = _without(values, missing)
     seen = values[np.unique(codes)]
     seen = seen[~np.isnan(seen)]
     whole &= bool((np.isfinite(seen) & (np.floor(seen) == seen)).all())
@@ -105,12 +115,18 @@ def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
 def _without(values: NDArray[Any], missing: frozenset[str]) -> NDArray[np.float64]:
     """Return floats, with NaN for the user's missing codes, such as -9."""
     values = values.astype(np.float64, copy=False)
-    for text in missing:
-        try:
-            values = np.where(values == float(text), np.nan, values)
-        except ValueError:
-            continue
+    for code in _numbers_of(missing):
+        values = np.where(values == code, np.nan, values)
     return values
+
+
+def _numbers_of(missing: frozenset[str]) -> set[float]:
+    """Return the missing codes that are numbers."""
+    found = set()
+    for text in missing:
+        with suppress(ValueError):
+            found.add(float(text))
+    return found
 
 
 def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:

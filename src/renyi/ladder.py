@@ -293,6 +293,7 @@ def _promised(
         alone = best_feature(m.F, m.encoder.columns)[1]
         return Rung(name, alone, None, time.monotonic() - begun, "stopped")
     lower = found.lower if found.worst_distribution is not None else None
+    name = found.origin if method == "lp" else name
     return Rung(name, found.upper, lower, found.seconds, found.status)
 
 
@@ -333,6 +334,7 @@ def _doubts(certificate: Certificate) -> list[str]:
     head = "The bounds below are about these very rows alone, because"
     if certificate.loo_error is not None:
         estimate = f"{100 * certificate.loo_error:.1f} % errors"
-        head = f"Leave-one-out estimate for new rows: {estimate}. Go by this. {head}"
+        estimate = f"Leave-one-out estimate for new rows: {estimate}."
+        head = f"{estimate} {certificate.trust} {head}"
     why = [wrapped(text, "  - ", "    ") for text in certificate.warnings]
     return [wrapped(head), *why]

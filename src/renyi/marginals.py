@@ -26,7 +26,7 @@ from renyi.columns import Column, Columns
 from renyi.encoding import Encoder
 from renyi.factoring import Label
 from renyi.indicators import offsets
-from renyi.tuples import encoder_of_order
+from renyi.origins import Origins
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Marginals:
+class Marginals(Origins):
     """Counts of all pairs of columns of a table.
 
     Made by `from_data`, `from_blocks`, `from_tables` or `load`, rarely by hand.
@@ -86,137 +86,6 @@ class Marginals:
     class_counts: NDArray[Any] | None = None
     absent: frozenset[frozenset[str]] = frozenset()
     provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    # ---- where marginals come from
-
-    @classmethod
-    def from_data(
-        cls,
-        X: Any,
-        y: Any = None,
-        *,
-        target: str | None = None,
-        encoder: Encoder | None = None,
-        class_conditional: bool = False,
-        sample_weight: Any = None,
-        order: int = 1,
-    ) -> Marginals:
-        """Count the pairs of a table of rows.
-
-        Parameters
-        ----------
-        X : frame or array
-            The features; or, with `target`, a frame that holds the target too.
-        y : sequence, optional
-            The classes, if they are not a column of X.
-        target : str, optional
-            Name of the column to predict; with `y`, the name to give it.
-        encoder : Encoder, optional
-            How cells become categories. A fitted one gives the bins to use.
-        class_conditional : bool, default=False
-            Count the pairs of features within each class too.
-        sample_weight : sequence of float, optional
-            Weights of the rows; a row of weight 2 counts as two rows.
-        order : int, default=1
-            Number of columns in a feature. At order 2 every pair of columns is one
-            feature, and pairs of these pairs are counted.
-        """
-        from renyi.sources import rows
-
-        encoder = encoder_of_order(encoder, order)
-        return rows.marginals(X, y, target, encoder, class_conditional, sample_weight)
-
-    @classmethod
-    def from_blocks(
-        cls,
-        blocks: Iterable[Any],
-        *,
-        target: str | None = None,
-        encoder: Encoder | None = None,
-        class_conditional: bool = False,
-    ) -> Marginals:
-        """Count block after block, each a pair ``(X, y)`` or a frame with the target.
-
-        Labels may appear in any block. Which columns are numeric, their bins and the
-        labels merged as rare are decided by the first block, or by a fitted `encoder`.
-        No column is refused as an identifier.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> pieces = ((X[s : s + 100], y[s : s + 100]) for s in range(0, 435, 100))
-        >>> renyi.Marginals.from_blocks(pieces) == renyi.Marginals.from_data(X, y)
-        True
-        """
-        from renyi.sources import rows
-
-        return rows.from_blocks(blocks, target, encoder, class_conditional)
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        target: str,
-        encoder: Encoder | None = None,
-        class_conditional: bool = False,
-    ) -> Marginals:
-        """Count the pairs of a table in a CSV or Parquet file.
-
-        Rows without a target are left out, with a warning.
-
-        >>> import renyi
-        >>> votes = renyi.datasets.path("votes")
-        >>> renyi.Marginals.from_file(votes, target="party").n
-        435
-        """
-        from renyi.sources import files
-
-        return files.marginals(path, target, encoder, class_conditional)
-
-    @classmethod
-    def from_tables(
-        cls,
-        tables: Iterable[Any] | Mapping[Any, Any],
-        *,
-        target: str,
-        count: str = "count",
-        encoder: Encoder | None = None,
-        tolerance: float = 1e-6,
-    ) -> Marginals:
-        """Assemble contingency tables that the user has.
-
-        Parameters
-        ----------
-        tables : iterable of frames or series
-            Each one either a cross table (`pandas.crosstab`: the index and the columns
-            are named after the two columns), or counts in long format: a frame with a
-            column `count`, or a series indexed by the columns (``value_counts``).
-            A long table over several columns counts for all their pairs.
-        target : str
-            The column to predict.
-        count : str, default="count"
-            Name of the column that holds the counts of a long table.
-        encoder : Encoder, optional
-            Gives the missing codes.
-        tolerance : float, default=1e-6
-            Disagreement of margins that is allowed, as a share of all rows.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> X = X.fillna("?")  # crosstab would leave the missing cells out
-        >>> crossed = [pd.crosstab(X["crime"], y), pd.crosstab(X["immigration"], y)]
-        >>> m = renyi.Marginals.from_tables(crossed, target="party")
-        >>> m.feature_names, m.n
-        (('crime', 'immigration'), 435)
-        """
-        from renyi.sources import tables as source
-
-        return source.marginals(tables, target, count, encoder, tolerance)
 
     # ---- the columns
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from renyi import streamed
 from renyi.delivery import (
     MARGINALS,
     Recorded,
@@ -21,28 +22,48 @@ from renyi.delivery import (
     with_source,
 )
 from renyi.encoding import Encoder
-from renyi.intake import encoder_of, note_identifiers, read_rows
+from renyi.intake import LARGE, encoder_of, note_identifiers, read_rows
 from renyi.marginals import Marginals
 from renyi.sources import files
 
 
 def build(args: argparse.Namespace, seen: Recorded) -> None:
     """Count the pairs of a table."""
+    if args.print_sql:
+        _print_statements(args)
+        return
     place = check_place(args.out, (MARGINALS,))
     encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
+    order = args.order or encoder.order
+    if streamed.asked_for(args, order, LARGE):
+        m = streamed.marginals(args, encoder, args.class_conditional)
+    else:
+        m = _of_rows(args, encoder, order)
+    tell(notes_of(seen))
+    _save_marginals(with_source(m, args.files), place, args)
+
+
+def _of_rows(args: argparse.Namespace, encoder: Encoder, order: int) -> Marginals:
+    """Count rows that are held in memory."""
     rows = read_rows(args, encoder)
     if args.encoder is None:
         note_identifiers(rows.X)
-    m = Marginals.from_data(
+    return Marginals.from_data(
         rows.X,
         rows.y,
         target=rows.target,
         encoder=encoder,
         class_conditional=args.class_conditional,
         sample_weight=rows.weights,
+        order=order,
     )
-    tell(notes_of(seen))
-    _save_marginals(with_source(m, [args.file]), place, args)
+
+
+def _print_statements(args: argparse.Namespace) -> None:
+    """Print the statements that would count a table of a database."""
+    encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
+    for text in streamed.statements(args, encoder):
+        print(f"{text};")
 
 
 def _borrowed(args: argparse.Namespace) -> Encoder:
@@ -54,8 +75,15 @@ def _borrowed(args: argparse.Namespace) -> Encoder:
                 "brings its own: leave one of them out."
             )
     if args.encoder.endswith(MARGINALS):
-        return load_marginals(args.encoder).encoder
-    return load_model(args.encoder).encoder_
+        encoder = load_marginals(args.encoder).encoder
+    else:
+        encoder = load_model(args.encoder).encoder_
+    if encoder.order > 1 and args.order not in (None, encoder.order):
+        raise ValueError(
+            f"{args.encoder} is of order {encoder.order}, and --order {args.order} is "
+            "asked for: leave --order out, or take an --encoder of order 1."
+        )
+    return encoder
 
 
 def merge(args: argparse.Namespace, seen: Recorded) -> None:
@@ -127,6 +155,7 @@ def _marginals_facts(m: Marginals) -> dict[str, Any]:
     return {
         "rows": m.n,
         "weighted": m.weighted,
+        "order": m.order,
         "target": m.target,
         "class_conditional": m.class_counts is not None,
         "provenance": dict(m.provenance),

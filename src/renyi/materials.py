@@ -2,13 +2,15 @@ r"""What a path of penalties is computed from: counts, or rows.
 
 Both answer the same questions and give the same solutions. With D categories and n rows
 of d features, a pass over all features costs D² from counts, and some n·d of slower
-steps from rows: the shape decides. The risk of any points on any rows, the ones they
-were learned from or others, is
+steps from rows: the shape decides. The steps of all that is solved from the same rows,
+or from parts of them, are counted together (`renyi.descent.Gear`).
+
+The risk of any points on any rows, the ones they were learned from or others, is
 
 .. math:: \gamma(z) = w \, E \lVert T - b - z^T W \rVert^2
 
-with T = ±½ and w = 1 for two classes, T = e_Y − 1/K and w = ½ for more. From counts it
-takes the second moments of W and T alone.
+with T and w of `renyi.classcoding`. From counts it takes the second moments of W and T
+alone.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import group_lasso
+from renyi.classcoding import Coding, coded_moments, coded_rows
 from renyi.counting import pair_counts
-from renyi.descent import feature_norms
+from renyi.descent import Gear, feature_norms
 from renyi.group_lasso import LassoPath
 from renyi.indicators import label_sums, offsets
 from renyi.marginals import Marginals
-from renyi.ridge import Moments, moments
+from renyi.ridge import Moments, moments, weight_of
 from renyi.screening import places_of
 
 Floats = NDArray[np.float64]
@@ -50,6 +53,9 @@ class Material(Protocol):
     def moments(self, features: Places) -> tuple[Moments, Floats]:
         """Return the normal equations of some features, and the class probabilities."""
 
+    def probabilities(self) -> Floats:
+        """Return the probability of every category."""
+
     def norms(self, z: Floats, intercept: Floats) -> Floats:
         """Return ‖E[W_i (T − s)]‖₁ of every feature, for one solution."""
 
@@ -68,15 +74,6 @@ def columns_of(found: LassoPath) -> tuple[Floats, Floats]:
     return found.z.reshape(L, D, -1), found.intercepts.reshape(L, -1)
 
 
-def weight_of(n_classes: int) -> float:
-    """Return w: for two classes one column stands for both.
-
-    >>> weight_of(2), weight_of(3)
-    (1.0, 0.5)
-    """
-    return 1.0 if n_classes == 2 else 0.5
-
-
 class FromCounts:
     """Counts of pairs.
 
@@ -92,6 +89,8 @@ class FromCounts:
         Number of categories of each feature.
     n : float
         Number of rows.
+    gear : Gear, optional
+        Of the task that this is a part of.
 
     Examples
     --------
@@ -104,10 +103,17 @@ class FromCounts:
     """
 
     def __init__(
-        self, Q: Floats, F: Floats, priors: Floats, sizes: Places, n: float
+        self,
+        Q: Floats,
+        F: Floats,
+        priors: Floats,
+        sizes: Places,
+        n: float,
+        gear: Gear | None = None,
     ) -> None:
         self.Q, self.F, self.priors, self.n = Q, F, priors, n
         self.sizes, self.n_classes = np.asarray(sizes, np.int64), F.shape[1]
+        self.gear = gear or Gear()
 
     @classmethod
     def of(cls, m: Marginals) -> FromCounts:
@@ -121,13 +127,18 @@ class FromCounts:
         Q, F, priors = ((self.n * a - other.n * b) / left for a, b in pairs)
         # What is left of categories without rows is rounding.
         Q[np.abs(Q) < _DUST] = 0
-        return FromCounts(Q, F, priors, self.sizes, left)
+        return FromCounts(Q, F, priors, self.sizes, left, self.gear)
 
     def path(self, lambdas: ArrayLike | None = None, **options: Any) -> LassoPath:
         """Solve for a sequence of penalties."""
+        target, gear = self._target(), self.gear
+        return group_lasso.path(
+            self.Q, target, self.sizes, lambdas, gear=gear, **options
+        )
+
+    def _target(self) -> Floats:
         F = self.F
-        target = F[:, 1] - F[:, 0] if self.n_classes == 2 else F
-        return group_lasso.path(self.Q, target, self.sizes, lambdas, **options)
+        return F[:, 1] - F[:, 0] if self.n_classes == 2 else F
 
     def moments(self, features: Places) -> tuple[Moments, Floats]:
         """Return the normal equations of some features, and the class probabilities."""
@@ -135,30 +146,29 @@ class FromCounts:
         Q, F = self.Q[np.ix_(own, own)], self.F[own]
         return moments(Q, F, self.priors, True), self.priors
 
-    def _targets(self) -> tuple[Floats, Floats, float]:
-        """Return E[W T], E[T] and E‖T‖²."""
-        mu, K = np.diag(self.Q), self.n_classes
-        keep = slice(1, 2) if K == 2 else slice(None)
-        R = self.F[:, keep] - mu[:, None] / K
-        return R, self.priors[keep] - 1 / K, 0.25 if K == 2 else 1 - 1 / K
+    def probabilities(self) -> Floats:
+        """Return the probability of every category."""
+        return np.diag(self.Q)
+
+    def _coding(self) -> Coding:
+        return coded_moments(np.diag(self.Q), self._target(), self.sizes)
 
     def norms(self, z: Floats, intercept: Floats) -> Floats:
         """Return ‖E[W_i (T − s)]‖₁ of every feature, for one solution."""
-        R, _, _ = self._targets()
         held = np.flatnonzero(z.any(axis=1))
-        G = R - self.Q[:, held] @ z[held] - np.outer(np.diag(self.Q), intercept)
-        return feature_norms(G.T, offsets(self.sizes))
+        fitted = self.Q[:, held] @ z[held] + np.outer(np.diag(self.Q), intercept)
+        return feature_norms(self._coding().R - fitted.T, offsets(self.sizes))
 
     def risks(self, found: LassoPath) -> Floats:
         """Return γ of every solution of a path, which may be of other rows."""
-        R, mean, square = self._targets()
+        R, mean, square, weight = self._coding()
         mu, total = np.diag(self.Q), []
         for z, b in zip(*columns_of(found), strict=True):
             held = np.flatnonzero(z.any(axis=1))
             z, Q = z[held], self.Q[np.ix_(held, held)]
             own = np.vdot(z, Q @ z) + 2 * b @ (mu[held] @ z) + b @ b
-            total.append(square - 2 * (np.vdot(R[held], z) + b @ mean) + own)
-        return weight_of(self.n_classes) * np.array(total)
+            total.append(square - 2 * (np.vdot(R[:, held].T, z) + b @ mean) + own)
+        return weight * np.array(total)
 
 
 class FromRows:
@@ -176,6 +186,8 @@ class FromRows:
         Number of classes.
     mass : ndarray of shape (n,), optional
         Weights of the rows, positive.
+    gear : Gear, optional
+        Of the task that this is a part of.
 
     Examples
     --------
@@ -192,7 +204,9 @@ class FromRows:
         y: NDArray[Any],
         n_classes: int,
         mass: Floats | None = None,
+        gear: Gear | None = None,
     ) -> None:
+        self.gear = gear or Gear()
         self.codes, self.y, self.n_classes = codes, y, n_classes
         self.sizes = np.asarray(sizes, np.int64)
         self.mass = mass
@@ -202,7 +216,7 @@ class FromRows:
         """Solve for a sequence of penalties."""
         return group_lasso.path_rows(
             self.codes, self.sizes, self.y, lambdas, n_classes=self.n_classes,
-            weights=self.mass, **options,
+            weights=self.mass, gear=self.gear, **options,
         )  # fmt: skip
 
     def part(self, mass: Floats) -> FromRows:
@@ -210,8 +224,8 @@ class FromRows:
         held = np.flatnonzero(mass)
         left = mass[held]
         weights = None if (left == 1).all() else left
-        codes = self.codes[:, held]
-        return FromRows(codes, self.sizes, self.y[held], self.n_classes, weights)
+        codes, y = self.codes[:, held], self.y[held]
+        return FromRows(codes, self.sizes, y, self.n_classes, weights, self.gear)
 
     def counted(self, features: Places | None = None) -> FromCounts:
         """Return the counts of some features, by default of all."""
@@ -221,18 +235,15 @@ class FromRows:
         share = self._shares()[:, None]
         classes = (self.y[:, None] == np.arange(self.n_classes)) * share
         F = label_sums(codes, sizes, classes)
-        return FromCounts(Q, F, classes.sum(axis=0), sizes, self.n)
+        return FromCounts(Q, F, classes.sum(axis=0), sizes, self.n, self.gear)
 
     def moments(self, features: Places) -> tuple[Moments, Floats]:
         """Return the normal equations of some features, and the class probabilities."""
         return self.counted(features).moments(np.arange(len(features)))
 
-    def _targets(self) -> Floats:
-        """Return T at every row, shape (n, C)."""
-        K = self.n_classes
-        if K == 2:
-            return np.asarray(self.y[:, None] - 0.5, np.float64)
-        return np.asarray((self.y[:, None] == np.arange(K)) - 1 / K, np.float64)
+    def probabilities(self) -> Floats:
+        """Return the probability of every category."""
+        return label_sums(self.codes, self.sizes, self._shares()[:, None])[:, 0]
 
     def _scores(self, z: Floats, intercept: Floats) -> Floats:
         """Return s at every row, shape (n, C)."""
@@ -251,13 +262,14 @@ class FromRows:
 
     def norms(self, z: Floats, intercept: Floats) -> Floats:
         """Return ‖E[W_i (T − s)]‖₁ of every feature, for one solution."""
-        V = self._shares()[:, None] * (self._targets() - self._scores(z, intercept))
+        T = coded_rows(self.y, self.n_classes).T
+        V = self._shares()[:, None] * (T - self._scores(z, intercept))
         G = label_sums(self.codes, self.sizes, V)
         return feature_norms(G.T, offsets(self.sizes))
 
     def risks(self, found: LassoPath) -> Floats:
         """Return γ of every solution of a path, which may be of other rows."""
-        share, T = self._shares(), self._targets()
+        share, T = self._shares(), coded_rows(self.y, self.n_classes).T
         squares = [
             share @ ((T - self._scores(z, b)) ** 2).sum(axis=1)
             for z, b in zip(*columns_of(found), strict=True)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from renyi.indicators import offsets
-from renyi.ridge import Moments, cholesky
+from renyi.ridge import Moments, cholesky, weight_of
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def nested_fits(
     fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]
     penalty = alpha * _squared_points(inverse, Y, ends)
     trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]
-    weight = 1.0 if equations.n_classes == 2 else 0.5
+    weight = weight_of(equations.n_classes)
     gamma = weight * np.maximum(equations.variance - fit - penalty, 0)
     scaled = _scaled_bound(equations.base, fit, penalty, equations.n_classes)
     return NestedFits(

@@ -6,18 +6,23 @@ Only argparse is needed here, so that ``renyi --help`` answers at once.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-from renyi import __version__
+from renyi import __version__, source_options
+from renyi.option_values import alpha, positive, whole_number
 
 _SOURCE = "a table (.csv, .tsv, .parquet), marginals (.renyi) or a bundled name"
+_TABLES = "tables: files, patterns, folders of Parquet files, or a bundled name"
+_BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
   renyi fit votes --out votes             learn from a bundled data set
   renyi fit visits.csv --target readmitted --id patient --out visits
   renyi predict visits.json new.csv --id patient --out answers.csv
   renyi marginals build visits.csv --target readmitted --out visits.renyi
+  renyi marginals build 'visits-*.parquet' --target readmitted \\
+        --where "year = 2024" --checkpoint job --out visits.renyi
+  renyi export visits.json --sql duckdb --table visits
   renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
 
@@ -28,11 +33,35 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """A parser that tells an error in one line."""
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Read the arguments; one that is not known is the command's affair."""
+        known, rest = self.parse_known_args(args, namespace)
+        parts = ("command", "action", "experiment")
+        names = [getattr(known, part, None) for part in parts]
+        place = " ".join([self.prog, *filter(None, names)])
+        if rest:
+            self._refuse(f"unrecognized arguments: {' '.join(rest)}", place)
+        if lacking := _lacking(known):
+            self._refuse(f"the following arguments are required: {lacking}", place)
+        return known
+
     def error(self, message: str) -> NoReturn:
         """Exit with the message and where to read on."""
-        if "required: FILE" in message:
-            message += " (put it before options that take several names)"
-        self.exit(2, f"renyi: error: {message}; see '{self.prog} --help'.\n")
+        if message.endswith("FILE"):
+            message += _BEFORE
+        self._refuse(message, self.prog)
+
+    def _refuse(self, message: str, place: str) -> NoReturn:
+        self.exit(2, f"renyi: error: {message}; see '{place} --help'.\n")
+
+
+def _lacking(known: argparse.Namespace) -> str:
+    """Return what a command needs if no option stands in for it."""
+    if getattr(known, "files", None) == [] and not known.sql:
+        return f"FILE{_BEFORE}"
+    if getattr(known, "print_sql", None) is False and known.out is None:
+        return "--out"
+    return ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     _add_hgr(commands)
     _add_select(commands)
     _add_marginals(commands)
+    source_options.add_export(_add(commands, "export", "write a model as SQL"))
     _add_reproduce(commands)
     listing = _add(commands, "datasets", "list the bundled data sets")
     _add_json(listing)
@@ -83,7 +113,9 @@ def _several(parser: Any, option: str, metavar: str, text: str) -> None:
 
 def _add_fit(commands: Any) -> None:
     parser = _add(commands, "fit", "train a classifier and certify it")
-    _add_source(parser)
+    source_options.add_files(parser, f"{_SOURCE}; or several tables", required=False)
+    parser.add_argument("--target", metavar="COL", help="the column to predict")
+    source_options.add_sources(parser)
     parser.add_argument(
         "--out",
         metavar="PREFIX",
@@ -93,11 +125,12 @@ def _add_fit(commands: Any) -> None:
     model = parser.add_argument_group("model")
     model.add_argument(
         "--alpha",
-        type=_alpha,
+        type=alpha,
         default="auto",
         metavar="auto|loo|NUMBER",
         help="ridge penalty, or how to choose it",
     )
+    _add_order(model, "columns in a feature: 2 trains on all pairs of columns")
     model.add_argument(
         "--rule",
         choices=("map", "renyi", "sharp"),
@@ -111,7 +144,7 @@ def _add_fit(commands: Any) -> None:
     )
     model.add_argument(
         "--seed",
-        type=_whole(0, 2**32 - 1),
+        type=whole_number(0, 2**32 - 1),
         metavar="N",
         help="seed of the rules renyi and sharp",
     )
@@ -136,13 +169,13 @@ def _add_encoder(
     columns.add_argument("--weight", metavar="COL", help="column of row weights")
     columns.add_argument(
         "--bins",
-        type=_whole(2, 10_000),
+        type=whole_number(2, 10_000),
         metavar="N",
         help="bins of a numeric column (default 5)",
     )
     columns.add_argument(
         "--min-count",
-        type=_whole(1),
+        type=whole_number(1),
         metavar="N",
         help="merge labels on fewer rows than N",
     )
@@ -161,45 +194,14 @@ def _add_encoder(
     parser.set_defaults(unseen=None, class_conditional=False)
 
 
-def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads an option that is a whole number between two others."""
-    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            raise argparse.ArgumentTypeError(
-                f"it takes a whole number {limits}, not {text!r:.60}"
-            )
-        return value
-
-    return read
-
-
-def _alpha(text: str) -> float | str:
-    if text in ("auto", "loo"):
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(
-            f"alpha is auto, loo or a number of at least 0, not {text!r}"
-        )
-    return value
-
-
 def _add_predict(commands: Any) -> None:
     parser = _add(commands, "predict", "answer the rows of a table with a model")
     parser.add_argument("model", metavar="MODEL", help="a model that fit wrote (.json)")
-    parser.add_argument("file", metavar="FILE", help="a table, or a bundled name")
+    source_options.add_files(parser, _TABLES)
     parser.add_argument(
         "--out", metavar="FILE", help="where to write (.csv or .parquet), not stdout"
     )
+    source_options.add_where(parser)
     _several(parser, "--id", "COL", "columns to copy beside the answers")
     parser.add_argument(
         "--proba", action="store_true", help="add the estimated class probabilities"
@@ -240,7 +242,7 @@ def _add_certify(commands: Any) -> None:
     )
     rows.add_argument(
         "--confidence",
-        type=_number("between 0 and 1", 1),
+        type=positive("between 0 and 1", 1),
         metavar="SHARE",
         help="confidence of the bound (default 0.95)",
     )
@@ -263,7 +265,7 @@ def _add_minimax(commands: Any) -> None:
     _add_time_limit(search)
     search.add_argument(
         "--seed",
-        type=_whole(0, 2**32 - 1),
+        type=whole_number(0, 2**32 - 1),
         default=0,
         metavar="N",
         help="seed of the search",
@@ -294,27 +296,24 @@ def _add_select(commands: Any) -> None:
     _add_source(parser)
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
-        "--n-features", type=_whole(1), metavar="K", help="select exactly K features"
+        "--n-features",
+        type=whole_number(1),
+        metavar="K",
+        help="select exactly K features",
     )
     number.add_argument(
         "--penalty",
-        type=_number("above 0"),
+        type=positive("above 0"),
         metavar="NUMBER",
         help="penalty on a feature's largest point (default: by cross-validation)",
     )
     number.add_argument(
         "--max-error",
-        type=_number("between 0 and 1", 1),
+        type=positive("between 0 and 1", 1),
         metavar="SHARE",
         help="select the fewest features that are certified to err no more",
     )
-    parser.add_argument(
-        "--order",
-        type=_whole(1, 9),
-        default=1,
-        metavar="R",
-        help="columns in a feature: 2 selects among pairs of columns (default 1)",
-    )
+    _add_order(parser, "columns in a feature: 2 selects among pairs of columns")
     parser.add_argument(
         "--rule",
         choices=("map", "renyi", "sharp"),
@@ -327,10 +326,21 @@ def _add_select(commands: Any) -> None:
         help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
     )
     parser.add_argument(
-        "--plot", metavar="FILE", help="draw the path (.svg, .png or .pdf)"
+        "--plot",
+        metavar="FILE",
+        help="draw the path (.svg, .png or .pdf); needs the extra plot",
     )
     _add_encoder(parser, inner=False)
     _add_json(parser)
+
+
+def _add_order(parser: Any, text: str) -> None:
+    parser.add_argument(
+        "--order",
+        type=whole_number(1, 9),
+        metavar="R",
+        help=f"{text} (default 1, or that of the marginals)",
+    )
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
@@ -341,40 +351,34 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 def _add_time_limit(parser: Any) -> None:
     parser.add_argument(
         "--time-limit",
-        type=_number("above 0"),
+        type=positive("above 0"),
         metavar="SECONDS",
         help="stop with what is known by then, as Ctrl-C does",
     )
-
-
-def _number(limits: str, most: float = float("inf")) -> Callable[[str], float]:
-    """Return what reads an option that is a number above 0 and below another."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not 0 < value < most:
-            raise argparse.ArgumentTypeError(
-                f"it takes a number {limits}, not {text!r:.60}"
-            )
-        return value
-
-    return read
 
 
 def _add_marginals(commands: Any) -> None:
     parser = _add(commands, "marginals", "build, merge, subtract or show marginals")
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     build = _add(actions, "build", "count the pairs of columns of a table")
-    build.add_argument("file", metavar="FILE", help="a table, or a bundled name")
+    source_options.add_files(
+        build, f"{_TABLES}; a database with --table", required=False
+    )
     build.add_argument("--target", metavar="COL", help="the column to predict")
     build.add_argument(
         "--encoder",
         metavar="MODEL_OR_MARGINALS",
         help="take its columns and bins, so that the counts fit together",
     )
+    build.add_argument(
+        "--order",
+        type=whole_number(1, 9),
+        metavar="R",
+        help="columns in a feature: 2 counts pairs of pairs of columns (default 1, or "
+        "that of --encoder)",
+    )
+    source_options.add_sources(build)
+    source_options.add_jobs(build)
     _add_encoder(build)
     merge = _add(actions, "merge", "add up marginals of disjoint rows")
     merge.add_argument("files", metavar="MARGINALS", nargs="+")
@@ -388,9 +392,8 @@ def _add_marginals(commands: Any) -> None:
     )
     _add_json(show)
     for each in (build, merge, subtract):
-        each.add_argument(
-            "--out", metavar="M.renyi", required=True, help="where to write"
-        )
+        out = each.add_argument("--out", metavar="M.renyi", help="where to write")
+        out.required = each is not build  # which may just print statements
         _add_json(each)
 
 
@@ -401,8 +404,16 @@ def _add_reproduce(commands: Any) -> None:
     _add_count(table, "--splits", "random 70/30 splits of each data set", 100)
     runtime = _add(names, "runtime", "train on many columns and few rows, timed")
     _add_count(runtime, "--repetitions", "draws of 200 rows, 10,000 columns", 1000)
-    _add_growth(runtime, "--columns", "numbers of columns to time, of 200 rows")
-    _add_growth(runtime, "--rows", "numbers of rows to time, of 10,000 columns")
+    growth = "to time, whatever the repetitions"
+    _add_growth(
+        runtime,
+        "--columns",
+        f"numbers of columns {growth} (default: seven from 1,000 to 1,000,000, which "
+        "take minutes; --columns 1000 takes none)",
+    )
+    _add_growth(
+        runtime, "--rows", f"numbers of rows {growth} (default: six from 100 to 3,200)"
+    )
     theorems = _add(names, "theorems", "see how tight the inequalities are")
     _add_count(theorems, "--tables", "random joint tables of each kind", 300)
     selection = _add(names, "selection", "compare three ways to select features")
@@ -410,6 +421,11 @@ def _add_reproduce(commands: Any) -> None:
     for each in (table, selection):
         _several(each, "--datasets", "NAME", "bundled data sets (default: all five)")
     for each in (table, runtime, theorems, selection):
+        each.epilog = (
+            "Needs the extra plot, and table1 and theorems the extra exact too: pip "
+            "install 'renyi[plot,exact]'. Finished pieces of work are kept after "
+            "Ctrl-C, and the same command goes on. Time left is shown on a terminal."
+        )
         each.add_argument(
             "--out",
             metavar="DIR",
@@ -417,11 +433,15 @@ def _add_reproduce(commands: Any) -> None:
             "are finished there are not done again",
         )
         each.add_argument(
-            "--seed", type=_whole(0, 2**32 - 1), default=0, metavar="N", help="seed"
+            "--seed",
+            type=whole_number(0, 2**32 - 1),
+            default=0,
+            metavar="N",
+            help="seed",
         )
         each.add_argument(
             "--workers",
-            type=_whole(1, 1024),
+            type=whole_number(1, 1024),
             metavar="N",
             help="processes (default: one for each core)",
         )
@@ -430,11 +450,11 @@ def _add_reproduce(commands: Any) -> None:
 
 def _add_count(parser: Any, option: str, text: str, default: int) -> None:
     parser.add_argument(
-        option, type=_whole(1), metavar="N", help=f"{text} (default {default:,})"
+        option, type=whole_number(1), metavar="N", help=f"{text} (default {default:,})"
     )
 
 
 def _add_growth(parser: Any, option: str, text: str) -> None:
     parser.add_argument(
-        option, type=_whole(20), nargs="+", default=[], metavar="N", help=text
+        option, type=whole_number(20), nargs="+", default=[], metavar="N", help=text
     )

@@ -19,10 +19,12 @@ _LABELS = 6  # of a column
 def headline(m: Marginals) -> str:
     """Return rows, features and classes in one line."""
     what = f"{m.n:,g} total weight" if m.weighted else f"{m.n:,} rows"
-    features = m.feature_names
+    features = f"{len(m.feature_names)} features"
+    if m.order > 1:
+        features += f" of {m.order} columns each"
     sizes = int(m.columns.sizes.sum()) - len(m.classes)
     return (
-        f"Marginals of {what}: {len(features)} features ({sizes} categories), "
+        f"Marginals of {what}: {features} ({sizes} categories), "
         f"target {m.target!r} ({_levels(m, m._column(m.target))})"
     )
 

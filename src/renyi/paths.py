@@ -1,9 +1,7 @@
 r"""The path of Algorithm 1 as a result: which features enter, and what they are worth.
 
 From the largest penalty downwards (`renyi.group_lasso`) features get points one after
-the other. Penalties are few, so that several may enter between two of them: a first,
-coarse walk finds these steps, and the walk that counts takes smaller ones there. What
-still enters together is ordered by its largest point.
+the other, in an order that `renyi.entries` makes as sure as it can be.
 
 A feature that is a function of another one, such as a copy, needs no points: added to
 the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
@@ -28,16 +26,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.entries import (
+    entries,
+    functions_of_earlier,
+    latecomers,
+    penalties,
+    walked,
+)
 from renyi.evidence import refuse_impossible
-from renyi.group_lasso import N_LAMBDAS, RATIO, TOL, LassoPath
+from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
 from renyi.indicators import offsets
 from renyi.marginals import Marginals
-from renyi.materials import FromCounts, Material, columns_of
+from renyi.materials import FromCounts, Material
 from renyi.nested import nested_fits
+from renyi.parameters import check_positive, check_whole
 from renyi.ridge import Moments
 from renyi.screening import places_of
-from renyi.subsets import ALPHA
+from renyi.subsets import ALMOST_NONE, ALPHA
 from renyi.targets import need_two_classes, refuse_missing_class
+from renyi.tuples import AND
+from renyi.verdicts import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +53,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-_SCOUT = 1e-2  # relative gap of the first walk
-_EXTRA = 30  # penalties added where several features enter at once
-_LEAST_RATIO = 1e-3  # how far down to look for more features
+WIDTH = 40  # of a name in a text
 _SHOWN = 40  # lines of a text
-_ROUNDING = 1e-12  # of a probability
+_MOST_CATEGORIES = 10_000  # of which all pairs are held: 0.8 GB
+_NAMED = 15  # features whose names are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +88,14 @@ class PathResult:
     n : float
         Number of rows.
     n_indicators : ndarray of shape (k,)
-        Number of categories of the first 1, 2, … features.
+        Number of categories of the first 1, 2, … features that have rows.
+
+    Notes
+    -----
+    `gamma`, `hgr` and `bounds` are those of refits on all pairs of categories. They are
+    NaN where the features have more than 10,000 of these.
+
+    `frame` gives the same as a table, `plot` as a drawing, ``print`` as text.
 
     Examples
     --------
@@ -144,28 +158,62 @@ class PathResult:
         index = pd.RangeIndex(1, len(self.entries) + 1, name="n_features")
         return pd.DataFrame(columns, index=index)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, selected: Iterable[str] = ()) -> Any:
         """Draw worst error and correlation against the number of features.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; by default on a figure of its own.
+            Where to draw; by default on a figure of its own, which
+            ``path.plot().figure.savefig("path.svg")`` writes to a file.
+        selected : iterable of str, optional
+            Features to mark.
 
         Returns
         -------
         matplotlib axes
         """
+        if ax is not None and not hasattr(ax, "plot"):
+            raise TypeError(
+                f"plot takes matplotlib axes, not a {type(ax).__name__}: to write a "
+                "file, call path.plot().figure.savefig(file)."
+            )
         ax = axes() if ax is None else ax
         k = np.arange(1, len(self.entries) + 1)
+        if self.doubtful.any():
+            shade = (k[self.doubtful][0] - 0.5, k[-1] + 0.5)
+            ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
         ax.plot(k, self.bounds["map"], "o-", ms=3, label="worst error, rule map")
         ax.plot(k, self.bounds["sharp"], "s-", ms=3, label="worst error, rule sharp")
         ax.plot(k, self.gamma, "-", label="γ")
         ax.plot(k, self.hgr, "--", color="grey", label="maximal correlation, at least")
-        ax.set_xlabel("number of features")
-        ax.set_ylim(0, 1)
-        ax.legend()
+        self._mark(ax, set(selected))
+        self._label(ax)
         return ax
+
+    def _mark(self, ax: Any, selected: set[str]) -> None:
+        chosen = [k for k, name in enumerate(self.entries, 1) if name in selected]
+        if chosen:
+            ax.plot(
+                chosen, [0] * len(chosen), "k^", ms=6, clip_on=False, label="selected"
+            )
+
+    def _label(self, ax: Any) -> None:
+        """Name the axes and, if they are few, the features; put the legend above."""
+        from matplotlib.ticker import MaxNLocator
+
+        count = len(self.entries)
+        if count <= _NAMED:
+            names = [f"{k} {short(n, 28)}" for k, n in enumerate(self.entries, 1)]
+            ax.set_xticks(range(1, count + 1), names, rotation=30, ha="right")
+            ax.set_xlabel("features in order of entry")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.set_xlabel("number of features")
+        ax.set_ylabel("share of rows; correlation")
+        ax.set_xlim(0.5, count + 0.5)
+        ax.set_ylim(0, 1)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
     @property
     def doubtful(self) -> NDArray[np.bool_]:
@@ -182,11 +230,11 @@ class PathResult:
         Bounds that say little about new rows are not printed.
         """
         marked, shown = set(selected), min(len(self.entries), _SHOWN)
-        width = min(max([7, *(len(name) for name in self.entries[:shown])]), 40)
+        width = min(max([7, *(len(name) for name in self.entries[:shown])]), WIDTH)
         head = ("lambda", "gamma", "hgr >=", "map", "sharp")
         cells = [" ".join(f"{name:>7}" for name in head)]
         cells += [self._cells(k) for k in range(shown)]
-        names = ["feature", *(name[:width] for name in self.entries[:shown])]
+        names = ["feature", *(short(name, width) for name in self.entries[:shown])]
         marks = [" ", *("*" if n in marked else " " for n in self.entries[:shown])]
         lines = [
             f"{k or 'k':>4}{mark} {name:<{width}} {cell}"
@@ -199,10 +247,36 @@ class PathResult:
         return "\n".join(lines)
 
     def _cells(self, k: int) -> str:
+        """Return the figures of a line; bounds are rounded outwards."""
         lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
-        values = (self.gamma[k], self.hgr[k], *(b[k] for b in self.bounds.values()))
-        texts = ["-"] * 4 if self.doubtful[k] else [f"{v:.4f}" for v in values]
+        texts = ["-"] * 4
+        if not (self.doubtful[k] or np.isnan(self.gamma[k])):
+            worst = [rounded_up(float(b[k])) for b in self.bounds.values()]
+            values = (self.gamma[k], rounded_down(float(self.hgr[k])), *worst)
+            texts = [f"{v:.4f}" for v in values]
         return " ".join(f"{text:>7}" for text in (lam, *texts))
+
+
+def short(name: str, width: int) -> str:
+    """Return a name that fits; of a tuple of columns, something of each.
+
+    >>> short("physician-fee-freeze", 12)
+    'physician-f…'
+    >>> short("physician-fee-freeze & crime", 20)
+    'physician-f… & crime'
+    """
+    if len(name) <= width:
+        return name
+    parts = name.split(AND)
+    left = width - len(AND) * (len(parts) - 1)
+    if len(parts) == 1 or left < 2 * len(parts):
+        return name[: width - 1] + "…"
+    room: dict[int, int] = {}
+    # The short ones first: what they do not need is left to the others.
+    for place in sorted(range(len(parts)), key=lambda i: len(parts[i])):
+        room[place] = min(len(parts[place]), left // (len(parts) - len(room)))
+        left -= room[place]
+    return AND.join(short(part, room[i]) for i, part in enumerate(parts))
 
 
 def axes() -> Any:
@@ -223,6 +297,7 @@ def selection_path(
     ratio: float = RATIO,
     tol: float = TOL,
     alpha: float = ALPHA,
+    max_passes: int = MAX_PASSES,
 ) -> PathResult:
     """Features in order of entry along a path of penalties, from marginals alone.
 
@@ -239,6 +314,9 @@ def selection_path(
         Duality gap to be reached at every penalty, relative to the objective.
     alpha : float, default=1e-6
         Ridge penalty of the refits; next to none by default, so that `gamma` is γ_S.
+    max_passes : int, default=30,000
+        Passes over the features after which a penalty is given up, with a
+        `sklearn.exceptions.ConvergenceWarning`.
 
     Returns
     -------
@@ -258,20 +336,16 @@ def selection_path(
             f"selection_path takes marginals, not a {type(m).__name__}: count them "
             "with Marginals.from_data, or use RenyiSelector for rows."
         )
-    if not alpha > 0:
-        raise ValueError(f"alpha must be positive, not {alpha!r}: 1e-6 is almost none.")
+    check_positive("alpha", alpha, ALMOST_NONE)
+    check_whole("n_lambdas", n_lambdas, 2)
     refuse_missing_class(m)
     need_two_classes(np.asarray(m.classes))
     refuse_impossible(m)
     material = FromCounts.of(m)
     grid = penalties(material, n_lambdas, ratio)
-    return entry_path(material, m.feature_names, grid, tol=tol, alpha=alpha)
-
-
-def penalties(material: Material, n_lambdas: int, ratio: float) -> Floats:
-    """Return the penalties of a path, falling from the largest that matters."""
-    one = material.path(n_lambdas=1, ratio=ratio, tol=1.0)
-    return np.asarray(one.lambdas[0] * np.geomspace(1, ratio, n_lambdas))
+    return entry_path(
+        material, m.feature_names, grid, tol=tol, alpha=alpha, max_passes=max_passes
+    )
 
 
 def entry_path(
@@ -282,8 +356,9 @@ def entry_path(
     tol: float = TOL,
     alpha: float = ALPHA,
     at_least: int = 0,
+    max_passes: int = MAX_PASSES,
 ) -> PathResult:
-    """Return the path over some penalties, and over more where features enter together.
+    """Return the path over some penalties, and what the features are worth.
 
     Parameters
     ----------
@@ -293,48 +368,60 @@ def entry_path(
         Names of the features.
     grid : ndarray of shape (L,)
         The penalties, falling.
-    tol, alpha
+    tol, alpha, max_passes
         As for `selection_path`.
     at_least : int
         Number of features to go on for, to smaller penalties; features that never get
         points come last, in order of how much is left for them to explain.
     """
-    found = material.path(_refined(material, grid, at_least), tol=tol)
-    order, first = _entries(found, material.sizes)
-    candidates = np.concatenate([order, _latecomers(material, found, order, at_least)])
-    equations, priors = material.moments(candidates)
-    last = _functions_of_earlier(equations, material.sizes[candidates])
+    found = walked(material, grid, tol, at_least, max_passes)
+    order, first = entries(found, material.sizes)
+    candidates = np.concatenate([order, latecomers(material, found, order, at_least)])
+    looked_at = candidates[: _affordable(material.sizes[candidates])]
+    equations, priors = material.moments(looked_at)
+    last = np.zeros(len(candidates), bool)
+    last[: len(looked_at)] = functions_of_earlier(equations, material.sizes[looked_at])
     kept = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
     places = candidates[kept]
-    equations = _reordered(equations, places_of(kept, material.sizes[candidates]))
-    fits = nested_fits(equations, material.sizes[places], priors, alpha)
+    fitted = kept[np.logical_and.accumulate(kept < len(looked_at))]
+    equations = _reordered(equations, places_of(fitted, material.sizes[looked_at]))
+    fits = nested_fits(equations, material.sizes[candidates[fitted]], priors, alpha)
+    gamma, hgr, by_map, sharp = (_padded(v, len(kept)) for v in fits[:4])
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
     needed = (entered >= 0) & ~last[kept]
     return PathResult(
         tuple(names[i] for i in places.tolist()),
         np.where(needed, found.lambdas[entered], np.nan),
-        fits.gamma,
-        fits.hgr,
-        {"map": fits.map, "sharp": fits.sharp},
+        gamma,
+        hgr,
+        {"map": by_map, "sharp": sharp},
         np.where(needed, found.gaps[entered], np.nan),
         len(names),
         places,
         found,
         material.n,
-        np.cumsum(material.sizes[places]),
+        np.cumsum(_with_rows(material)[places]),
     )
 
 
-def _functions_of_earlier(equations: Moments, sizes: Places) -> NDArray[np.bool_]:
-    """Return which features are functions of one before them.
+def _affordable(sizes: Places) -> int:
+    """Return of how many features all pairs of categories are looked at; of one always.
 
-    Each category of the one before occurs with a single category of such a feature.
+    >>> _affordable(np.array([3, 2])), _affordable(np.array([6_000, 6_000]))
+    (2, 1)
     """
-    centre, starts = equations.centre, offsets(sizes)[:-1]
-    there = (equations.A + np.outer(centre, centre) > _ROUNDING).astype(np.int32)
-    cells = np.add.reduceat(np.add.reduceat(there, starts, axis=0), starts, axis=1)
-    functions = cells == np.diag(cells)[:, None]
-    return np.asarray(np.triu(functions, 1).any(axis=0))
+    return max(int((np.cumsum(sizes) <= _MOST_CATEGORIES).sum()), 1)
+
+
+def _padded(values: Floats, count: int) -> Floats:
+    """Return `count` values, NaN where there are none."""
+    return np.concatenate([values, np.full(count - len(values), np.nan)])
+
+
+def _with_rows(material: Material) -> Places:
+    """Return how many categories of each feature have rows."""
+    there = (material.probabilities() > 0).astype(np.int64)
+    return np.add.reduceat(there, offsets(material.sizes)[:-1])
 
 
 def _reordered(equations: Moments, own: Places) -> Moments:
@@ -343,80 +430,3 @@ def _reordered(equations: Moments, own: Places) -> Moments:
         return equations
     A, R, centre = equations.A[np.ix_(own, own)], equations.R[own], equations.centre
     return equations._replace(A=A, R=R, centre=centre[own])
-
-
-def _refined(material: Material, grid: Floats, at_least: int) -> Floats:
-    """Add penalties where a first walk sees several features enter at once."""
-    first_walk = material.path(grid, tol=_SCOUT)
-    if first_walk.active.any(axis=0).sum() < at_least:
-        grid = _longer(grid)
-        first_walk = material.path(grid, tol=_SCOUT)
-    entering = _counts_of_entries(first_walk)
-    return _split(grid[: _enough(entering, at_least)], entering)
-
-
-def _longer(grid: Floats) -> Floats:
-    """Go on to smaller penalties, in steps as before.
-
-    >>> _longer(np.array([1.0, 0.1]))
-    array([1.   , 0.1  , 0.01 , 0.001])
-    """
-    step, least = grid[1] / grid[0], _LEAST_RATIO * grid[0]
-    count = max(int(np.ceil(np.log(least / grid[-1]) / np.log(step) - 1e-9)), 0)
-    return np.concatenate([grid, grid[-1] * step ** np.arange(1, count + 1)])
-
-
-def _enough(entering: Places, at_least: int) -> int | None:
-    """Return after how many penalties enough features have entered; None for all."""
-    if not at_least:
-        return None
-    reached = np.flatnonzero(np.cumsum(entering) >= at_least)
-    # A step more, since the first walk is a coarse one.
-    return int(reached[0]) + 2 if reached.size else None
-
-
-def _counts_of_entries(found: LassoPath) -> Places:
-    """Return how many features have points for the first time, at each penalty."""
-    seen = np.logical_or.accumulate(found.active, axis=0).sum(axis=1)
-    return np.asarray(np.diff(seen, prepend=0), np.int64)
-
-
-def _split(grid: Floats, entering: Places) -> Floats:
-    """Split the steps in which several features enter, the largest penalties first.
-
-    >>> _split(np.array([8.0, 4.0, 2.0]), np.array([0, 2, 1]))
-    array([8.        , 5.65685425, 4.        , 2.        ])
-    """
-    pieces, left = [grid[:1]], _EXTRA
-    for k in range(1, len(grid)):
-        extra = min(max(int(entering[k]) - 1, 0), left)
-        left -= extra
-        pieces.append(np.geomspace(grid[k - 1], grid[k], extra + 2)[1:])
-    return np.concatenate(pieces)
-
-
-def _entries(found: LassoPath, sizes: Places) -> tuple[Places, Places]:
-    """Return the features that enter, in order, and at which penalty each does."""
-    ever = np.flatnonzero(found.active.any(axis=0))
-    first = found.active[:, ever].argmax(axis=0)
-    z, _ = columns_of(found)
-    largest = np.maximum.reduceat(np.abs(z).max(axis=2), offsets(sizes)[:-1], axis=1)
-    order = np.lexsort((ever, -largest[first, ever], first))
-    return ever[order].astype(np.int64), first[order].astype(np.int64)
-
-
-def _latecomers(
-    material: Material, found: LassoPath, order: Places, at_least: int
-) -> Places:
-    """Return features without points that may be needed to make up the number."""
-    if at_least <= 0 and len(order):
-        return np.empty(0, np.int64)
-    z, b = columns_of(found)
-    norms = material.norms(z[-1], b[-1])
-    norms[order] = -1
-    # Equal but for rounding is equal: duplicated columns come in their order.
-    places, sizes = np.arange(len(norms)), material.sizes
-    ranked = np.lexsort((places, sizes == 1, -norms.round(12)))
-    # As many as are asked for, should all that entered be copies of one feature.
-    count = min(max(at_least, 1), len(norms) - len(order))
-    return np.asarray(ranked[:count], np.int64)

@@ -4,7 +4,8 @@
 default: on marginals with nearly empty cells it may call a feasible program infeasible.
 
 Ctrl-C ends a program at once: the solver works in a thread of its own while the main
-one listens.
+one listens. Small linear programs are over before anyone could wait for them, and
+thousands of threads take longer than they do.
 
 Large linear programs are left to Clarabel, whose interior points took 3 s for the
 polynomial program of 228 categories where those of HiGHS took 15 s.
@@ -12,6 +13,7 @@ polynomial program of 228 categories where those of HiGHS took 15 s.
 
 from __future__ import annotations
 
+import signal
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 Floats = NDArray[np.float64]
+
+# Entries up to which a linear program is a matter of moments.
+_SMALL = 20_000
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,6 @@ def solver(**options: Any) -> Any:
     }
     for name, value in settings.items():
         highs.setOptionValue(name, value)
-    if _listens(highs):
-        highs.HandleUserInterrupt = True
     return highs
 
 
@@ -146,6 +149,8 @@ def run(highs: Any) -> None:
     if not (main and _listens(highs)):
         highs.run()
         return
+    if not highs.HandleUserInterrupt:
+        highs.HandleUserInterrupt = True
     highs.startSolve()
     try:
         while not highs.wait(0.1)[0]:
@@ -189,7 +194,11 @@ def solve(
         options["time_limit"] = float(max(time_limit, 0.01))
     highs = solver(**options)
     highs.passModel(_model(program))
-    run(highs)
+    small = program.integer is None and program.A.nnz <= _SMALL
+    if small:
+        highs.run()
+    else:
+        run(highs)
     return _read(highs, program)
 
 
@@ -234,13 +243,37 @@ def solve_interior(program: Program, *, time_limit: float | None = None) -> Solu
     size, (A, b, equal, rows) = len(program.cost), _cone(program)
     cones = [module.ZeroConeT(equal), module.NonnegativeConeT(len(b) - equal)]
     nothing = sparse.csc_matrix((size, size))
-    found = module.DefaultSolver(nothing, program.cost, A, b, cones, settings).solve()
+    found = interruptible(
+        module.DefaultSolver(nothing, program.cost, A, b, cones, settings)
+    )
     duals = np.zeros(len(program.low))
     np.subtract.at(duals, np.abs(rows) - 1, np.sign(rows) * found.z[: len(rows)])
     names = {"Solved": "optimal", "AlmostSolved": "optimal"}
     status = names.get(str(found.status), "stopped")
     value = float(found.obj_val)
     return Solution(status, value, np.array(found.x), duals, -np.inf)
+
+
+def interruptible(solver: Any) -> Any:
+    """Solve by Clarabel, and stop after the step under way if Ctrl-C is pressed.
+
+    The solver would let Python hear of it only at the end. Here a handler makes a note,
+    for the solver to ask after each step, and what was there before has its turn then.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not (main and callable(usual) and hasattr(solver, "set_termination_callback")):
+        return solver.solve()
+    pressed: list[Any] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(frame))
+    try:
+        solver.set_termination_callback(lambda _: bool(pressed))
+        found = solver.solve()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pressed:
+        usual(signal.SIGINT, pressed[0])
+    return found
 
 
 def _cone(program: Program) -> tuple[Any, Floats, int, NDArray[np.int64]]:

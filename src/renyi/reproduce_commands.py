@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from renyi import datasets
-from renyi.delivery import Recorded, show
+from renyi.delivery import Recorded, show, tell
 
 
 class _Experiment(NamedTuple):
@@ -16,23 +17,19 @@ class _Experiment(NamedTuple):
 
     module: str
     options: tuple[str, ...]
-    extras: tuple[str, ...] = ("plotting",)
+    extras: tuple[str, ...] = ("matplotlib",)
 
 
 _EXPERIMENTS = {
-    "table1": _Experiment("table1", ("splits", "datasets"), ("plotting", "highspy")),
+    "table1": _Experiment("table1", ("splits", "datasets"), ("matplotlib", "highspy")),
     "runtime": _Experiment("runtime", ("repetitions", "columns", "rows")),
     "theorems": _Experiment(
-        "theorems", ("tables",), ("plotting", "highspy", "clarabel")
+        "theorems", ("tables",), ("matplotlib", "highspy", "clarabel")
     ),
     "selection": _Experiment("selected", ("splits", "datasets")),
 }
-# Functions that load an extra, or say how to get it.
-_EXTRAS = {
-    "plotting": "renyi.reproduce.reports",
-    "highspy": "renyi.programs",
-    "clarabel": "renyi.programs",
-}
+# What an experiment may need, and the extra that brings it.
+_INSTALL = {"matplotlib": "plot", "highspy": "exact", "clarabel": "exact"}
 
 
 def reproduce(args: argparse.Namespace, seen: Recorded) -> None:
@@ -43,13 +40,28 @@ def reproduce(args: argparse.Namespace, seen: Recorded) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder: choose another --out.")
     chosen = _EXPERIMENTS[args.experiment]
-    for extra in chosen.extras:  # now rather than after hours of work
-        getattr(import_module(_EXTRAS[extra]), extra)()
+    _need(chosen.extras)  # now rather than after hours of work
     experiment = import_module(f"renyi.reproduce.{chosen.module}")
     settings = settings_of(args, chosen.options, experiment)
     keys = experiment.keys(settings)
-    results = pieces.run(folder, settings, keys, experiment.work, workers=args.workers)
+    held = pieces.begin(folder, settings)
+    if held:
+        tell([f"{_count(held, keys)} were found in {folder} and are not done again."])
+    try:
+        results = pieces.run(
+            folder,
+            settings,
+            keys,
+            experiment.work,
+            workers=args.workers,
+            cost=getattr(experiment, "cost", None),
+        )
+    except KeyboardInterrupt:
+        held = pieces.begin(folder, settings)
+        tell([f"{_count(held, keys)} are kept in {folder}; the same command goes on."])
+        raise
     report = experiment.report(results, settings)
+    report.notes.extend(_mixture(pieces.sources(folder, keys)))
     written = [*report.write(folder, settings), folder / pieces.SETTINGS]
     files = [str(place) for place in written]
     if args.json:
@@ -58,6 +70,45 @@ def reproduce(args: argparse.Namespace, seen: Recorded) -> None:
         return
     print(report.markdown(settings))
     print("\n".join(f"wrote {name}" for name in files))
+
+
+def _need(extras: tuple[str, ...]) -> None:
+    """Load extras; name all that are missing in one sentence."""
+    missing: dict[str, str] = {}
+    for extra in extras:
+        try:
+            import_module(extra)
+        except ImportError:
+            missing[extra] = _INSTALL[extra]
+    if missing:
+        names = ",".join(dict.fromkeys(missing.values()))
+        raise ImportError(
+            f"The experiment needs {' and '.join(missing)}: install the extras, "
+            f"pip install 'renyi[{names}]'."
+        )
+
+
+def _mixture(sources: set[str]) -> list[str]:
+    """Return a note if pieces were made by more than one state of the code.
+
+    >>> _mixture({"a"}), len(_mixture({"a", "b"}))
+    ([], 1)
+    """
+    if len(sources) < 2:
+        return []
+    return [
+        f"The pieces were made by {len(sources)} states of the code; pieces.jsonl has "
+        "the digest of each where it was told."
+    ]
+
+
+def _count(held: Collection[str], keys: Collection[str]) -> str:
+    """Return how many pieces are finished, in words.
+
+    >>> _count({"a"}, ["a", "b"])
+    '1 of 2 pieces'
+    """
+    return f"{len(set(held) & set(keys))} of {len(keys)} pieces"
 
 
 def settings_of(

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.special import comb
 
+from renyi.contrasts import Contrasts
 from renyi.indicators import agreement, dense
 from renyi.tridiagonal import INDEFINITE, Tridiagonal, refuse_indefinite
 from renyi.tuples import Factors
@@ -172,8 +173,12 @@ def check_alpha(alpha: float | str) -> float | str:
     return float(alpha)
 
 
-def _half(n_classes: int) -> float:
-    """For two classes the single column stands for both."""
+def weight_of(n_classes: int) -> float:
+    """Return w of ``γ = w·E‖T − s‖²``: for two classes one column stands for both.
+
+    >>> weight_of(2), weight_of(3)
+    (1.0, 0.5)
+    """
     return 1.0 if n_classes == 2 else 0.5
 
 
@@ -265,12 +270,21 @@ def _fit_path(
     """Try all alphas with one decomposition: of eigenvectors, if rows are left out."""
     if rows is None:
         return _fit_gcv(equations, n, alphas)
-    values, vectors = eigen(equations.A)
+    values, vectors = _eigenvectors(equations, rows)
     C = vectors.T @ equations.R
     shrink = shrinkage(values, alphas)
     choice = choose("loo", alphas, leave_one_out(rows, equations, vectors, C, shrink))
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
     return RidgeFit(Z, _intercept(equations, Z), choice)
+
+
+def _eigenvectors(equations: Moments, rows: Rows) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors, without the directions known to be idle."""
+    if not equations.fit_intercept:
+        return eigen(equations.A)
+    parts = Contrasts.of(rows.sizes)
+    values, vectors = eigen(parts.reduce(equations.A))
+    return values, parts.expand(vectors)
 
 
 def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
@@ -296,7 +310,7 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
 def _fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
     """Return the risk on the rows themselves, from A·Z in any basis."""
     fit = 2 * (R * Z).sum() - (Z * AZ).sum()
-    return float(_half(equations.n_classes) * (equations.variance - fit))
+    return float(weight_of(equations.n_classes) * (equations.variance - fit))
 
 
 def _need_finite(risks: Floats, n: float) -> None:
@@ -325,7 +339,7 @@ class HeldOut(NamedTuple):
         """Means of the sums over rows that `left_out` returns."""
         total = float(rows.n if rows.weights is None else rows.weights.sum())
         mass = float(rows.n if rows.mass is None else rows.mass.sum())
-        half = _half(rows.n_classes)
+        half = weight_of(rows.n_classes)
         return cls(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
 
 

@@ -34,6 +34,7 @@ from renyi.distributions import EQUAL, WorstDistribution
 from renyi.encoding import Encoder
 from renyi.localprogram import solve_local
 from renyi.marginals import Marginals
+from renyi.simplerules import Promise
 from renyi.simplerules import quadratic_rule as quadratic_rule
 from renyi.simplerules import table_rule as table_rule
 
@@ -193,6 +194,9 @@ class MinimaxResult:
         all, of which anything can be promised.
     note : str
         Why the bounds say little about the population, where the rows are few; else "".
+    origin : str
+        What the rule comes from: "linear program", "least squares", "one table",
+        "all outcomes" or "cutting planes".
     """
 
     lower: float
@@ -203,6 +207,7 @@ class MinimaxResult:
     seconds: float
     status: str
     note: str = ""
+    origin: str = ""
 
     @property
     def gap(self) -> float:
@@ -388,43 +393,43 @@ class _Job:
 
     def polynomial(self) -> MinimaxResult:
         """Solve the polynomial program."""
-        upper, multiplier, status = self._bound()
-        return self._result(upper, multiplier, None, "lp", status)
+        best, status = self._bound()
+        return self._result(best, None, "lp", status)
 
-    def _bound(self) -> tuple[float, Floats, str]:
-        """Upper bound, multiplier and status of the best rule known at once.
+    def _bound(self) -> tuple[Promise, str]:
+        """Best rule known at once, and the status.
 
         Simple rules may promise less than the polynomial program where hundreds of
         pairs are nearly independent, or rows are few.
         """
-        upper, multiplier = table_rule(self.ambiguity)
+        best = Promise(*table_rule(self.ambiguity), "one table")
         if not len(self.ambiguity.sizes):  # the classes alone
-            return upper, multiplier, "bounded"
+            return best, "bounded"
         try:
-            simple = ((upper, multiplier), quadratic_rule(self.ambiguity))
-            upper, multiplier = min(simple, key=lambda rule: rule[0])
+            squares = Promise(*quadratic_rule(self.ambiguity), "least squares")
+            best = min(best, squares, key=lambda rule: rule.upper)
             found = solve_local(self.ambiguity, time_limit=self.left)
         except KeyboardInterrupt:
-            return upper, multiplier, "interrupted"
-        if found.value <= upper + _ROUNDING:  # never more, but for rounding
-            upper, multiplier = found.value, found.multiplier
+            return best, "interrupted"
+        if found.value <= best.upper + _ROUNDING:  # never more, but for rounding
+            best = Promise(found.value, found.multiplier, "linear program")
         names = {"optimal": "bounded", "infeasible": "empty"}
-        return upper, multiplier, names.get(found.status, "stopped")
+        return best, names.get(found.status, "stopped")
 
     def direct(self, outcomes: NDArray[np.int64]) -> MinimaxResult:
         """Solve the program over all outcomes."""
-        upper, multiplier = table_rule(self.ambiguity)
+        best = Promise(*table_rule(self.ambiguity), "one table")
         try:
             found = solve_direct(self.ambiguity, self.left, outcomes)
         except KeyboardInterrupt:
-            return self._result(upper, multiplier, None, "direct", "stopped")
+            return self._result(best, None, "direct", "stopped")
         if found.status == "infeasible":
-            return self._result(upper, multiplier, None, "direct", "empty")
-        if found.value < upper or found.status == "optimal":
-            upper, multiplier = found.value, found.multiplier
+            return self._result(best, None, "direct", "empty")
+        if found.value < best.upper or found.status == "optimal":
+            best = Promise(found.value, found.multiplier, "all outcomes")
         shown = self._exhibit(found.outcomes, found.p)
         status = "bounded" if found.status == "optimal" else "stopped"
-        return self._result(upper, multiplier, shown, "direct", status)
+        return self._result(best, shown, "direct", status)
 
     def planes(
         self, progress: Callable[[Progress], None] | None, seed: int
@@ -434,24 +439,25 @@ class _Job:
         So too if its solver gave up: the best simple rule is a start as well. A bound
         of 0 is no end, as C may be empty: only a member of it shows that it is not.
         """
-        upper, multiplier, status = self._bound()
+        best, status = self._bound()
         if status in ("empty", "interrupted") or self.left == 0:
-            return self._result(upper, multiplier, None, "lp", status)
+            return self._result(best, None, "lp", status)
         state = cuttingplanes.search(
             self.ambiguity,
-            multiplier,
-            upper,
+            best.multiplier,
+            best.upper,
             tolerance=self.tolerance / 2,
             time_limit=self.left,
             progress=progress,
             random_state=seed,
         )
-        if state.upper < upper:
-            upper, multiplier = state.upper, self.ambiguity.completed(state.best)
+        if state.upper < best.upper:
+            cut = self.ambiguity.completed(state.best)
+            best = Promise(state.upper, cut, "cutting planes")
         shown = self._exhibit(state.outcomes, state.p)
         ended = state.interrupted or state.out_of_time or self.left == 0
         status = "stopped" if ended else "bounded"
-        return self._result(upper, multiplier, shown, "cutting planes", status)
+        return self._result(best, shown, "cutting planes", status)
 
     def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
         """Return the distribution a program found, if its tables are right."""
@@ -467,13 +473,12 @@ class _Job:
 
     def _result(
         self,
-        upper: float,
-        multiplier: Floats,
+        best: Promise,
         shown: WorstDistribution | None,
         method: str,
         status: str,
     ) -> MinimaxResult:
-        lower = 0.0 if shown is None else shown.bayes_error
+        upper, lower = best.upper, 0.0 if shown is None else shown.bayes_error
         if shown is not None and lower > upper + _ABSURD:
             raise RuntimeError(
                 "The solver's numbers contradict each other: on a distribution it "
@@ -488,6 +493,6 @@ class _Job:
             status = "solved"
         elif status == "interrupted":
             status = "stopped"
-        rule = MinimaxRule(self.ambiguity, multiplier, upper, self.encoder)
-        seconds = time.monotonic() - self.begun
-        return MinimaxResult(lower, upper, rule, shown, method, seconds, status)
+        rule = MinimaxRule(self.ambiguity, best.multiplier, upper, self.encoder)
+        facts = (method, time.monotonic() - self.begun, status, "", best.origin)
+        return MinimaxResult(lower, upper, rule, shown, *facts)

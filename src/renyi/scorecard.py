@@ -7,6 +7,7 @@ of points is kept. A label unseen in training counts as the feature's mean effec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -207,6 +208,44 @@ class Scorecard:
             index=False, max_rows=60, float_format="{:.4f}".format, border=0
         )
         return html
+
+    def to_sql(
+        self,
+        dialect: str = "duckdb",
+        label: Label | None = None,
+        *,
+        table: str | Sequence[str] | None = None,
+    ) -> str:
+        """Return the score as one SQL expression, or a query that scores a table.
+
+        Parameters
+        ----------
+        dialect : {"duckdb", "postgres", "spark", "sqlite"}
+            The engine it is for.
+        label : label, optional
+            The class whose score it is. For two classes it is the second one by
+            default, and the score is what `decision_function` gives.
+        table : str or sequence of str, optional
+            A table to score: the query then gives its columns, the scores of all
+            classes (``renyi_score``) and the answer of the rule ``map``
+            (``renyi_prediction``). The table must not have columns of these names
+            yet; the engine tells of an ambiguous name if it has.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
+        >>> card.to_sql("postgres", "republican").count("+ CASE")
+        16
+        """
+        from renyi import scorecard_sql
+
+        if table is None:
+            return scorecard_sql.expression(self, dialect, label)
+        if label is not None:
+            raise ValueError("A query has the scores of all classes: give no label.")
+        return scorecard_sql.query(self, table, dialect)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

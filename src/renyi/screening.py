@@ -20,13 +20,12 @@ computing them. This is exact: no feature is ever missed by it.
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.descent import Block, GramBlock, RowBlock, feature_norms
+from renyi.descent import Block, Gear, GramBlock, RowBlock, feature_norms
 from renyi.indicators import label_sums, offsets
 
 Floats = NDArray[np.float64]
@@ -90,8 +89,8 @@ class FromMoments:
         Number of categories of each feature.
     centred : bool
         Whether there is an intercept.
-    compiled : module, optional
-        The compiled passes.
+    gear : Gear, optional
+        Which passes to take.
     """
 
     def __init__(
@@ -102,14 +101,14 @@ class FromMoments:
         variance: float,
         sizes: Places,
         centred: bool,
-        compiled: ModuleType | None = None,
+        gear: Gear | None = None,
     ) -> None:
         self._Q, self._q, self.sizes = Q, np.diag(Q).copy(), sizes
         self._centre = self._q if centred else np.zeros_like(self._q)
         self._mean = mean if centred else np.zeros_like(mean)
         self._R = R - np.outer(self._mean, self._centre)
         self._variance = variance - float(self._mean @ self._mean)
-        self._compiled = compiled
+        self._gear = gear or Gear()
         self.z, self._G = np.zeros_like(R), self._R
         self.remember()
 
@@ -129,7 +128,7 @@ class FromMoments:
         A = self._Q[np.ix_(places, places)] - np.outer(centre, centre)
         R, q, sizes = self._R[:, places], self._q[places], self.sizes[working]
         G = self._G[:, places]
-        return GramBlock(A, R, self._variance, sizes, z, G, q, self._compiled)
+        return GramBlock(A, R, self._variance, sizes, z, G, q, self._gear)
 
     def absorb(self, block: Block, working: Places) -> None:
         """Take over the points of a restricted problem; compute the gradient anew."""
@@ -169,8 +168,8 @@ class FromRows:
         Number of categories of each feature.
     centred : bool
         Whether there is an intercept.
-    compiled : module, optional
-        The compiled passes.
+    gear : Gear, optional
+        Which passes to take.
     """
 
     def __init__(
@@ -180,10 +179,10 @@ class FromRows:
         target: Floats,
         sizes: Places,
         centred: bool,
-        compiled: ModuleType | None = None,
+        gear: Gear | None = None,
     ) -> None:
         self.sizes, self._codes, self._weights = sizes, codes, weights
-        self._centred, self._compiled = centred, compiled
+        self._centred, self._gear = centred, gear or Gear()
         self._mean = target @ weights if centred else np.zeros(len(target))
         self._target = target - self._mean[:, None]
         self._q = self._probabilities()
@@ -195,11 +194,12 @@ class FromRows:
         self.remember()
 
     def _probabilities(self) -> Floats:
-        if self._compiled is None:
+        compiled = self._gear.after(0)
+        if compiled is None:
             weights = self._weights[:, None]
             return label_sums(self._codes, self.sizes, weights)[:, 0]
         out = np.empty(int(self.sizes.sum()))
-        self._compiled.row_sums(self._codes, offsets(self.sizes), self._weights, out)
+        compiled.row_sums(self._codes, offsets(self.sizes), self._weights, out)
         return out
 
     def norms(self, threshold: float) -> Floats:
@@ -219,7 +219,9 @@ class FromRows:
 
     def _loosen(self) -> None:
         """Turn norms at the residuals last seen into bounds at those of now."""
-        scale = float(np.vdot(self._u, self._seen) / np.vdot(self._seen, self._seen))
+        size = float(np.vdot(self._seen, self._seen))
+        # Nothing is left to explain, or never was, if all rows are of one class.
+        scale = float(np.vdot(self._u, self._seen)) / size if size > 0 else 1.0
         moved = float(np.abs(self._u - scale * self._seen).sum())
         if moved > 0 or scale != 1:
             self._bounds *= abs(scale)
@@ -229,8 +231,9 @@ class FromRows:
 
     def _exact_norms(self, features: Places) -> Floats:
         out = np.empty(len(features))
-        if self._compiled is not None:
-            self._compiled.row_norms(self._codes, self.sizes, features, self._u, out)
+        compiled = self._gear.after(0)
+        if compiled is not None:
+            compiled.row_norms(self._codes, self.sizes, features, self._u, out)
         elif features.size:
             sums = label_sums(self._codes[features], self.sizes[features], self._u.T)
             out[:] = feature_norms(sums.T, offsets(self.sizes[features]))
@@ -248,7 +251,7 @@ class FromRows:
         return RowBlock(
             self._codes[working], self._weights, self._target, self._q[places],
             self.sizes[working], self.z[:, places], self._u, self._centred,
-            partial(self._norms_of, working), self._compiled,
+            partial(self._norms_of, working), self._gear,
         )  # fmt: skip
 
     def absorb(self, block: Block, working: Places) -> None:

@@ -10,8 +10,6 @@ ridge fits on the first 1, 2, … features of the path (`renyi.nested`).
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -20,20 +18,23 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi import ridge, rules
+from renyi import ridge
 from renyi.blocks import Block
 from renyi.classifier import RenyiClassifier
 from renyi.encoding import Encoder
-from renyi.estimators import CountsClassifier
-from renyi.evidence import refuse_impossible
+from renyi.entries import down_to, penalties
+from renyi.estimators import TupleClassifier
 from renyi.factoring import as_table
 from renyi.folds import CrossValidation, cross_validated, deal
-from renyi.group_lasso import N_LAMBDAS, RATIO, TOL
+from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL
+from renyi.guarantees import SELECTED
 from renyi.marginals import Marginals
 from renyi.materials import FromCounts, FromRows, Material, cheaper
 from renyi.nested import nested_fits
-from renyi.paths import entry_path, penalties
-from renyi.tuples import TupleEncoder, encoder_of_order
+from renyi.parameters import check_positive, check_share, check_whole, is_number
+from renyi.paths import entry_path
+from renyi.tuples import TupleEncoder
+from renyi.verdicts import rounded_up
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -41,15 +42,10 @@ Refit = Callable[[Places], RenyiClassifier]
 
 _BY_CV = ("cv", "cv-1se")
 _FOLD_TOL = 1e-3
-_CHOSEN = (
-    "the features were selected on the same rows, which the estimate for new rows does "
-    "not know of: expect more errors, the more so the more features there were to "
-    "choose from."
-)
 _GCV_GRID = np.logspace(-8, 1, 10)
 
 
-class RenyiSelector(SelectorMixin, CountsClassifier):
+class RenyiSelector(SelectorMixin, TupleClassifier):
     """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
 
     Parameters
@@ -67,7 +63,8 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         Ridge penalty of the refit, see `RenyiClassifier`.
     max_error : float, optional
         Select the fewest features, in order of entry, whose refitted model has a
-        certified worst error of at most this, under the rule.
+        certified worst error of at most this, under the rule. Those that enter come
+        first, as for `n_features`; if they do not suffice, all others follow.
     order : int, default=1
         Number of columns in a feature. At order 2 pairs of columns are selected, from
         rows or from marginals of order 2; `transform` returns the columns that occur
@@ -80,6 +77,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     n_lambdas, ratio, tol : default=30, 0.01, 1e-4
         Penalties to try, the smallest as a share of the largest, and the relative
         duality gap to be reached; see `selection_path`.
+    max_passes : int, default=30,000
+        Passes over the features after which a penalty is given up, with a
+        `sklearn.exceptions.ConvergenceWarning`.
     encoder : Encoder, optional
         How cells become categories.
     random_state : int, RandomState instance or None, default=0
@@ -91,7 +91,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         The selected features, in order of entry.
     penalty_ : float
         The penalty at which they were selected; with a number of features, where the
-        last of them entered (NaN, if it needs no points at any penalty).
+        last of them entered (NaN, if it needs no points at any penalty). If held-out
+        rows are answered best without any feature, the first to enter is kept, and
+        this is where it did.
     path_ : PathResult
         The whole path.
     cv_ : CrossValidation or None
@@ -99,7 +101,9 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         selected anew in each fold: an honest estimate, where leave-one-out of
         `classifier_` is not.
     classifier_ : RenyiClassifier
-        The refitted model; takes what `transform` returns.
+        The refitted model; takes what `transform` returns. Its certificate is
+        ``classifier_.certificate_``, and ``classifier_.save(file)`` keeps it for
+        `RenyiClassifier.load` and ``renyi predict``.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
         As for `RenyiClassifier`, of all columns; `marginals_` is None after `fit`.
 
@@ -128,6 +132,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         n_lambdas: int = N_LAMBDAS,
         ratio: float = RATIO,
         tol: float = TOL,
+        max_passes: int = MAX_PASSES,
         encoder: Encoder | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -141,25 +146,13 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         self.n_lambdas = n_lambdas
         self.ratio = ratio
         self.tol = tol
+        self.max_passes = max_passes
         self.encoder = encoder
         self.random_state = random_state
 
     # ---- training
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Select features by rows, and refit on them.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, d)
-            Strings, integers, booleans, categoricals; floats are binned.
-        y : sequence of n labels
-            The classes.
-        sample_weight : sequence of n floats, optional
-            Weights; a row of weight 2 counts as two rows.
-        """
-        self._check_parameters()
-        block = self._encoded(X, y, sample_weight)
+    def _train_on_rows(self, block: Block) -> None:
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
         rows = FromRows(block.codes, sizes, block.y, K, block.mass)
 
@@ -175,7 +168,6 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
         self._select(cheaper(rows), rows, block.encoder, refit)
         self.marginals_: Marginals | None = None
-        return self
 
     def fit_marginals(self, m: Marginals) -> Self:
         """Select features by marginals alone, and refit on them.
@@ -227,10 +219,19 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         _need_features(self.n_features, len(names))
         self.cv_: CrossValidation | None = None
         grid = self._grid(material)
-        self.path_ = entry_path(
-            material, names, grid, tol=self.tol, at_least=self.n_features or 0
-        )
-        places, self.penalty_ = self._chosen(material, rows, grid, refit)
+
+        def walk(at_least: int) -> None:
+            self.path_ = entry_path(
+                material, names, grid, tol=self.tol, at_least=at_least,
+                max_passes=self.max_passes,
+            )  # fmt: skip
+
+        walk(self.n_features or 0)
+        if self.max_error is not None:
+            k = self._fewest(refit, walk)
+            places, self.penalty_ = self._first(k)
+        else:
+            places, self.penalty_ = self._chosen(material, rows, grid)
         self.classifier_ = refit(np.sort(places))
         self.features_ = np.array([names[i] for i in places.tolist()], object)
         used = _columns_in(encoder, places)
@@ -241,14 +242,16 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
     def _grid(self, material: Material) -> Floats:
         """Return the penalties to try, down to the one given."""
+        grid = penalties(material, self.n_lambdas, self.ratio)
         if self._by_cv or self.n_features or self.max_error is not None:
-            return penalties(material, self.n_lambdas, self.ratio)
-        top, least = penalties(material, 1, self.ratio)[0], float(self.penalty)
+            return grid
+        top, least = grid[0], float(self.penalty)
         if least >= top:
             raise ValueError(
                 f"penalty={least:g} leaves no feature: take one below {top:.4g}."
             )
-        return np.asarray(np.geomspace(top, least, self.n_lambdas))
+        # The same penalties as ever above it, so that features enter where they do.
+        return down_to(grid, least)
 
     @property
     def _by_cv(self) -> bool:
@@ -259,13 +262,10 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         material: Material,
         rows: FromRows | None,
         grid: Floats,
-        refit: Refit,
     ) -> tuple[Places, float]:
         """Return the selected features in order of entry, and the penalty."""
         if self.n_features is not None:
             return self._first(self.n_features)
-        if self.max_error is not None:
-            return self._first(self._fewest(refit))
         if not self._by_cv:
             return self._active(float(grid[-1]))
         if rows is None:
@@ -288,23 +288,39 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
             return self._first(1)
         return path.places[held], penalty
 
-    def _fewest(self, refit: Refit) -> int:
-        """Return the least number of features that are certified to err that little."""
+    def _fewest(self, refit: Refit, walk: Callable[[int], None]) -> int:
+        """Return the least number of features that are certified to err that little.
+
+        `walk` goes on with the path for a number of features.
+        """
+        found = self._certified(refit)
+        if found is None and len(self.path_.entries) < self.path_.n_features:
+            walk(self.path_.n_features)
+            found = self._certified(refit)
+        if found is not None:
+            return found
+        cap = self.max_error
+        bounds = refit(np.sort(self.path_.places)).certificate_.bounds
+        advice = "raise it."
+        if bounds["sharp"] < bounds[self.rule]:
+            sharp = rounded_up(bounds["sharp"])
+            advice = f"raise it, or choose rule 'sharp', with {sharp:.4f}."
+        raise ValueError(
+            f"max_error={cap:g} cannot be certified: a model of all "
+            f"{len(self.path_.entries)} features reaches "
+            f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}; {advice}"
+        )
+
+    def _certified(self, refit: Refit) -> int | None:
+        """Return how many features of the path are certified to err that little."""
         # No refit on these features does better than the one of the path.
         assert self.max_error is not None
         cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
-        least = self.path_.bounds[rule]
-        reached = least[-1]
-        for k in (np.flatnonzero(least <= cap) + 1).tolist():
+        for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
             clf = refit(np.sort(self.path_.places[:k]))
-            reached = clf.certificate_.bounds[self.rule]
-            if reached <= cap:
+            if clf.certificate_.bounds[self.rule] <= cap:
                 return int(k)
-        raise ValueError(
-            f"max_error={cap:g} cannot be certified: all "
-            f"{len(self.path_.entries)} features that enter the path reach "
-            f"{reached:.4f} with rule {self.rule!r}; raise it, or choose another rule."
-        )
+        return None
 
     def _by_gcv(self, material: Material) -> int:
         """Return the number of features of least generalised cross-validation."""
@@ -326,21 +342,21 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     # ---- checks
 
     def _check_parameters(self) -> None:
-        rules.check_rule(self.rule)
+        super()._check_parameters()
         ridge.check_alpha(self.refit_alpha)
-        encoder_of_order(None, self.order)
         _check_penalty(self.penalty)
-        _check_whole("n_features", self.n_features, 1)
-        _check_whole("n_folds", self.n_folds, 2)
-        _check_whole("n_lambdas", self.n_lambdas, 2)
-        if not 0 < self.ratio < 1 or not self.tol > 0:
-            raise ValueError("ratio must lie between 0 and 1, and tol be positive.")
-        cap = self.max_error
-        if cap is not None and not 0 < cap < 1:
-            raise ValueError(f"max_error must lie between 0 and 1, not be {cap!r}.")
+        if self.n_features is not None:
+            check_whole("n_features", self.n_features, 1)
+        if self.max_error is not None:
+            check_share("max_error", self.max_error)
+        check_whole("n_folds", self.n_folds, 2)
+        check_whole("n_lambdas", self.n_lambdas, 2)
+        check_share("ratio", self.ratio)
+        check_positive("tol", self.tol)
+        check_whole("max_passes", self.max_passes, 1)
         given = {
             "n_features": self.n_features is not None,
-            "max_error": cap is not None,
+            "max_error": self.max_error is not None,
             "penalty": not self._by_cv,
         }
         named = [name for name, there in given.items() if there]
@@ -350,24 +366,36 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
                 "give one of them."
             )
 
-    def _settings(self) -> Encoder:
-        return encoder_of_order(super()._settings(), self.order)
-
-    def _check_marginals(self, m: Marginals) -> None:
-        if m.order != self.order:
-            raise ValueError(
-                f"The marginals are of order {m.order}, and features of order "
-                f"{self.order} are to be selected: count with order={self.order}, as "
-                f"in Marginals.from_data(X, y, order={self.order})."
-            )
-        super()._check_marginals(m)
-        refuse_impossible(m)
-
     # ---- what follows from the selection
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         return self._support
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Put selected columns back in their places; the others are missing.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, k)
+            As `transform` returns it; cells may be missing.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Of floats if X is of numbers, else of objects; NaN in the other columns.
+        """
+        chosen = self._get_support_mask()
+        table = np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != chosen.sum():
+            raise ValueError(
+                f"X has a shape of {table.shape}, and {chosen.sum()} columns were "
+                "selected: give what transform returns."
+            )
+        dtype = np.float64 if table.dtype.kind in "biuf" else object
+        whole = np.full((len(table), len(chosen)), np.nan, dtype)
+        whole[:, chosen] = table
+        return whole
 
     def _reduced(self, X: Any) -> Any:
         """Return the selected columns of a table, as it came."""
@@ -400,7 +428,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 def _with_note(clf: RenyiClassifier, selected: bool) -> RenyiClassifier:
     """Let the certificate tell that features were selected before the fit."""
     if selected:
-        clf._heavy = (*clf._heavy, _CHOSEN)
+        clf._heavy = (*clf._heavy, SELECTED)
     return clf
 
 
@@ -428,16 +456,6 @@ def _need_features(k: int | None, d: int) -> None:
         )
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if value is None:
-        return
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(
-            f"{name} must be a whole number of at least {least}, not {value!r}."
-        )
-
-
 def _check_penalty(penalty: Any) -> None:
     if isinstance(penalty, str):
         if penalty not in _BY_CV:
@@ -445,8 +463,7 @@ def _check_penalty(penalty: Any) -> None:
                 f"penalty must be 'cv', 'cv-1se' or a positive number, not {penalty!r}."
             )
         return
-    number = isinstance(penalty, numbers.Real) and not isinstance(penalty, bool)
-    if not number or not 0 < penalty < math.inf:
+    if not is_number(penalty) or not penalty > 0:
         raise ValueError(
             f"penalty must be a positive number, not {penalty!r}: for no penalty at "
             "all use RenyiClassifier."

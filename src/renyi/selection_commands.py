@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -26,13 +27,21 @@ from renyi.delivery import (
     write_together,
 )
 from renyi.factoring import label_text
-from renyi.intake import encoder_of, note, note_identifiers, read_rows, usable
-from renyi.paths import PathResult, axes
+from renyi.intake import (
+    encoder_of,
+    note,
+    note_identifiers,
+    order_of,
+    read_rows,
+    usable,
+)
+from renyi.paths import WIDTH, axes
 from renyi.records import log_text
 from renyi.selection import RenyiSelector
 
 _PICTURES = (".svg", ".png", ".pdf")
 _SMALL = 200_000_000  # bytes of counts that are written
+_LISTED = 40  # selected features that are named in full
 
 
 def select(args: argparse.Namespace, seen: Recorded) -> None:
@@ -46,7 +55,7 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,
         max_error=args.max_error,
-        order=args.order,
+        order=args.order or 1,
         rule=args.rule,
     )
     if args.file.endswith(MARGINALS):
@@ -55,6 +64,8 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
         model = _by_rows(args, selector)
     told = _facts(args, selector, model)
     writers = {} if prefix is None else _writers(args, prefix, selector, told)
+    if picture is not None:
+        told.setdefault("written", {})["plot"] = str(picture)
     told["next"] = _next(args, prefix)
     told["notes"] = notes_of(seen)
     text = _text(told, selector)
@@ -62,7 +73,7 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
         log = log_text(args, selector.classifier_, text, seen)
         write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
     if picture is not None:
-        write_together({picture: lambda place: _draw(selector.path_, place)})
+        write_together({picture: lambda place: _draw(selector, place)})
     if args.json:
         show({"source": args.file, **told})
     else:
@@ -98,7 +109,7 @@ def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str
     refuse_missing_class(m, args.file)
     if args.unseen is not None:
         raise ValueError("--unseen is for tables: leave it out for marginals.")
-    selector.fit_marginals(m)
+    selector.set_params(order=order_of(args, m)).fit_marginals(m)
     pairs = zip(m.classes, m.class_probabilities, strict=True)
     shares = {label_text(label): float(p) for label, p in pairs}
     return summary.facts(selector.classifier_, m.target, shares)
@@ -117,7 +128,7 @@ def _facts(
     penalty = selector.penalty_
     return {
         **model,
-        "order": args.order,
+        "order": selector.order,
         "path": plain.to_dict("records"),
         "candidates": path.n_features,
         "selected": selector.features_.tolist(),
@@ -153,10 +164,16 @@ def _why(args: argparse.Namespace, selector: RenyiSelector) -> str:
             f"the first {k} of the path, by generalised cross-validation of the refit "
             "(marginals have no rows to hold out)."
         )
+    best = tried.best()
+    folds = f"{tried.n_folds}-fold cross-validation, {tried.risks[best]:.4f}, is the"
+    if not penalty >= tried.lambdas[best] * (1 - 1e-9):
+        return (
+            f"the first of the path, since one is needed. No feature helped: without "
+            f"any, the held-out risk in {folds} least."
+        )
     return (
         f"those with points at the penalty {penalty:.4g}, whose held-out risk in "
-        f"{selector.n_folds}-fold cross-validation, {tried.risks.min():.4f}, is the "
-        f"least of {len(tried.risks)}."
+        f"{folds} least of {len(tried.risks)}."
     )
 
 
@@ -164,21 +181,11 @@ def _text(told: dict[str, Any], selector: RenyiSelector) -> str:
     """Return the same as plain text."""
     path, clf = selector.path_, selector.classifier_
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
-    lines += _wrapped(
-        "gamma, hgr, map and sharp are those of a refit on the first k features: risk, "
-        "maximal correlation at least, and worst error of the two rules for all "
-        "distributions with these marginals."
-    )
-    if path.doubtful.any():
-        lines += _wrapped(
-            "Where a figure is missing, there are so many categories beside the rows "
-            "that it would say nothing about new ones."
-        )
+    lines += [line for text in _legend(selector) for line in _wrapped(text)]
     what = "features" if told["order"] == 1 else f"tuples of {told['order']} columns"
     count = f"{len(selector.features_)} of {path.n_features} {what}"
     lines += ["", *_wrapped(f"Selected {count}: {told['why']}", "")]
-    if told["order"] > 1:
-        lines += _wrapped(f"They are made of {len(told['columns'])} columns.")
+    lines += _in_full(told)
     refit = summary.fit_text(
         {**told, "notes": (), "next": "", "written": {}}, clf.certificate_
     )
@@ -192,20 +199,59 @@ def _text(told: dict[str, Any], selector: RenyiSelector) -> str:
     return "\n\n".join([*blocks, f"Next: {told['next']}"])
 
 
+def _legend(selector: RenyiSelector) -> Iterator[str]:
+    """Explain the columns of the table, and what may look odd in it."""
+    path = selector.path_
+    yield (
+        "lambda: the largest penalty at which the feature has points. gamma, hgr, map "
+        "and sharp: risk, maximal correlation at least, and worst error of the two "
+        "rules for all distributions with these marginals, of a refit on the first k "
+        "features with next to no ridge penalty. The model below has a ridge penalty "
+        "of its own, and so a bound that is a little larger."
+    )
+    if path.doubtful.any():
+        yield (
+            "Where a figure is missing, there are so many categories beside the rows "
+            "that it would say nothing about new ones."
+        )
+    chosen = set(selector.features_.tolist())
+    marked = np.array([name in chosen for name in path.entries])
+    if not marked[: np.flatnonzero(marked)[-1]].all():
+        yield (
+            "Features without a star above one with a star had points at a larger "
+            "penalty and lost them again to others."
+        )
+
+
+def _in_full(told: dict[str, Any]) -> list[str]:
+    """Name the selected features, should the table have no room for their names."""
+    names, lines = told["selected"], []
+    if told["order"] > 1 or any(len(name) > WIDTH for name in names):
+        lines = [f"  {name}" for name in names[:_LISTED]]
+        if len(names) > _LISTED:
+            lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
+    if told["order"] > 1:
+        columns = told["columns"]
+        lines += _wrapped(f"They need {len(columns)} columns: {', '.join(columns)}.")
+    return lines
+
+
 def _held_out(selector: RenyiSelector) -> str:
     """Tell the estimate that knows of the selection."""
     tried = selector.cv_
     assert tried is not None
     where = int(np.abs(tried.lambdas - selector.penalty_).argmin())
     return (
-        f"With the features selected anew in each of {selector.n_folds} folds, before "
+        f"With the features selected anew in each of {tried.n_folds} folds, before "
         f"any refit, {100 * tried.mistakes[where]:.1f} % of the held-out rows are "
         "answered wrongly (rule map)."
     )
 
 
 def _wrapped(text: str, room: str = "  ") -> list[str]:
-    return wrap(text, 80, initial_indent=room, subsequent_indent=room)
+    return wrap(
+        text, 80, initial_indent=room, subsequent_indent=room, break_on_hyphens=False
+    )
 
 
 def _next(args: argparse.Namespace, prefix: str | None) -> str:
@@ -236,10 +282,10 @@ def _writers(
     return writers
 
 
-def _draw(path: PathResult, place: Path) -> None:
+def _draw(selector: RenyiSelector, place: Path) -> None:
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "renyi"}):
-        figure = path.plot().figure
+        figure = selector.path_.plot(selected=selector.features_.tolist()).figure
         metadata = {"Date": None} if place.suffix == ".svg" else None
         figure.savefig(place, metadata=metadata)

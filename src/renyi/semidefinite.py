@@ -9,9 +9,7 @@ of matrices are products of vectors.
 
 from __future__ import annotations
 
-import signal
-import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,28 +63,6 @@ def nearest(triangle: Floats, order: int) -> Floats:
     return np.asarray(found[a, b] * factor)
 
 
-def interruptible(solver: Any) -> Any:
-    """Solve by Clarabel, and stop after the step under way if Ctrl-C is pressed.
-
-    The solver would let Python hear of it only at the end. Here a handler makes a note,
-    for the solver to ask after each step, and what was there before has its turn then.
-    """
-    usual = signal.getsignal(signal.SIGINT)
-    main = threading.current_thread() is threading.main_thread()
-    if not (main and callable(usual) and hasattr(solver, "set_termination_callback")):
-        return solver.solve()
-    pressed: list[Any] = []
-    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(frame))
-    try:
-        solver.set_termination_callback(lambda _: bool(pressed))
-        found = solver.solve()
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    if pressed:
-        usual(signal.SIGINT, pressed[0])
-    return found
-
-
 def solve_semidefinite(
     program: Program, cones: list[Cone], time_limit: float | None = None
 ) -> tuple[str, Floats, list[Floats]]:
@@ -122,7 +98,7 @@ def solve_semidefinite(
         *(clarabel.PSDTriangleConeT(cone.order) for cone in cones),
     ]
     nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    found = interruptible(
+    found = programs.interruptible(
         clarabel.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
     )
     z = np.array(found.z)

@@ -6,6 +6,8 @@ tell the rule of least squares.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,14 @@ from renyi.ambiguity import Ambiguity
 from renyi.indicators import offsets
 
 Floats = NDArray[np.float64]
+
+
+class Promise(NamedTuple):
+    """A rule by its multiplier, the worst error it promises, and where it is from."""
+
+    upper: float
+    multiplier: Floats
+    origin: str
 
 
 def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:

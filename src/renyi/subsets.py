@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.indicators import offsets
-from renyi.ridge import Moments
+from renyi.parameters import check_positive
+from renyi.ridge import Moments, weight_of
 from renyi.screening import places_of
 
 Floats = NDArray[np.float64]
 
 ALPHA = 1e-6
+ALMOST_NONE = f": {ALPHA:g} is almost none"
 MOST_FEATURES = 20
 # Rounding of values: systems have condition numbers up to 1/ALPHA. A set is proven to
 # be the best up to this.
@@ -97,12 +99,8 @@ def subset_value(
     """
     chosen = np.asarray(features, np.int64)
     if not chosen.size:
-        return _weight(equations) * equations.variance
+        return weight_of(equations.n_classes) * equations.variance
     return _node(equations, sizes, chosen, alpha).value
-
-
-def _weight(equations: Moments) -> float:
-    return 1.0 if equations.n_classes == 2 else 0.5
 
 
 def _node(
@@ -114,7 +112,7 @@ def _node(
     M = np.linalg.inv(A + alpha * np.eye(len(places)))
     M = (M + M.T) / 2
     Z = M @ R
-    value = _weight(equations) * (equations.variance - float(np.vdot(R, Z)))
+    value = weight_of(equations.n_classes) * (equations.variance - float(np.vdot(R, Z)))
     return _Node(features, np.ones(len(features), bool), M, Z, value)
 
 
@@ -127,8 +125,7 @@ def _check(equations: Moments, sizes: NDArray[Any], k: int, alpha: float) -> Non
         )
     if not 0 <= k <= d:
         raise ValueError(f"k must lie between 0 and the {d} features, not be {k}.")
-    if not alpha > 0:
-        raise ValueError(f"alpha must be positive, not {alpha!r}: 1e-6 is almost none.")
+    check_positive("alpha", alpha, ALMOST_NONE)
 
 
 def forward(
@@ -167,7 +164,8 @@ def forward(
     chosen: list[int] = []
     # Moments of what the chosen features leave unexplained.
     A = equations.A + alpha * np.eye(len(equations.A))
-    R, starts, weight = equations.R.copy(), offsets(lengths), _weight(equations)
+    R, starts = equations.R.copy(), offsets(lengths)
+    weight = weight_of(equations.n_classes)
     found = [Subset((), weight * equations.variance)]
     for _ in range(k):
         gains = [
@@ -228,7 +226,7 @@ def best_subset(
     start = forward(equations, lengths, k, alpha)[-1]
     if k in (0, len(lengths)):
         return Subset(tuple(sorted(start.features)), start.value)
-    search = _Search(lengths, k, _weight(equations), start)
+    search = _Search(lengths, k, weight_of(equations.n_classes), start)
     search.explore(_node(equations, lengths, np.arange(len(lengths)), alpha))
     best = tuple(sorted(search.best))
     value = subset_value(equations, lengths, best, alpha)

@@ -15,6 +15,7 @@ from renyi import __version__
 from renyi.columns import MISSING_TEXT
 from renyi.factoring import label_text
 from renyi.indicators import offsets
+from renyi.paths import short
 from renyi.verdicts import at_most
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _expected(told: dict[str, Any], certificate: Certificate) -> list[str]:
     if told["training_error"] is not None:
         where = f"on these very rows (rule {certificate.rule})"
         lines.append(_row(where, told["training_error"]))
-    lines.append(_row(f"on these, by {_short(feature, 28)!r} alone", alone))
+    lines.append(_row(f"on these, by {_short(feature, 25)!r} alone", alone))
     lines.append(_row(f"on these, always {_short(label_text(label), 24)!r}", always))
     if told["loo_error"] is None:
         lines += _estimate_without_rows(told)
@@ -222,7 +223,7 @@ def certificate_text(certificate: Certificate) -> list[str]:
         return [line for text in str(certificate).splitlines() for line in _plain(text)]
     if certificate.doubtful:
         return _doubtful(certificate)
-    lines = ["Certificate: on every population with these pair counts"]
+    lines = [f"Certificate: on every population with {_counts(certificate)}"]
     for rule, bound in certificate.bounds.items():
         mark = "  <- this model" if rule == certificate.rule else ""
         lines.append(f"  rule {rule:<6} errs at most {at_most(bound, 1):>8}{mark}")
@@ -230,7 +231,19 @@ def certificate_text(certificate: Certificate) -> list[str]:
         steps = (f"{step.name} {at_most(step.upper, 1)}" for step in certificate.steps)
         lines += _wrapped(f"Rule {certificate.rule} in steps: {', '.join(steps)}.")
     lines += _wrapped(_meaning(certificate))
-    return lines + [line for text in certificate.warnings for line in _wrapped(text)]
+    notes = [f"Note: {text}" for text in certificate.warnings]
+    return lines + [line for text in notes for line in _wrapped(text)]
+
+
+def _counts(certificate: Certificate) -> str:
+    """Name what was counted, so that bounds of two orders are not taken for alike."""
+    if certificate.order == 1:
+        return "these pair counts"
+    return f"these counts of pairs of {_features_of(certificate.order)}"
+
+
+def _features_of(order: int) -> str:
+    return "pairs of columns" if order == 2 else f"features of {order} columns"
 
 
 def _plain(text: str) -> list[str]:
@@ -247,15 +260,19 @@ def _meaning(certificate: Certificate) -> str:
     if bound >= always:
         text = (
             "Meaning: the closed form proves no more of this rule than always "
-            f"answering {label_text(label)!r} promises ({_percent(always)}). The exact "
-            "worst case may be far lower: certify with --exact."
+            f"answering {label_text(label)!r} promises ({_percent(always)})."
         )
+        if certificate.order == 1:  # exact worst cases are known of single columns
+            text += " The exact worst case may be far lower: certify with --exact."
         if sharp < always:
             text += f" The closed form of --rule sharp is {at_most(sharp, 1)}."
         return text
+    order = certificate.order
+    beyond = "pairs" if order == 1 else f"pairs of {_features_of(order)}"
     text = (
-        "Meaning: however the columns depend on each other beyond pairs, this model "
-        f"is wrong on at most {at_most(bound, 1)} of a population with these counts."
+        f"Meaning: however the columns depend on each other beyond {beyond}, this "
+        f"model is wrong on at most {at_most(bound, 1)} of a population with these "
+        "counts."
     )
     if certificate.rule == "map" and sharp < bound:
         text += (
@@ -269,7 +286,7 @@ def _doubtful(certificate: Certificate) -> list[str]:
     if certificate.loo_error is not None:
         head = (
             f"Leave-one-out estimate for new rows: {_percent(certificate.loo_error)} "
-            "errors. Go by this; no bound is shown, because"
+            f"errors. {certificate.trust} No bound is shown, because"
         )
     else:
         head = "No bound is shown, because"
@@ -332,7 +349,7 @@ def _percent(share: float) -> str:
 
 def _short(text: str, width: int) -> str:
     text = " ".join(text.split()) if text != MISSING_TEXT else text
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return short(text, width)
 
 
 def _wrapped(text: str) -> list[str]:

@@ -30,7 +30,7 @@ from renyi.encoding import Encoder, Weights
 from renyi.factoring import Label, label_text
 
 NEW = "(new)"
-_AND = " & "
+AND = " & "
 MAX_FEATURES = 200_000
 _MAX_TUPLES = 5_000_000  # of one feature, whether they occur or not
 _MAX_CODES = 4e9  # bytes
@@ -139,7 +139,7 @@ class TupleEncoder(Encoder):
         where = {_escaped(name): i for i, name in enumerate(self.base.names)}
         try:
             return [
-                tuple(where[part] for part in name.split(_AND))
+                tuple(where[part] for part in name.split(AND))
                 for name in self.columns.names
             ]
         except KeyError as error:
@@ -161,7 +161,7 @@ class TupleEncoder(Encoder):
         known = self._known_texts
         found = []
         for label in map(label_text, labels):
-            parts = label.split(_AND)
+            parts = label.split(AND)
             seen = label == NEW or all(part in known for part in parts)
             found.append(codes.get(label, new if seen else size))
         return np.array([*found, size])
@@ -253,7 +253,8 @@ def _subsets(columns: Columns, order: int, n: int) -> Iterable[tuple[int, ...]]:
     d = len(columns)
     if d < order:
         raise ValueError(
-            f"order={order} needs at least {order} columns, and there are {d}."
+            f"order={order} needs at least {order} columns, and the table has {d} "
+            "feature(s)."
         )
     count = math.comb(d, order)
     if count > MAX_FEATURES or count * n > _MAX_CODES:
@@ -278,10 +279,10 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
     texts = [list(_code_of_text(columns[i].levels)) for i in S]
     labels = [
-        _AND.join(texts[a][k] for a, k in enumerate(place))
+        AND.join(texts[a][k] for a, k in enumerate(place))
         for place in zip(*np.unravel_index(held, sizes), strict=True)
     ]
-    name = _AND.join(_escaped(columns.names[i]) for i in S)
+    name = AND.join(_escaped(columns.names[i]) for i in S)
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
 
 
@@ -313,7 +314,7 @@ def _table(levels: Levels, known: list[dict[str, int]]) -> NDArray[Any]:
     for label, code in labels.items():
         if label == NEW:
             continue
-        parts = label.split(_AND)
+        parts = label.split(AND)
         if len(parts) != len(known) or not all(
             part in texts for part, texts in zip(parts, known, strict=True)
         ):

@@ -74,8 +74,7 @@ def at_most(share: float, digits: int = 2) -> str:
     >>> at_most(0.04361), at_most(0.05), at_most(0.94011, 1)
     ('4.37 %', '5.00 %', '94.1 %')
     """
-    unit = 10**digits
-    return f"{math.ceil(100 * unit * (share - _ROUNDING)) / unit:.{digits}f} %"
+    return f"{100 * rounded_up(share, digits + 2):.{digits}f} %"
 
 
 def at_least(share: float) -> str:
@@ -84,7 +83,27 @@ def at_least(share: float) -> str:
     >>> at_least(0.04369), at_least(0.05)
     ('4.36 %', '5.00 %')
     """
-    return f"{math.floor(1e4 * (share + _ROUNDING)) / 100:.2f} %"
+    return f"{100 * rounded_down(share):.2f} %"
+
+
+def rounded_up(share: float, digits: int = 4) -> float:
+    """Return a bound from above with few digits.
+
+    >>> rounded_up(0.143049), rounded_up(0.1430)
+    (0.1431, 0.143)
+    """
+    unit = 10.0**digits
+    return math.ceil(unit * (share - _ROUNDING)) / unit
+
+
+def rounded_down(share: float, digits: int = 4) -> float:
+    """Return a bound from below with few digits.
+
+    >>> rounded_down(0.14309), rounded_down(0.1431)
+    (0.143, 0.1431)
+    """
+    unit = 10.0**digits
+    return math.floor(unit * (share + _ROUNDING)) / unit
 
 
 def table(title: str, rungs: Iterable[Rung]) -> list[str]:

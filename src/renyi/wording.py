@@ -29,9 +29,13 @@ def text(c: Certificate) -> str:
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
-    size = f"({c.n:,g} rows, {c.n_indicators} categories)"
+    size = f"({c.n:,g} rows, {c.n_indicators} categories{_order(c)})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *_notes(c)])
+
+
+def _order(c: Certificate) -> str:
+    return "" if c.order == 1 else f", pairs of features of {c.order} columns"
 
 
 def _of_marginals(c: Certificate) -> list[str]:
@@ -46,7 +50,7 @@ def _of_marginals(c: Certificate) -> list[str]:
         lines += [
             "For comparison, errors known exactly:",
             f"  {f'always {label!r}':<40} {_percent(always)}",
-            f"  {f'by {feature!r} alone':<40} {_percent(alone)}",
+            f"  {f'by {_short(feature)!r} alone':<40} {_percent(alone)}",
         ]
     return lines
 
@@ -107,6 +111,10 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
 
 def _notes(c: Certificate) -> list[str]:
     return [f"Note: {each}" for each in c.warnings]
+
+
+def _short(name: str, width: int = 29) -> str:
+    return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def _percent(share: float) -> str:

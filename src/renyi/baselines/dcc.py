@@ -37,6 +37,7 @@ from renyi.baselines.trees import Edge
 from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier, need_class_pairs
 from renyi.marginals import Marginals
+from renyi.parameters import check_amount
 from renyi.saddle import MinimaxRule, answer_proba
 
 Floats = NDArray[np.float64]
@@ -74,7 +75,8 @@ class DiscreteChebyshevClassifier(CountsClassifier):
         The tree, in the order its edges were added.
     bounds_ : list of float
         With structure="greedy", the bound after each edge, until it was zero; it never
-        rises.
+        rises. It is that of the tables the tree was grown by: with smoothing, of the
+        smoothed ones, and then no guarantee.
     rule_ : MinimaxRule
         The rule.
     classes_, encoder_, marginals_, n_features_in_, feature_names_in_
@@ -108,15 +110,11 @@ class DiscreteChebyshevClassifier(CountsClassifier):
         self.encoder = encoder
 
     def _check_parameters(self) -> None:
-        if self.structure not in _STRUCTURES:
+        if self.structure not in list(_STRUCTURES):  # a list, which need not hash it
             raise ValueError(
                 f"structure must be 'tree' or 'greedy', not {self.structure!r}."
             )
-        if not 0 <= self.smoothing < np.inf:
-            raise ValueError(
-                "smoothing must be a number of rows, zero or more; it is "
-                f"{self.smoothing!r}."
-            )
+        check_amount("smoothing", self.smoothing, "a number of rows")
 
     def _class_pairs_for(self) -> str | None:
         return type(self).__name__

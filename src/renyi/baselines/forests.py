@@ -165,52 +165,89 @@ def _possible(ambiguity: Ambiguity, sets: Sets, frame: _Frame) -> NDArray[np.boo
     return kept
 
 
+class _Entries(NamedTuple):
+    """Some rows of the program's matrix, by the entries that are not zero."""
+
+    height: int
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
+    values: Floats
+
+
 def _program(
     ambiguity: Ambiguity, sets: Sets, frame: _Frame, kept: NDArray[np.bool_]
 ) -> Program:
     """Return the program, without the variables that are not kept."""
-    b, n_cells, n_sets = ambiguity.b, int(frame.cells[-1]), len(sets)
-    members = _members(sets, ambiguity.n_classes)
-    ties = sparse.kron(sparse.eye_array(n_cells), members)
-    rest = sparse.csr_array((ties.shape[0], (frame.width - n_cells) * n_sets))
-    agree = sparse.kron(_agreement(ambiguity, frame), sparse.eye_array(n_sets))
-    A = sparse.vstack([sparse.hstack([ties, rest]), agree])
-    cost = np.zeros(frame.width * n_sets)
-    cost[-n_sets:] = -_gains(sets)
-    zeros, size = np.zeros(agree.shape[0]), int(kept.sum())
+    ties, agree = _ties(ambiguity, sets, frame), _agreement(ambiguity, frame, len(sets))
+    rows = np.concatenate([ties.rows, ties.height + agree.rows])
+    places = np.concatenate([ties.places, agree.places])
+    values = np.concatenate([ties.values, agree.values])
+    there, number = kept[places], np.cumsum(kept) - 1
+    where = (rows[there], number[places[there]])
+    shape = (ties.height + agree.height, int(kept.sum()))
+    A = sparse.csc_array((values[there], where), shape=shape)
+    A.sort_indices()
+    cost = np.zeros(len(kept))
+    cost[-len(sets) :] = -_gains(sets)
+    zeros = np.zeros(agree.height)
     return Program(
         cost[kept],
-        sparse.csc_array(A)[:, np.flatnonzero(kept)],
-        np.concatenate([np.full(len(b), -np.inf), zeros]),
-        np.concatenate([b, zeros]),
-        np.zeros(size),
-        np.full(size, np.inf),
+        A,
+        np.concatenate([np.full(ties.height, -np.inf), zeros]),
+        np.concatenate([ambiguity.b, zeros]),
+        np.zeros(shape[1]),
+        np.full(shape[1], np.inf),
     )
 
 
-def _agreement(ambiguity: Ambiguity, frame: _Frame) -> sparse.csr_array:
-    """Rows that make tables agree on shared features, and all parts on the mass."""
-    blocks: list[sparse.csr_array] = []
+def _ties(ambiguity: Ambiguity, sets: Sets, frame: _Frame) -> _Entries:
+    """Rows of each cell and class: the sets with the class have no more than b."""
+    K = ambiguity.n_classes
+    y, s = np.nonzero(_members(sets, K))
+    cells = np.arange(frame.cells[-1])[:, None]
+    rows, places = (cells * K + y).ravel(), (cells * len(sets) + s).ravel()
+    return _Entries(len(ambiguity.b), rows, places, np.ones(len(rows)))
 
-    def equal(entries: NDArray[np.int64], kind: NDArray[np.int64], to: int) -> None:
-        """Say that cells, summed by their kind, are the variables from `to` on."""
-        kinds = np.arange(int(kind.max()) + 1)
-        values = np.concatenate([np.ones(len(entries)), -np.ones(len(kinds))])
-        where = (np.concatenate([kind, kinds]), np.concatenate([entries, to + kinds]))
-        shape = (len(kinds), frame.width)
-        blocks.append(sparse.csr_array((values, where), shape=shape))
 
-    first = _first_tables(ambiguity)
-    for t, table in enumerate(ambiguity.tables):
-        own = np.arange(frame.cells[t], frame.cells[t + 1])
-        shape = table.probabilities.shape[:-1]
-        codes = np.indices(shape).reshape(len(shape), -1)
-        for i, kind in zip(table.features, codes, strict=True):
-            if i in frame.shared:
-                equal(own, kind, frame.shared[i])
-        if t in first:
-            equal(own, np.zeros(len(own), np.int64), frame.width - 1)
-    return sparse.vstack(blocks, format="csr")
+def _agreement(ambiguity: Ambiguity, frame: _Frame, n_sets: int) -> _Entries:
+    """Rows that make tables agree on shared features, and all parts on the mass.
+
+    A row says that cells of a table add up to a variable of the frame. All tables are
+    taken at once: a matrix for each of them takes longer than the solver.
+    """
+    to, kinds = _sums(ambiguity, frame)
+    counts = np.where(to < 0, 0, kinds)
+    begin = offsets(counts.ravel())
+    cells = np.arange(frame.cells[-1])
+    table = np.repeat(np.arange(len(to)), np.diff(frame.cells))
+    first, second = np.divmod(cells - frame.cells[table], kinds[table, 1])
+    kind = np.column_stack([first, second, np.zeros_like(first)])
+    asked, own = np.nonzero(to[table].T >= 0)
+    summed = begin[3 * table[own] + asked] + kind[own, asked]
+    totals = np.arange(begin[-1])
+    group = np.repeat(np.arange(to.size), counts.ravel())
+    shared = to.ravel()[group] + totals - begin[group]
+    rows = np.concatenate([summed, totals])[:, None] * n_sets + np.arange(n_sets)
+    places = np.concatenate([own, shared])[:, None] * n_sets + np.arange(n_sets)
+    values = np.repeat([1.0, -1.0], [len(own) * n_sets, len(totals) * n_sets])
+    return _Entries(int(begin[-1]) * n_sets, rows.ravel(), places.ravel(), values)
+
+
+def _sums(
+    ambiguity: Ambiguity, frame: _Frame
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First variable that three sums of each table are, or -1, and their numbers.
+
+    The sums by the categories of the first feature, by those of the second, of all.
+    """
+    tables = ambiguity.tables
+    kinds = np.array([(*t.probabilities.shape[:-1], 1, 1)[:3] for t in tables])
+    kinds[:, 2] = 1
+    to = np.full(kinds.shape, -1)
+    for t, table in enumerate(tables):
+        to[t, : len(table.features)] = [frame.shared.get(i, -1) for i in table.features]
+    to[list(_first_tables(ambiguity)), 2] = frame.width - 1
+    return to, kinds
 
 
 def _edges(ambiguity: Ambiguity) -> dict[tuple[int, int], int]:

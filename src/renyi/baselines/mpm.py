@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier, need_class_pairs
 from renyi.marginals import Marginals
+from renyi.parameters import check_amount
 from renyi.scorecard import Scorecard
 
 Floats = NDArray[np.float64]
@@ -191,11 +192,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
         self.encoder = encoder
 
     def _check_parameters(self) -> None:
-        if not 0 <= self.regularisation < np.inf:
-            raise ValueError(
-                "regularisation must be a variance, zero or more; it is "
-                f"{self.regularisation!r}."
-            )
+        check_amount("regularisation", self.regularisation, "a variance")
 
     def _class_pairs_for(self) -> str | None:
         return type(self).__name__

@@ -9,9 +9,11 @@ be no more than the table of the pair allows,
 
 r_i being the errors of the worst distribution by the categories of X_i. For two classes
 nothing else is asked, so the bound falls by at most ``Σ_k (r_i(k) − G_ij(k))₊``: thin
-the worst distribution out until the new table holds. Programs are solved from the
-largest such fall on, until no other candidate can do better, or a few have been. For
-more classes the same number ranks the candidates, though more may be asked.
+the worst distribution out until the new table holds. Candidates are tried from the
+largest such fall on, until no other can do better, or a few have been: by a program,
+unless one solved before has proven that this edge would not help
+(`renyi.baselines.witnesses`). For more classes the same number ranks the candidates,
+though more may be asked, and every trial is a program.
 
 Smoothing by s rows: each class is mixed with s rows of itself in which the features are
 independent. The counts of single features stay, so that tables still agree.
@@ -33,13 +35,14 @@ from renyi.baselines.trees import (
     conditional_information,
     spanning_tree,
 )
+from renyi.baselines.witnesses import Witnesses, margins
 from renyi.columns import Column, Columns
 from renyi.indicators import offsets
 
 Floats = NDArray[np.float64]
 
-# Programs for one edge at most.
-_PROGRAMS = 6
+# Candidates for one edge at most.
+_CANDIDATES = 6
 # A fall of the bound that is no rounding.
 _FALL = 1e-9
 
@@ -142,9 +145,11 @@ class _Growth:
     edges: list[Edge]
 
     def __post_init__(self) -> None:
-        starts = offsets(self.tables.columns.sizes)[:-1]
-        self.allowed = np.add.reduceat(self.loss, starts, axis=1)
+        sizes = self.tables.columns.sizes
+        self.allowed = np.add.reduceat(self.loss, offsets(sizes)[:-1], axis=1)
+        self.witnesses = Witnesses(self.loss, sizes)
         self.found = self._solve(self.edges)
+        self.errors = self._noted(self.edges, self.found)
         self.bounds = [self.found.value]
 
     def _solve(self, edges: list[Edge]) -> ForestSolution:
@@ -152,27 +157,37 @@ class _Growth:
 
     def grow(self) -> None:
         """Add one edge."""
-        edge, found = self._best()
-        if found is None:  # no bound falls: information decides
-            edge = self._first(self.information)
-            found = self._solve([*self.edges, edge])
+        trials = self._trials()
+        edge = min(trials, key=lambda e: trials[e].value, default=(0, 0))
+        if not trials or trials[edge].value >= self.found.value - _FALL:
+            edge = self._informative()  # no bound falls
         self.edges.append(edge)
-        self.found = found
-        self.bounds.append(min(found.value, self.bounds[-1]))  # but for rounding
+        self.witnesses.extend(edge)
+        self.found = trials[edge] if edge in trials else self._solve(self.edges)
+        self.errors = self._noted(self.edges, self.found)
+        self.bounds.append(min(self.found.value, self.bounds[-1]))  # but for rounding
 
-    def _best(self) -> tuple[Edge, ForestSolution | None]:
-        """Edge with the largest fall of the bound, if there is one."""
+    def _trials(self) -> dict[Edge, ForestSolution]:
+        """Solve the programs of the edges that may have the largest fall."""
         falls = np.where(self._open(), self._falls(), -np.inf)
-        edge, best = (0, 0), None
+        found: dict[Edge, ForestSolution] = {}
         least = self.found.value - _FALL
-        for place in np.argsort(-falls, axis=None, kind="stable")[:_PROGRAMS].tolist():
-            i, j = divmod(place, len(falls))
-            if self.found.value - falls[i, j] >= least:
+        for place in np.argsort(-falls, axis=None, kind="stable")[:_CANDIDATES]:
+            edge = divmod(int(place), len(falls))
+            if self.found.value - falls[edge] >= least:
                 break
-            trial = self._solve([*self.edges, (i, j)])
-            if trial.value < least:
-                edge, best, least = (i, j), trial, trial.value
-        return edge, best
+            if not self.witnesses.prove(edge, least):
+                found[edge] = self._solve([*self.edges, edge])
+                self._noted([*self.edges, edge], found[edge])
+                least = min(least, found[edge].value)
+        return found
+
+    def _noted(self, edges: list[Edge], solution: ForestSolution) -> Floats:
+        """Errors by category; of two classes they are a witness for later."""
+        errors = margins(edges, solution.errors, self.tables.columns.sizes)
+        if len(self.tables.pairs) == 2:
+            self.witnesses.add(errors, float(solution.errors[0].sum()))
+        return errors
 
     def _open(self) -> NDArray[np.bool_]:
         """Which pairs hang a new feature from the tree: (d, d)."""
@@ -180,17 +195,14 @@ class _Growth:
         inside[[i for edge in self.edges for i in edge]] = True
         return np.asarray(inside[:, None] & ~inside)
 
-    def _first(self, scores: Floats) -> Edge:
-        open_scores = np.where(self._open(), scores, -np.inf)
-        i, j = divmod(int(open_scores.argmax()), len(scores))
+    def _informative(self) -> Edge:
+        """Edge of most information."""
+        open_scores = np.where(self._open(), self.information, -np.inf)
+        i, j = divmod(int(open_scores.argmax()), len(open_scores))
         return i, j
 
     def _falls(self) -> Floats:
         """How far the bound can fall with each pair, the first being in the tree."""
         starts = offsets(self.tables.columns.sizes)
-        errors = np.zeros(int(starts[-1]))
-        for (i, j), cells in zip(self.edges, self.found.errors, strict=True):
-            errors[starts[i] : starts[i + 1]] = cells.sum(axis=1)
-            errors[starts[j] : starts[j + 1]] = cells.sum(axis=0)
-        excess = np.maximum(errors[:, None] - self.allowed, 0.0)
+        excess = np.maximum(self.errors[:, None] - self.allowed, 0.0)
         return np.asarray(np.add.reduceat(excess, starts[:-1], axis=0))

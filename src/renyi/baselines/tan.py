@@ -24,6 +24,7 @@ from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier, need_class_pairs
 from renyi.indicators import offsets
 from renyi.marginals import Marginals
+from renyi.parameters import check_amount
 
 Floats = NDArray[np.float64]
 
@@ -172,11 +173,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         self.encoder = encoder
 
     def _check_parameters(self) -> None:
-        if not 0 <= self.smoothing < np.inf:
-            raise ValueError(
-                "smoothing must be a number of rows, zero or more; it is "
-                f"{self.smoothing!r}."
-            )
+        check_amount("smoothing", self.smoothing, "a number of rows")
 
     def _class_pairs_for(self) -> str | None:
         return type(self).__name__

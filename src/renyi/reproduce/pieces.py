@@ -3,34 +3,43 @@
 A folder holds ``settings.json``, what was asked for, and ``pieces.jsonl``, one line for
 each finished piece. A line is written whole and flushed to disk; the last one may have
 been cut by a kill, and is then done again. A folder of other settings is refused, but
-for a run of more splits or data sets.
+for a run of more splits or data sets. Every line holds a digest of the sources that
+made it: a report tells if its pieces were made by more than one state of them.
+
+Processes that work on pieces end with the one that began, whatever ended that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from functools import cache
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, TextIO
 
-from renyi import __version__
+import renyi
 from renyi.storage import replacing
+from renyi.workers import processors
 
 Work = Callable[[str, Mapping[str, Any]], Any]
+Cost = Callable[[str], float]
 
 # Settings that say which pieces there are, and nothing about any of them: a run of 5
 # splits goes on to 100.
 EXTENT = {"splits", "datasets", "command"}
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
+CODE = "code"
 # Each process is one thread: more would only fight over the cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -43,6 +52,7 @@ def run(
     *,
     workers: int | None = None,
     stream: TextIO | None = None,
+    cost: Cost | None = None,
 ) -> dict[str, Any]:
     """Run the pieces that are not finished yet; return the results of all.
 
@@ -61,6 +71,9 @@ def run(
         Processes; by default as many as there are cores. 1 runs the pieces here.
     stream : file, optional
         Where progress is told; by default stderr if it is a terminal.
+    cost : callable, optional
+        ``cost(key)`` returns how long a piece takes beside the others, so that the
+        time left is foretold well; by default all take as long.
 
     Examples
     --------
@@ -73,13 +86,14 @@ def run(
     """
     done = begin(folder, settings)
     left = [key for key in keys if key not in done]
-    progress = _Progress(len(keys), len(keys) - len(left), stream)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    workers = min(cores if workers is None else workers, max(1, len(left)))
+    costs = {key: 1.0 if cost is None else cost(key) for key in left}
+    progress = _Progress(len(keys), costs, stream)
+    workers = min(processors() if workers is None else workers, max(1, len(left)))
     try:
         with open(folder / PIECES, "a", encoding="utf-8") as out:
             for key, result in _results(left, settings, work, workers):
-                out.write(json.dumps({"key": key, "result": result}) + "\n")
+                line = {"key": key, CODE: digest(), "result": result}
+                out.write(json.dumps(line) + "\n")
                 out.flush()
                 os.fsync(out.fileno())
                 done[key] = result
@@ -91,7 +105,7 @@ def run(
 
 def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Make a folder for these settings, or return the pieces it has already."""
-    told = {**settings, "renyi": __version__}
+    told = {**settings, "renyi": renyi.__version__}
     place = folder / SETTINGS
     folder.mkdir(parents=True, exist_ok=True)
     held = _read(place) if place.exists() else told
@@ -104,6 +118,35 @@ def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     with replacing(place) as stream:
         stream.write((json.dumps(told, indent=2) + "\n").encode())
     return _finished(folder / PIECES)
+
+
+@cache
+def digest() -> str:
+    """Return what tells the sources of this package from others.
+
+    >>> len(digest())
+    16
+    """
+    root, found = Path(renyi.__file__).parent, hashlib.sha256()
+    for place in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).parts):
+        data = place.read_bytes()
+        name = place.relative_to(root).as_posix()
+        found.update(f"{name} {len(data)}\n".encode() + data)
+    return found.hexdigest()[:16]
+
+
+def sources(folder: Path, keys: Collection[str]) -> set[str]:
+    """Return the digests of the code that made some pieces; "" where it is not told.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp())
+    >>> results = run(place, {}, ["a"], lambda key, _: 1, workers=1)
+    >>> sources(place, ["a"]) == {digest()}
+    True
+    """
+    lines = (folder / PIECES).read_text(encoding="utf-8").splitlines()
+    made = {piece["key"]: piece.get(CODE, "") for piece in map(json.loads, lines)}
+    return {made[key] for key in keys}
 
 
 def _read(place: Path) -> dict[str, Any]:
@@ -125,9 +168,15 @@ def _finished(place: Path) -> dict[str, Any]:
     if whole < len(data):
         os.truncate(place, whole)
     done = {}
-    for line in data[:whole].splitlines():
-        piece = json.loads(line)
-        done[piece["key"]] = piece["result"]
+    for number, line in enumerate(data[:whole].splitlines(), 1):
+        try:
+            piece = json.loads(line)
+            done[str(piece["key"])] = piece["result"]
+        except (ValueError, TypeError, LookupError):
+            raise ValueError(
+                f"Line {number} of {place} is not a finished piece: delete this line, "
+                "or the whole file."
+            ) from None
     return done
 
 
@@ -161,8 +210,19 @@ def _results(
 
 
 def _undisturbed() -> None:
-    """Leave Ctrl-C, which a terminal sends to all, to the process that began."""
+    """Leave Ctrl-C, which a terminal sends to all, to the process that began.
+
+    If that one is ended by anything else, it cannot tell: so its end is watched.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    began = parent_process()
+    if began is not None:
+        began.join()
+        os._exit(1)
 
 
 @contextmanager
@@ -183,19 +243,24 @@ def _one_thread() -> Iterator[None]:
 class _Progress:
     """One line that is rewritten: how many pieces are finished, and time left."""
 
-    def __init__(self, total: int, done: int, stream: TextIO | None) -> None:
+    def __init__(
+        self, total: int, costs: Mapping[str, float], stream: TextIO | None
+    ) -> None:
         if stream is None and sys.stderr is not None and sys.stderr.isatty():
             stream = sys.stderr
-        self.stream, self.total = stream, total
-        self.first = self.done = done
+        self.stream, self.total, self.costs = stream, total, costs
+        self.first = self.done = total - len(costs)
+        self.left, self.paid = sum(costs.values()), 0.0
         self.begun = time.monotonic()
 
     def tell(self, key: str) -> None:
         self.done += 1
+        self.left -= self.costs[key]
+        self.paid += self.costs[key]
         if self.stream is None:
             return
         spent = time.monotonic() - self.begun
-        left = spent / (self.done - self.first) * (self.total - self.done)
+        left = spent / self.paid * max(self.left, 0.0)
         text = f"{self.done} of {self.total} ({key}), {_clock(left)} left"
         self.stream.write(f"\r{text:<78}")
         self.stream.flush()

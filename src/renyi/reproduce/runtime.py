@@ -37,7 +37,12 @@ ROWS = (100, 200, 400, 800, 1600, 3200)
 _DRAWS = 3  # of each width and length
 _STEPS, _SHRUNK = 10_000, 1e-4  # of gradient descent
 _POWERS = 8
-_METHODS = ("renyi, mean form", "renyi, sum form", "gradient descent", "linear SVM")
+_FORMS = ("mean form", "sum form")
+_METHODS = (
+    *(f"renyi, {form}" for form in _FORMS),
+    *(f"gradient descent, {form}" for form in _FORMS),
+    "linear SVM",
+)
 
 
 def keys(settings: Mapping[str, Any]) -> list[str]:
@@ -62,11 +67,25 @@ def work(key: str, settings: Mapping[str, Any]) -> list[dict[str, float]]:
     return [_compared(*draw, settings["seed"]) for draw in draws]
 
 
+def cost(key: str) -> float:
+    """Return how many cells a piece trains on.
+
+    >>> cost("columns 1000000") > cost("repetitions 0")
+    True
+    """
+    what, number = key.split()
+    if what == "repetitions":
+        return float(_GROUP * 200 * 10_000)
+    if what == "columns":
+        return float(_DRAWS * 200 * int(number))
+    return float(_DRAWS * int(number) * 10_000)
+
+
 @cache
 def _warm() -> None:
     """Load in this process what the first call of each method would have to load."""
     load()
-    X, y = make_linear(60, 10_000, random_state=1)
+    X, y = make_linear(200, 10_000, random_state=1)
     for name in _METHODS:
         _train(name, X, y)(X)
 
@@ -92,14 +111,14 @@ def _compared(n: int, d: int, repetition: int, seed: int) -> dict[str, float]:
 def _train(name: str, X: NDArray[Any], y: NDArray[Any]) -> Fitted:
     if name == "linear SVM":
         return LinearSVC(random_state=0).fit(X, y).predict  # type: ignore[no-any-return]
-    if name == "gradient descent":
-        return _descended(X, y, LAMBDA)
-    alpha = LAMBDA if name == "renyi, mean form" else LAMBDA / len(y)
+    alpha = LAMBDA if name.endswith("mean form") else LAMBDA / len(y)
+    if name.startswith("gradient descent"):
+        return _descended(X, y, alpha)
     return RenyiClassifier(alpha=alpha).fit(X, y).predict
 
 
 def _descended(X: NDArray[Any], y: NDArray[Any], alpha: float) -> Fitted:
-    """Gradient descent on the mean form with a fixed step, as plain as can be.
+    """Gradient descent with a fixed step, as plain as can be.
 
     The step is the inverse of the curvature, found by a few power iterations. It ends
     when the gradient has shrunk to a ten-thousandth. Single precision is enough.
@@ -146,13 +165,21 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "CPU seconds to train, 10,000 columns": _growth(results, "rows"),
     }
     notes = [
+        "Of all rows 85 % train and the others test: of 200 rows, 170 train.",
         "The paper: 19.9 % in 0.2 s for its classifier, 19.7 % in 1.25 s for the SVM.",
-        "Seconds are CPU seconds of one thread; the majority error is that of always "
-        "answering the class that is more frequent in training.",
-        f"Growth is told by the median of {_DRAWS} draws. Gradient descent minimises "
-        "the mean form, and ends when the gradient has shrunk to a ten-thousandth.",
+        "Seconds are CPU seconds of one thread, the median of the draws; the majority "
+        "error is that of always answering the class that is more frequent in "
+        "training.",
+        f"Growth is told by the median of {_DRAWS} draws. Gradient descent "
+        "ends when the gradient has shrunk to a ten-thousandth.",
         machine(),
     ]
+    if _like_majority(paper):
+        notes.insert(
+            1,
+            "No method is better than always answering the majority, by two standard "
+            "errors of the difference: these data tell about time, not about errors.",
+        )
     grown = _growth(results, "columns")
     return Report("Run time", tables, notes, lambda figure: _draw(figure, grown))
 
@@ -162,13 +189,22 @@ def _summary(draws: list[dict[str, float]]) -> pd.DataFrame:
         {
             "method": name,
             **_error([draw[f"{name}, error"] for draw in draws]),
-            "seconds": float(np.mean([draw[f"{name}, seconds"] for draw in draws])),
+            "seconds": float(np.median([draw[f"{name}, seconds"] for draw in draws])),
         }
         for name in _METHODS
     ]
     always = _error([draw["majority"] for draw in draws])
     nothing = {"method": "always the majority", **always, "seconds": float("nan")}
     return pd.DataFrame([*rows, nothing])
+
+
+def _like_majority(draws: list[dict[str, float]]) -> bool:
+    """Whether no method errs clearly less often than the majority does."""
+    for name in _METHODS:
+        less = [draw["majority"] - draw[f"{name}, error"] for draw in draws]
+        if np.mean(less) > 2 * np.nan_to_num(standard_error(less)):
+            return False
+    return True
 
 
 def _error(values: list[float]) -> dict[str, float]:
@@ -193,5 +229,5 @@ def _draw(figure: Any, grown: pd.DataFrame) -> None:
     for name in _METHODS:
         axes.loglog(grown["columns"], grown[name], marker="o", label=name)
     axes.set_xlabel("columns")
-    axes.set_ylabel("CPU seconds to train on 170 rows")
+    axes.set_ylabel("CPU seconds to train (170 of 200 rows)")
     axes.legend()

@@ -27,6 +27,9 @@ _ALL = 16  # up to so many features every number of them is tried
 _NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50)
 Row = dict[str, Any]
 METHODS = ("Rényi", "mutual information", "mRMR")
+# Lines that lie on each other are told apart by their strokes and open markers.
+_STYLES = ("C0o-", "C1s--", "C2^:")
+_LINE = {"markersize": 3, "markerfacecolor": "none", "linewidth": 1.2}
 _SHOWN = (1, 2, 3, 5, 8, 12)  # numbers of features in the table for people
 
 keys = table1.keys
@@ -117,6 +120,7 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         "The certificate is that of δ̃sharp, 2γ, at the training marginals; table.csv "
         "has every k, the expected test error of δ̃sharp, and how often it exceeded "
         "the certificate.",
+        "Bands in the figure are one standard error of the mean over the splits.",
         machine(),
     ]
     return Report(
@@ -141,17 +145,31 @@ def _wide(table: pd.DataFrame, what: str) -> pd.DataFrame:
 def _draw(figure: Any, table: pd.DataFrame) -> None:
     """Draw two panels for every data set: error above, certificate below."""
     names = list(dict.fromkeys(table["dataset"]))
-    figure.set_size_inches(2 + 2.2 * len(names), 5)
+    figure.set_size_inches(2 + 2.2 * len(names), 5.4)
     panels = figure.subplots(2, len(names), sharex="col", squeeze=False)
     for column, name in zip(panels.T, names, strict=True):
-        for method in METHODS:
-            part = table[(table["dataset"] == name) & (table["method"] == method)]
-            for axes, what in zip(column, ("error", "bound"), strict=True):
-                axes.plot(part["k"], 100 * part[what], marker=".", label=method)
+        _draw_set(column, table[table["dataset"] == name])
         column[0].set_title(name)
         column[1].set_xlabel("features")
-        for axes in column:
-            axes.set_ylim(bottom=0)
     panels[0][0].set_ylabel("test error of δ̃map, %")
     panels[1][0].set_ylabel("certified error, %")
-    panels[0][-1].legend()
+    lines, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=len(METHODS))
+
+
+def _draw_set(column: Any, table: pd.DataFrame) -> None:
+    """Draw the two panels of a data set; lines that meet stay visible."""
+    from matplotlib.ticker import MaxNLocator
+
+    for method, style in zip(METHODS, _STYLES, strict=True):
+        part = table[table["method"] == method]
+        error = 100 * part["error"]
+        spread = 100 * part["standard error"].fillna(0.0)
+        column[0].plot(part["k"], error, style, label=method, **_LINE)
+        column[0].fill_between(
+            part["k"], error - spread, error + spread, color=style[:2], alpha=0.15
+        )
+        column[1].plot(part["k"], 100 * part["bound"], style, **_LINE)
+    for axes in column:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylim(0, 1.05 * axes.dataLim.ymax)

@@ -65,13 +65,20 @@ def typed(
     >>> column = pa.chunked_array([[" 1", "2", "?"]])
     >>> typed("size", column, frozenset(["?"])).to_pylist()
     [1, 2, None]
+
+    A `kind` says what the column is, whatever its cells look like: "label", "number",
+    "verbatim" (text that keeps its spaces), or "figure" (see `figures`).
     """
     if kind == "verbatim":
         return column
     few = _few(column)
     if few is None or any(cell != cell.strip() for cell in few):
         column = pc.utf8_trim_whitespace(column)
-    if kind == "label" or (kind is None and _are_words(few, missing)):
+    if kind == "figure":
+        coded = column.combine_chunks().dictionary_encode()
+        column = pa.chunked_array([figures(coded.dictionary).take(coded.indices)])
+        few = _few(column)
+    if kind == "label" or (kind != "number" and _are_words(few, missing)):
         return column
     gone = is_missing(column, missing)
     known = column.filter(pc.invert(gone))
@@ -87,7 +94,8 @@ def typed(
     absent = pc.is_in(known, pa.array(_NOT_A_NUMBER))
     if _all(known.filter(pc.invert(absent)), _NUMBER):
         return _cast(filled, pa.float64(), column)
-    _warn_of_strays(name, known)
+    if kind is None:
+        _warn_of_strays(name, known)
     return column
 
 
@@ -110,7 +118,7 @@ def _are_words(few: list[str] | None, missing: frozenset[str]) -> bool:
     """Whether no cell but a missing one could be a number."""
     if few is None:
         return False
-    known = [cell.strip() for cell in few if cell.strip() not in missing]
+    known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
     return not any(re.match(_NUMBERLIKE, cell) for cell in known)
 
 
@@ -120,9 +128,23 @@ def number_text(text: str) -> str:
     >>> number_text("1e-7"), number_text("2.50"), number_text("007"), number_text("x")
     ('1e-07', '2.5', '007', 'x')
     """
-    if re.match(_NUMBER, text) and not re.match(_CODE, text):
-        return label_text(float(text))
-    return text
+    if re.match(_CODE, text):
+        return text
+    if re.match(_INTEGER, text):
+        return label_text(int(text))  # a float may not tell it from its neighbours
+    return label_text(float(text)) if re.match(_NUMBER, text) else text
+
+
+def figures(texts: Any) -> pa.Array:
+    """Return text of a column whose labels are numbers as these are compared.
+
+    Each cell is read for itself, whatever the others are.
+
+    >>> figures(pa.array(["1.0", "x", "nan", None])).to_pylist()
+    ['1', 'x', None, None]
+    """
+    known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
+    return pa.array([text and number_text(text) for text in known], pa.string())
 
 
 def _all(cells: Any, pattern: str) -> bool:

@@ -1,4 +1,7 @@
-"""Tables in files: CSV (also tab-separated, also gzipped) and Parquet.
+"""Tables in files: CSV (also tab-separated, also gzipped), Parquet and Arrow.
+
+A table is read whole (`read_table`), batch by batch (`batches`), or counted as it is
+read (`marginals`), in memory that does not grow with the number of rows.
 
 Every cell of a CSV file is read as text first; `renyi.sources.cells` then makes numbers
 of columns of numbers. A model is asked with files that were guessed differently:
@@ -8,33 +11,32 @@ it stands in the file.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
+import dataclasses
 import os
-import re
 import warnings
-import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
+from renyi import __version__
 from renyi.columns import RARE
 from renyi.encoding import Encoder
 from renyi.factoring import Label, label_text
 from renyi.marginals import Marginals
-from renyi.sources import rows
-from renyi.sources.cells import DataWarning, is_missing, typed
-
-_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-_PARQUET = (".parquet", ".pq")
-_BLOCK = 16 * 2**20
+from renyi.plans import Plan, Role
+from renyi.sources import csvfiles, inputs
+from renyi.sources.cells import DataWarning as DataWarning
+from renyi.sources.cells import is_missing, typed
+from renyi.sources.checkpoints import Checkpoint
+from renyi.sources.formats import column_names as column_names
+from renyi.sources.formats import existing as existing
+from renyi.sources.formats import reader_of
+from renyi.sources.formats import require as require
+from renyi.sources.jobs import Source, Unit
+from renyi.sources.passes import Passes, Progress
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -46,19 +48,20 @@ def read_table(
     missing: Iterable[Label] = MISSING,
     kinds: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Read a CSV or Parquet file.
+    """Read a file into memory.
 
     Parameters
     ----------
     path : path
-        A file that ends in .csv, .tsv, .txt (each also with .gz) or .parquet.
+        A file that ends in .csv, .tsv, .txt (each also with .gz), .parquet or .arrow.
     columns : sequence of str, optional
         The columns to read, in this order; all by default.
     missing : iterable of labels
         Cells that mean "missing"; they do not keep a column from being numeric.
-    kinds : mapping of name to {"label", "number", "verbatim"}, optional
+    kinds : mapping of name to {"label", "number", "figure", "verbatim"}, optional
         What some columns of a CSV file are, whatever their cells look like: labels,
-        numbers, or text that is copied with its spaces.
+        numbers, labels that are numbers ("1.0" is then "1"), or text that is copied
+        with its spaces.
 
     Returns
     -------
@@ -74,51 +77,327 @@ def read_table(
     names = column_names(place)
     wanted = names if columns is None else list(columns)
     require(place, names, wanted)
-    if _is_parquet(place):
-        return _read_parquet(place, wanted)
-    table = _read_csv(place, names, wanted)
+    reader = reader_of(place)
+    table: pa.Table = reader.read_whole(place, wanted)
+    if reader is not csvfiles:
+        return table
     if not table.num_rows:
         raise ValueError(f"{place} has a header but no rows: there is nothing to read.")
+    return _typed(table, missing, kinds or {})
+
+
+def _typed(
+    table: pa.Table, missing: Iterable[Label], kinds: Mapping[str, str]
+) -> pa.Table:
+    """Return text as what it is."""
     texts = frozenset(label_text(code) for code in missing)
-    kinds = kinds or {}
     made = [
         typed(name, column, texts, kinds.get(name))
-        for name, column in zip(wanted, table.columns, strict=True)
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    return pa.table(made, names=wanted)
+    return pa.table(made, names=table.column_names)
+
+
+def batches(
+    path: inputs.Paths | None,
+    columns: Sequence[str] | None = None,
+    *,
+    missing: Iterable[Label] = MISSING,
+    kinds: Mapping[str, str] | None = None,
+    where: str | None = None,
+    sql: str | None = None,
+) -> Iterator[pa.Table]:
+    """Read files batch by batch, in the order of their rows.
+
+    The parameters are those of `read_table` and of `Marginals.from_file`. A column of a
+    CSV file that is not among `kinds` may be of numbers in one batch and of text in
+    another, as its cells are.
+
+    >>> import renyi
+    >>> votes = renyi.datasets.path("votes")
+    >>> [batch.num_rows for batch in batches(votes, ["party"], where="crime = 'y'")]
+    [248]
+    """
+    kinds, missing = kinds or {}, list(missing)
+    verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
+    texts = frozenset(label_text(code) for code in missing)
+    source = _source(path, columns, texts, where, sql, verbatim)
+    wanted = list(source.schema.names if columns is None else columns)
+    csv = bool(source.paths) and reader_of(source.paths[0]) is csvfiles
+    for unit in source.units(wanted):
+        for batch in unit.read():
+            if batch.num_rows:
+                table = pa.Table.from_batches([batch])
+                yield _typed(_decoded(table), missing, kinds) if csv else table
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([(name, pa.string()) for name in table.column_names]))
 
 
 def marginals(
-    path: str | os.PathLike[str],
+    path: inputs.Paths | None,
     target: str,
     encoder: Encoder | None = None,
     class_conditional: bool = False,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    sql: str | None = None,
+    weight: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    kinds: Mapping[str, str] | None = None,
+    interval: float = 3.0,
 ) -> Marginals:
-    """Count the pairs of a file's columns; see `Marginals.from_file`.
+    """Count the pairs of the columns of files, in bounded memory.
 
+    The result is that of `Marginals.from_data` with all rows in memory.
+
+    Parameters
+    ----------
+    path : path, sequence of paths, or None
+        A file, a pattern (``*``, ``?``, ``**``), a folder of Parquet files, or several
+        of these. Their columns may come in different orders. None with `sql` only.
+    target : str
+        The column to predict.
+    encoder : Encoder, optional
+        How cells become categories. A fitted one gives the bins to use.
+    class_conditional : bool, default=False
+        Count the pairs of features within each class too.
+    columns : sequence of str, optional
+        The columns to count, beside the target; all by default.
+    where : str, optional
+        A condition in SQL, such as ``"year = 2024"``: other rows are not counted. Needs
+        the extra ``duckdb``.
+    sql : str, optional
+        A query for DuckDB whose rows are counted. It may name files itself; those given
+        as `path` are its table ``data``. Where numbers need bins it is asked twice, and
+        must give the same rows.
+    weight : str, optional
+        The column that holds the weights of the rows.
+    checkpoint : path, optional
+        A file in which to keep, every few seconds, what has been counted. The same call
+        goes on from there after a kill. It is deleted when all is done.
+    progress : callable, optional
+        Called with a `renyi.sources.jobs.Pace` after every piece; `print` will do.
+    kinds : mapping of name to {"label", "number"}, optional
+        What some columns are, whatever they look like.
+    interval : float, default=3
+        Seconds between two writings of the checkpoint, at least.
+
+    Examples
+    --------
     >>> import renyi
-    >>> marginals(renyi.datasets.path("votes"), "party").n
+    >>> votes = renyi.datasets.path("votes")
+    >>> marginals(votes, "party").n
     435
+    >>> marginals(votes, "party", where="crime = 'y'", columns=["immigration"]).n
+    248
     """
     encoder = encoder or Encoder()
-    columns = None
+    wanted = _wanted(target, encoder, columns, weight)
+    missing = frozenset(label_text(code) for code in encoder.missing)
+    source = _source(path, wanted, missing, where, sql)
+    if wanted is None:
+        require(_named(source), source.schema.names, _needed(target, weight))
+        wanted = source.schema.names
+    source = _with_floats(source, weight, kinds or {})
+    schema = pa.schema([source.schema.field(name) for name in wanted])
+    asked = {**(kinds or {}), **column_kinds(encoder)}
+    texts = _texts(source, schema, missing, where, asked) - {weight}
+    plan = Plan.of(schema, target, encoder, class_conditional, weight, texts)
+    plan = plan.decided(_asked_roles(plan, asked))
+    kept = None
+    if checkpoint is not None:
+        kept = _checkpoint(checkpoint, source, plan, where, interval)
+    passes = Passes(source, plan, kept, progress)
+    return _finished(passes, where)
+
+
+def _needed(target: str, weight: str | None) -> list[str]:
+    return [target] if weight is None else [target, weight]
+
+
+def _wanted(
+    target: str, encoder: Encoder, columns: Sequence[str] | None, weight: str | None
+) -> list[str] | None:
+    """Return the columns to read; None means all."""
     if encoder.columns:
-        columns = [*encoder.feature_names, target]
-    kinds = column_kinds(encoder)
-    table = read_table(path, columns, missing=encoder.missing, kinds=kinds)
-    require(path, table.column_names, [target])
-    table = labelled(table, target, encoder.missing)
-    X, y = table.drop_columns([target]), table[target]
-    return rows.marginals(X, y, target, encoder, class_conditional)
+        columns = encoder.feature_names
+    if columns is None:
+        return None
+    return list(dict.fromkeys([*columns, *_needed(target, weight)]))
+
+
+def _source(
+    path: inputs.Paths | None,
+    columns: Sequence[str] | None,
+    missing: frozenset[str],
+    where: str | None,
+    sql: str | None,
+    verbatim: Sequence[str] = (),
+) -> Source:
+    """Return what the rows are read from: files, some of their rows, or a query."""
+    if sql is not None:
+        if where is not None:
+            raise ValueError("Give a condition (where) or a query (sql), not both.")
+        paths = [] if path is None else inputs.matching(path)
+        source = inputs.answered(sql, missing, paths)
+        require("The query", source.schema.names, columns or ())
+        return source
+    if path is None:
+        raise ValueError("Give the files to read, or a query (sql).")
+    paths = inputs.matching(path)
+    if where is None:
+        return inputs.gathered(paths, columns, verbatim)
+    condition = inputs.condition_on(paths[0], where, missing)
+    if columns is not None:
+        columns = list(dict.fromkeys([*columns, *condition.columns]))
+    return inputs.kept(inputs.gathered(paths, columns, verbatim), condition)
+
+
+def _named(source: Source) -> str:
+    return str(source.paths[0]) if source.paths else "The query"
+
+
+def _texts(
+    source: Source,
+    schema: pa.Schema,
+    missing: frozenset[str],
+    where: str | None,
+    kinds: Mapping[str, str],
+) -> set[str]:
+    """Return the columns of CSV files whose text may turn out to be numbers."""
+    if not source.paths:
+        return set()
+    first, condition = source.paths[0], None
+    if where is not None and reader_of(first) is csvfiles:
+        condition = inputs.condition_on(first, where, missing)
+    found = inputs.text_kinds(first, list(schema.names), missing, condition)
+    texts = {*inputs.undecided_texts(found)}
+    known = {name for name, kind in kinds.items() if kind in ("number", "figure")}
+    texts |= known & {*found}
+    return texts - {name for name, kind in kinds.items() if kind == "label"}
+
+
+def _asked_roles(plan: Plan, kinds: Mapping[str, str]) -> dict[str, Role]:
+    """Return the roles of the columns that the user said the kinds of."""
+    return {
+        name: _asked(plan.role(name), kind)
+        for name, kind in kinds.items()
+        if name in plan.names and plan.role(name).levels is None
+    }
+
+
+def _asked(role: Role, kind: str) -> Role:
+    """Return the role of a column that the user said the kind of."""
+    if kind != "number":
+        return role._replace(kind="label", text="")
+    return role._replace(kind="number", text="numbers" if role.text else "")
+
+
+def _with_floats(
+    source: Source, weight: str | None, kinds: Mapping[str, str]
+) -> Source:
+    """Return a source whose weights, and columns said to be numbers, are floats.
+
+    Text of CSV files is left to the plan, but for weights.
+    """
+    readers: dict[str, Callable[[Any], Any]] = {}
+    for field in source.schema:
+        name, text = field.name, field.type == csvfiles.TEXT
+        if name == weight and text:
+            readers[name] = partial(_read_weights, name)
+        elif kinds.get(name) == "number" and not text and field.type != pa.float64():
+            readers[name] = partial(_cast, name)
+    if not readers:
+        return source
+
+    def read(unit: Unit) -> Iterator[pa.RecordBatch]:
+        for batch in unit.read():
+            for k, name in enumerate(batch.schema.names):
+                if name in readers:
+                    floats = readers[name](batch.column(k))
+                    batch = batch.set_column(k, name, floats)
+            yield batch
+
+    def units(columns: list[str]) -> Iterator[Unit]:
+        for unit in source.units(columns):
+            yield unit._replace(read=partial(read, unit))
+
+    fields = [
+        (f.name, pa.float64() if f.name in readers else f.type) for f in source.schema
+    ]
+    return dataclasses.replace(source, schema=pa.schema(fields), units=units)
+
+
+def _read_weights(name: str, column: Any) -> Any:
+    cells = pa.chunked_array([column.dictionary_decode()])
+    return typed(name, cells, frozenset(), "number").combine_chunks()
+
+
+def _cast(name: str, column: Any) -> Any:
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"Column {name!r} is to be numeric but holds {column.type} that are no "
+            "numbers: correct it, or leave it out of --numeric."
+        ) from None
+
+
+def _checkpoint(
+    path: str | os.PathLike[str],
+    source: Source,
+    plan: Plan,
+    where: str | None,
+    interval: float,
+) -> Checkpoint:
+    if not source.paths:
+        raise ValueError("A query cannot be resumed: leave out the checkpoint.")
+    told = plan.to_dict()
+    request = {
+        "target": plan.target,
+        "columns": told.pop("names"),
+        "where": where,
+        **told,
+        "version": __version__,
+        "piece": csvfiles.PIECE,
+    }
+    return Checkpoint(path, request, source.paths, interval)
+
+
+def _finished(passes: Passes, where: str | None) -> Marginals:
+    """Count, and remove the checkpoint when all is done."""
+    with passes.held():
+        tally = passes.tally()
+        if not tally.seen:
+            raise ValueError(_nothing(passes.source, where))
+        m: Marginals = tally.finish()
+        if passes.checkpoint is not None:
+            passes.checkpoint.remove()
+        return m
+
+
+def _nothing(source: Source, where: str | None) -> str:
+    if not source.paths:
+        return "The query returns no rows: there is nothing to count."
+    names = ", ".join(map(str, source.paths[:3])) + ", …" * (len(source.paths) > 3)
+    if where is not None:
+        return f"No row of {names} fulfils {where!r}: there is nothing to count."
+    header = "a header but " * (reader_of(source.paths[0]) is csvfiles)
+    return f"{names} has {header}no rows: there is nothing to read."
 
 
 def column_kinds(encoder: Encoder) -> dict[str, str]:
     """Return how `read_table` should take the columns of a fitted encoder.
 
-    Integer labels are left to the reader: "1.0" in a file is then the label 1.
+    Labels that are numbers are figures: "1.0" in a file is the label 1.
 
-    >>> column_kinds(Encoder().fit(pa.table({"a": ["x", "y"], "b": [0.5, 1.5]})))
-    {'a': 'label', 'b': 'number'}
+    >>> table = pa.table({"a": ["x", "y"], "b": [0.5, 1.5], "c": [1, 2]})
+    >>> column_kinds(Encoder().fit(table))
+    {'a': 'label', 'b': 'number', 'c': 'figure'}
     """
     kinds = {}
     for column in encoder.columns:
@@ -127,6 +406,8 @@ def column_kinds(encoder: Encoder) -> dict[str, str]:
             kinds[column.name] = "number"
         elif any(isinstance(label, str) for label in labels):
             kinds[column.name] = "label"
+        else:
+            kinds[column.name] = "figure"
     return kinds
 
 
@@ -151,229 +432,3 @@ def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table
         stacklevel=2,
     )
     return table.filter(pc.invert(gone))
-
-
-def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
-    """Return the path of a file, or say what is there instead.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    others : iterable of str
-        Names that would have been understood too, to suggest one of them.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> existing(renyi.datasets.path("votes")).name
-    'votes.csv'
-    """
-    place = Path(path)
-    if place.is_file():
-        return place
-    if place.is_dir():
-        raise ValueError(f"{place} is a folder: name a file in it.")
-    nearby: list[str] = []
-    if place.parent.is_dir():
-        nearby = [str(p) for p in place.parent.iterdir() if p.is_file()]
-    close = get_close_matches(str(place), [*others, *nearby], n=1, cutoff=0.7)
-    hint = f"did you mean {close[0]!r}?" if close else "check the name and the folder."
-    raise ValueError(f"There is no file {str(place)!r}: {hint}")
-
-
-def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
-    """Raise an error that names a column which a file lacks.
-
-    >>> require("a.csv", ["age", "sex"], ["sex"])
-    """
-    known = set(names)
-    for name in wanted:
-        if name not in known:
-            close = get_close_matches(name, names, n=1)
-            columns = ", ".join(repr(n) for n in list(names)[:5])
-            more = ", …" if len(names) > 5 else ""
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}{more}"
-            raise ValueError(f"{path} has no column {name!r}: {hint}")
-
-
-def column_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names of a file's columns, checked.
-
-    >>> import renyi
-    >>> column_names(renyi.datasets.path("votes"))[-1]
-    'party'
-    """
-    place = existing(path)
-    names = _parquet_names(place) if _is_parquet(place) else _header(place).names
-    first: dict[str, int] = {}
-    for k, name in enumerate(names, 1):
-        if name in first:
-            raise ValueError(
-                f"{place} has two columns named {name!r} (numbers {first[name]} and "
-                f"{k}): rename one of them."
-            )
-        first[name] = k
-    return names
-
-
-def _is_parquet(path: Path) -> bool:
-    name = path.name.lower()
-    if not name.endswith(_CSV + _PARQUET):
-        ending = path.suffix or "no ending"
-        raise ValueError(
-            f"{path} has {ending!r} for an ending: renyi reads .csv, .tsv and .txt "
-            "(also .gz) and .parquet; save the table as one of these."
-        )
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it needs a header and rows.")
-    return name.endswith(_PARQUET)
-
-
-# ---- Parquet
-
-
-def _parquet_names(path: Path) -> list[str]:
-    try:
-        names: list[str] = pa.parquet.read_schema(path).names
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(_not_parquet(path, error)) from None
-    # pandas stores an unnamed index as a column, which is no data of the user's.
-    return [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
-
-
-def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
-    try:
-        table = pa.parquet.read_table(path, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(_not_parquet(path, error)) from None
-    if not table.num_rows:
-        raise ValueError(f"{path} has no rows: there is nothing to read.")
-    return table.select(columns).replace_schema_metadata(None)
-
-
-def _not_parquet(path: Path, error: Exception) -> str:
-    reason = str(error).splitlines()[0].rstrip(".")
-    return f"{path} is damaged or no Parquet file ({reason:.160}): take a fresh copy."
-
-
-# ---- CSV
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix.lower() == ".gz":
-        return cast(IO[bytes], gzip.open(path))
-    return path.open("rb")
-
-
-class _Header(NamedTuple):
-    """How a CSV file begins: its delimiter, its names, the lines they end at."""
-
-    delimiter: str
-    names: list[str]
-    skip: int
-
-
-def _header(path: Path) -> _Header:
-    try:
-        with _open(path) as raw:
-            stream = io.TextIOWrapper(raw, "utf-8-sig", newline="")
-            line = _first_record(stream)
-        delimiter = _delimiter(path, line)
-        with _open(path) as raw:
-            stream = io.TextIOWrapper(raw, "utf-8-sig", newline="")
-            records = enumerate(csv.reader(stream, delimiter=delimiter), 1)
-            named = ((k, c) for k, c in records if "".join(c).strip())
-            skip, cells = next(named, (0, []))
-    except UnicodeDecodeError:
-        raise ValueError(_not_utf8(path)) from None
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read as CSV ({error}).") from None
-    if not cells:
-        raise ValueError(f"{path} is empty: it needs a header and rows.")
-    names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
-    return _Header(delimiter, names, skip)
-
-
-def _first_record(stream: Iterable[str]) -> str:
-    """Return the first line that is not blank, and those that its quotes go on to."""
-    record = ""
-    for text in stream:
-        if record or text.strip():
-            record += text
-        if record and record.count('"') % 2 == 0:
-            break
-        if len(record) > _BLOCK:  # a quote that is never closed
-            break
-    return record
-
-
-def _delimiter(path: Path, record: str) -> str:
-    """Return what separates the cells; a header without commas may have another."""
-    if ".tsv" in path.name.lower():
-        return "\t"
-    bare = re.sub(r'"[^"]*("|$)', "", record)  # names may hold what separates others
-    others = [c for c in ";\t" if c in bare]
-    return others[0] if others and "," not in bare else ","
-
-
-def _read_csv(path: Path, names: list[str], columns: list[str]) -> pa.Table:
-    delimiter, _, skip = _header(path)
-    try:
-        table = pa.csv.read_csv(
-            path,
-            pa.csv.ReadOptions(
-                column_names=names, skip_rows_after_names=skip, block_size=_BLOCK
-            ),
-            pa.csv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                # Of a single column, a blank line is an empty cell.
-                ignore_empty_lines=len(names) > 1,
-            ),
-            pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                include_columns=columns,
-                strings_can_be_null=False,
-            ),
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(_trouble(path, delimiter, len(names), error)) from None
-    return table
-
-
-def _trouble(path: Path, delimiter: str, width: int, error: Exception) -> str:
-    """Say where a CSV file is wrong, by reading it once more, line by line."""
-    try:
-        with _open(path) as raw:
-            stream = io.TextIOWrapper(raw, "utf-8-sig", newline="")
-            reader = csv.reader(stream, delimiter=delimiter)
-            before = 0
-            for cells in reader:
-                if cells and len(cells) != width:
-                    count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
-                    return (
-                        f"{path}, line {before + 1}: {count} where the header has "
-                        f"{width}; correct the line, or quote cells that hold "
-                        f"{delimiter!r}."
-                    )
-                before = reader.line_num
-    except UnicodeDecodeError:
-        return _not_utf8(path)
-    except (OSError, EOFError, zlib.error, csv.Error) as other:
-        error = other
-    reason = str(error).splitlines()[0].rstrip(".")
-    return f"{path} cannot be read as CSV ({reason:.160})."
-
-
-def _not_utf8(path: Path) -> str:
-    with _open(path) as stream:
-        for number, line in enumerate(stream, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                return (
-                    f"{path}, line {number}: byte {error.start + 1} "
-                    f"(0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8."
-                )
-    return f"{path} is not UTF-8: save the file as UTF-8."

@@ -1,0 +1,72 @@
+"""Checks of parameters: what is not a number of the right kind gets a sentence.
+
+Comparisons of text or lists with numbers would end in errors of Python's own, which
+name neither the parameter nor what to give instead.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite real number; truth values are none.
+
+    >>> is_number(0.5), is_number("0.5"), is_number(True), is_number(float("inf"))
+    (True, False, False, False)
+    """
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return real and math.isfinite(value)
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`.
+
+    >>> check_whole("n_folds", 2.5, 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_folds must be a whole number of at least 2, not 2.5.
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(
+            f"{name} must be a whole number of at least {least}, not {value!r}."
+        )
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what does not lie between 0 and 1.
+
+    >>> check_share("ratio", "a")
+    Traceback (most recent call last):
+    ...
+    ValueError: ratio must lie between 0 and 1, not be 'a'.
+    """
+    if not is_number(value) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, not be {value!r}.")
+
+
+def check_positive(name: str, value: Any, advice: str = "") -> None:
+    """Refuse what is not a positive number.
+
+    >>> check_positive("alpha", 0, ": 1e-6 is almost none")
+    Traceback (most recent call last):
+    ...
+    ValueError: alpha must be positive, not 0: 1e-6 is almost none.
+    """
+    if not is_number(value) or not value > 0:
+        raise ValueError(f"{name} must be positive, not {value!r}{advice}.")
+
+
+def check_amount(name: str, value: Any, what: str) -> None:
+    """Refuse what is not a number of something, zero or more.
+
+    >>> check_amount("smoothing", -1, "a number of rows")
+    Traceback (most recent call last):
+    ...
+    ValueError: smoothing must be a number of rows, zero or more; it is -1.
+    """
+    if not is_number(value) or not value >= 0:
+        raise ValueError(f"{name} must be {what}, zero or more; it is {value!r}.")

@@ -1,0 +1,184 @@
+"""Marginals of Arrow streams: frames, query results, readers and batches.
+
+Nearly every library of tables can hand its rows to another one as a stream of Arrow
+batches (``__arrow_c_stream__``): pyarrow, polars, pandas, DuckDB relations, DataFusion,
+Spark. What can be read twice gets a first pass if a column needs one; what passes by
+only once is counted in one pass (`Plan.one_pass`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from renyi.encoding import Encoder
+from renyi.marginals import Marginals
+from renyi.plans import Plan
+from renyi.surveys import Survey
+from renyi.tallies import Tally
+
+# Rows of a stream that are kept while a column has shown no value.
+_ROWS_AHEAD = 2**18
+
+
+def marginals(
+    stream: Any,
+    target: str,
+    encoder: Encoder | None = None,
+    class_conditional: bool = False,
+    weight: str | None = None,
+) -> Marginals:
+    """Count the pairs of a stream; see `Marginals.from_arrow`.
+
+    >>> table = pa.table({"a": ["x", "z", "x"], "y": ["n", "p", "p"]})
+    >>> marginals(table, "y").n
+    3
+    """
+    schema, batches = opened(stream)
+    plan = Plan.of(schema, target, encoder, class_conditional, weight)
+    seen = None
+    if plan.undecided and _is_spent(stream):
+        plan = plan.one_pass()
+    elif plan.undecided:
+        survey = Survey(plan)
+        _pass_by(batches, survey)
+        plan, seen = survey.plan(), survey.seen
+        batches = _again(stream)
+    tally = Tally(plan)
+    _pass_by(batches, tally)
+    if seen is not None and tally.seen != seen:
+        raise ValueError(
+            f"The source gave {seen:,} rows the first time and {tally.seen:,} the "
+            "second: give a table, or a reader of record batches."
+        )
+    return tally.finish()
+
+
+def _pass_by(batches: Iterator[Any], taker: Survey | Tally) -> None:
+    """Let every batch be looked at; say after how many rows a stream broke off."""
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise ValueError(
+                f"The stream broke off after {taker.seen:,} rows ({reason:.160}): "
+                "nothing was counted."
+            ) from None
+        if batch is None:
+            return
+        taker.add(batch)
+
+
+def _again(stream: Any) -> Iterator[Any]:
+    """Open a stream for the second time."""
+    try:
+        return opened(stream)[1]
+    except (pa.ArrowException, RuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(
+            f"The source could be read but once ({reason:.120}): make a "
+            "pyarrow.RecordBatchReader of it with from_stream."
+        ) from None
+
+
+def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
+    """Return the schema of a stream, and its batches.
+
+    >>> schema, batches = opened(pa.table({"a": [1, 2]}))
+    >>> schema.names, next(batches).num_rows
+    (['a'], 2)
+    """
+    if isinstance(stream, pd.DataFrame):
+        stream = _from_pandas(stream)
+    elif isinstance(stream, pa.RecordBatch):
+        stream = [stream]
+    if isinstance(stream, pa.Table):
+        return stream.schema, iter(stream.to_batches())
+    if isinstance(stream, pa.RecordBatchReader):
+        return stream.schema, iter(stream)
+    if hasattr(stream, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(stream)
+        return reader.schema, iter(reader)
+    if hasattr(stream, "collect") and hasattr(stream, "lazy"):
+        raise TypeError("A lazy frame has no rows yet: pass frame.collect().")
+    if isinstance(stream, Iterable):
+        return _first(iter(stream))
+    raise TypeError(
+        f"{type(stream).__name__} is no stream of Arrow batches: give a table, a "
+        "reader, or an iterable of record batches."
+    )
+
+
+def _from_pandas(frame: pd.DataFrame) -> pa.Table:
+    """Return a frame as a table, without its index."""
+    frame = frame.rename(columns=str)
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"The frame cannot be given to Arrow ({str(error).splitlines()[0]:.160}): "
+            "use from_data, or give each column one type."
+        ) from None
+
+
+def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
+    """Look at the first batch for the schema, and further where it has no type yet.
+
+    A column without a single value may be of no type: the next batches tell it.
+    """
+    checked: Iterator[Any] = (_batch(item) for item in batches)
+    first = next(checked, None)
+    if first is None:
+        raise ValueError("There are no rows to count.")
+    schema, held, rows = first.schema, [first], first.num_rows
+    while pa.null() in schema.types and rows < _ROWS_AHEAD:
+        try:
+            batch = next(checked, None)
+        except (pa.ArrowException, OSError) as error:
+            checked = _broken_off(error)  # it is told where the rows are counted
+            break
+        if batch is None:
+            break
+        held.append(batch)
+        rows += batch.num_rows
+        schema = _completed(schema, batch.schema)
+    return schema, chain(held, checked)
+
+
+def _broken_off(error: Exception) -> Iterator[Any]:
+    """Return the rest of a stream that broke off."""
+    raise error
+    yield  # this line makes it an iterator, which raises when it is asked
+
+
+def _completed(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """Return a schema with the types that another one knows."""
+    for k, field in enumerate(schema):
+        if pa.types.is_null(field.type) and other.names.count(field.name) == 1:
+            schema = schema.set(k, field.with_type(other.field(field.name).type))
+    return schema
+
+
+def _batch(item: Any) -> Any:
+    if isinstance(item, (pa.RecordBatch, pa.Table)):
+        return item
+    if isinstance(item, pd.DataFrame):
+        return _from_pandas(item)
+    if hasattr(item, "__arrow_c_stream__"):
+        return pa.table(item)
+    if hasattr(item, "__arrow_c_array__"):
+        return pa.record_batch(item)
+    raise TypeError(
+        f"The stream yields {type(item).__name__}, which is no Arrow batch: yield "
+        "record batches or tables."
+    )
+
+
+def _is_spent(stream: Any) -> bool:
+    """Whether a stream can be read but once."""
+    return isinstance(stream, (pa.RecordBatchReader, Iterator))

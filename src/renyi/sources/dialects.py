@@ -1,0 +1,336 @@
+r"""Dialects of SQL: how engines write names, texts and numbers.
+
+A number must arrive as the float it was: 0.1 is a decimal in DuckDB and PostgreSQL, and
+SQLite rounds texts of numbers in its own way, so that there a float is written as the
+fraction it is. A text must arrive letter for letter: a backslash begins an escape in
+Spark, and so does ``${`` there, which names a variable.
+
+`typeof` differs too, and is needed: labels are compared by text, and the text of the
+float 1.0 is "1" while that of the string "1.0" is "1.0". Texts are compared letter by
+letter, even if a column is declared to be blind to capital letters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_POWER = 2**62  # the largest that an integer of 64 bits holds
+
+
+@dataclass(frozen=True)
+class Dialect:
+    r"""What an engine writes in its own way.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dialect.
+    double, text : str
+        Its types of floats and of texts.
+    kind : str
+        Gives the name of an expression's type.
+    reals, texts : tuple of str
+        Names of the types that are taken as floats, and of those of texts.
+    boolean : str
+        Name of the type of truth values; "" if there is none.
+    binary, zoned : str
+        Names of the types of bytes, and of times with a zone; "" if there is none.
+    collation : str
+        Makes comparisons of a text go letter by letter.
+    nan : str
+        Tells whether a float is not a number; "" if there is no such float.
+    grouping : int
+        Columns that GROUPING takes; 0 if there are no GROUPING SETS.
+
+    Examples
+    --------
+    >>> DIALECTS["postgres"].identifier('a "b" c')
+    '"a ""b"" c"'
+    >>> DIALECTS["duckdb"].number(0.1), DIALECTS["spark"].number(0.1)
+    ('0.1e0', '0.1D')
+    >>> DIALECTS["spark"].string("it's")
+    "'it\\'s'"
+    """
+
+    name: str
+    double: str = "DOUBLE PRECISION"
+    text: str = "VARCHAR"
+    kind: str = "typeof({})"
+    reals: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    boolean: str = ""
+    binary: str = ""
+    zoned: str = ""
+    collation: str = ""
+    nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"
+    grouping: int = 0
+
+    def identifier(self, name: str) -> str:
+        """Return a name in quotes, whatever it holds."""
+        if self.name == "spark":
+            return "`" + name.replace("`", "``") + "`"
+        return '"' + name.replace('"', '""') + '"'
+
+    def table(self, name: str | Iterable[str]) -> str:
+        """Return the name of a table: ``"schema.table"``, or a tuple of its parts.
+
+        >>> DIALECTS["duckdb"].table("main.visits")
+        '"main"."visits"'
+        >>> DIALECTS["duckdb"].table(("main", "visits.2024"))
+        '"main"."visits.2024"'
+        """
+        parts = name.split(".") if isinstance(name, str) else list(name)
+        return ".".join(self.identifier(part) for part in parts)
+
+    def string(self, text: str) -> str:
+        """Return the literal of a text."""
+        if self.name == "spark":
+            return _spark_string(text)
+        quoted = "'" + text.replace("'", "''") + "'"
+        if self.name == "postgres" and "\\" in text:
+            return "E" + quoted.replace("\\", "\\\\")
+        if self.name == "sqlite" and "\0" in text:  # which would end the statement
+            return "(" + quoted.replace("\0", "' || char(0) || '") + ")"
+        return quoted
+
+    def number(self, value: float) -> str:
+        """Return the literal of a float, exact to the last bit."""
+        if not math.isfinite(value):
+            if self.name == "sqlite":
+                return "9e999" if value > 0 else "-9e999"
+            sign = "" if value > 0 else "-"
+            return f"CAST('{sign}Infinity' AS {self.double})"
+        if self.name == "sqlite":
+            return _fraction(value)
+        digits = repr(float(value))
+        if self.name == "postgres":
+            # A sign in front would bind less than the cast, which is no harm.
+            return f"{digits}::float8"
+        if self.name == "spark":
+            return digits + "D"
+        return digits if "e" in digits else digits + "e0"
+
+    def as_double(self, expression: str) -> str:
+        """Return an expression as a float."""
+        return f"CAST({expression} AS {self.double})"
+
+    def as_text(self, expression: str) -> str:
+        """Return an expression as a text, which is compared letter by letter."""
+        return self.lettered(f"CAST({expression} AS {self.text})")
+
+    def lettered(self, text: str) -> str:
+        """Return a text that is compared letter by letter.
+
+        >>> DIALECTS["sqlite"].lettered('"a"')
+        '"a" COLLATE BINARY'
+        """
+        return f"{text} COLLATE {self.collation}" if self.collation else text
+
+    def in_utc(self, moment: str) -> str:
+        """Return the label of a time with a zone, as `renyi.arrowcells` has it."""
+        if self.name == "spark":
+            form = (
+                "map('timeZone', 'UTC', 'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS')"
+            )
+            told = f"to_json(named_struct('t', {moment}), {form})"
+            digits = f"trim(TRAILING '0' FROM get_json_object({told}, '$.t'))"
+            return f"trim(TRAILING '.' FROM {digits}) || 'Z'"
+        there = f"{moment} AT TIME ZONE 'UTC'"
+        if self.name == "postgres":  # whose texts of times depend on settings
+            told = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
+            return f"rtrim(rtrim({told}, '0'), '.') || 'Z'"
+        return self.as_text(there) + " || 'Z'"
+
+    def is_nan(self, expression: str) -> str:
+        """Tell whether a float is not a number; "" where there is no such float."""
+        return self.nan.format(expression)
+
+    def is_of(self, expression: str, kinds: Iterable[str]) -> str:
+        """Tell whether an expression is of one of some types."""
+        names = ", ".join(f"'{kind}'" for kind in kinds)
+        return f"{self.kind.format(expression)} IN ({names})"
+
+
+DIALECTS = {
+    each.name: each
+    for each in (
+        Dialect(
+            "duckdb",
+            double="DOUBLE",
+            kind="split_part(typeof({}), '(', 1)",
+            reals=("FLOAT", "DOUBLE", "DECIMAL"),
+            texts=("VARCHAR",),
+            boolean="BOOLEAN",
+            binary="BLOB",
+            zoned="TIMESTAMP WITH TIME ZONE",
+            collation='"C"',
+            nan="isnan({0})",
+            grouping=31,
+        ),
+        Dialect(
+            "postgres",
+            text="TEXT",
+            kind="CAST(pg_typeof({}) AS TEXT)",
+            reals=("real", "double precision", "numeric"),
+            texts=("text", "character varying", "character"),
+            boolean="boolean",
+            binary="bytea",
+            zoned="timestamp with time zone",
+            collation='"C"',
+            nan="{0} = 'NaN'",
+            grouping=31,
+        ),
+        Dialect(
+            "spark",
+            double="DOUBLE",
+            text="STRING",
+            kind="split_part(typeof({}), '(', 1)",
+            reals=("float", "double", "decimal"),
+            texts=("string", "varchar", "char"),
+            boolean="boolean",
+            binary="binary",
+            zoned="timestamp",
+            nan="isnan({0})",
+        ),
+        Dialect(
+            "sqlite",
+            double="REAL",
+            text="TEXT",
+            reals=("real",),
+            texts=("text", "blob"),
+            binary="blob",
+            collation="BINARY",
+            nan="",
+        ),
+    )
+}
+
+# Where NaN equals itself it is larger than all numbers, and so is its negative.
+PORTABLE = Dialect("portable")
+
+_MODULES = {
+    "duckdb": ("duckdb", "_duckdb"),
+    "postgres": ("psycopg", "psycopg2", "pg8000", "psycopg_pool"),
+    "sqlite": ("sqlite3", "pysqlite3"),
+}
+
+
+def named(dialect: str) -> Dialect:
+    """Return a dialect by its name.
+
+    >>> named("duckdb").double
+    'DOUBLE'
+    """
+    if dialect not in DIALECTS:
+        known = ", ".join(map(repr, DIALECTS))
+        raise ValueError(f"dialect must be one of {known}, not {dialect!r}.")
+    return DIALECTS[dialect]
+
+
+def dialect_of(connection: Any) -> Dialect:
+    """Return the dialect of a DB-API connection; plain SQL for what is not known.
+
+    >>> import sqlite3
+    >>> dialect_of(sqlite3.connect(":memory:")).name
+    'sqlite'
+    """
+    # A pool hands out a wrapper, which knows the driver's own connection.
+    inner = getattr(connection, "driver_connection", None) or connection
+    packages = {each.__module__.partition(".")[0] for each in type(inner).__mro__}
+    for name, modules in _MODULES.items():
+        if packages & set(modules):
+            return DIALECTS[name]
+    return PORTABLE
+
+
+def binned(
+    dialect: Dialect,
+    column: str,
+    edges: Sequence[float],
+    missing: Iterable[str],
+    answers: Sequence[str],
+    stray: str | None = None,
+    texts: bool = True,
+) -> str:
+    """Return the expression that finds the bin of a number.
+
+    Parameters
+    ----------
+    dialect : Dialect
+        The dialect to write in.
+    column : str
+        The column, quoted.
+    edges : sequence of float
+        Where bins begin, but for the first one.
+    missing : iterable of str
+        Texts of the codes that mean "missing".
+    answers : sequence of str
+        What to answer: for each bin, and last for a missing number.
+    stray : str, optional
+        What to answer for a text where the engine would read it as 0 (SQLite).
+    texts : bool, default=True
+        Whether the column may be one of texts.
+
+    Examples
+    --------
+    >>> print(binned(DIALECTS["sqlite"], '"age"', [30.0], [], "abc"))
+    CASE WHEN CAST("age" AS REAL) IS NULL THEN c
+      WHEN CAST("age" AS REAL) < 30.0 THEN a
+      ELSE b END
+    """
+    *bins, absent = answers
+    value = dialect.as_double(column)
+    gone = sorted(missing)
+    branches = []
+    is_text = dialect.is_of(column, dialect.texts)
+    if texts and gone and dialect.texts:
+        listed = ", ".join(dialect.string(text) for text in gone)
+        same = f"{dialect.as_text(column)} IN ({listed})"
+        branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
+    if texts and stray is not None and dialect.name == "sqlite":
+        branches.append(f"WHEN {is_text} THEN {stray}")
+    tests = [f"{value} IS NULL", dialect.is_nan(value)]
+    codes = sorted({code for code in map(_float, gone) if code is not None})
+    if codes:
+        tests.append(f"{value} IN ({', '.join(map(dialect.number, codes))})")
+    branches.append(f"WHEN {' OR '.join(filter(None, tests))} THEN {absent}")
+    for edge, answer in zip(edges, bins[:-1], strict=True):
+        branches.append(f"WHEN {value} < {dialect.number(edge)} THEN {answer}")
+    return "CASE " + "\n  ".join([*branches, f"ELSE {bins[-1]} END"])
+
+
+def _float(text: str) -> float | None:
+    """Return the number that a missing code is, if it is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def _spark_string(text: str) -> str:
+    # ${name} would be replaced by a variable, hence no dollar is written as itself.
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+    return "'" + escaped.replace("\0", "\\u0000") + "'"
+
+
+def _fraction(value: float) -> str:
+    """Return a float as integers and powers of two, which any engine reads exactly.
+
+    >>> _fraction(0.375), _fraction(-2.0)
+    ('(3.0 / 8)', '-2.0')
+    """
+    whole, power = value.as_integer_ratio()
+    if power == 1 and abs(whole) < 2**53:
+        return f"{whole}.0"
+    mantissa, exponent = math.frexp(value)
+    whole, exponent = int(mantissa * 2**53), exponent - 53
+    while whole % 2 == 0:
+        whole, exponent = whole // 2, exponent + 1
+    step = "*" if exponent > 0 else "/"
+    factors, rest = divmod(abs(exponent), 62)
+    steps = [_POWER] * factors + [2**rest] * (rest > 0)
+    return f"({whole}.0 " + " ".join(f"{step} {each}" for each in steps) + ")"

@@ -1,0 +1,289 @@
+"""Marginals of a Spark DataFrame, counted where the rows are.
+
+A worker counts a partition and sends its `Tally`, never rows. Workers merge what
+`fan_in` partitions sent, then `fan_in` of these, then once more; the driver merges what
+is left, one tally for every ``fan_in ** 3`` partitions. Where columns are still to be
+binned, a `Survey` of each goes the same way first. Spark uses the result of one attempt
+of a task only, and counts are integers: an executor that dies changes nothing.
+
+Only the DataFrame API is used, so that classic sessions and Spark Connect run the same
+code. A worker that meets bad data sends a sentence as a row like any other instead of
+raising an error: Spark would try three times more, and then wrap it in a traceback.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+import renyi
+from renyi.encoding import Encoder
+from renyi.marginals import Marginals
+from renyi.plans import Plan
+from renyi.surveys import Survey
+from renyi.tallies import Tally
+
+State = TypeVar("State", Survey, Tally)
+
+# What a worker sends: the number of its partition, which of the plans it followed, and
+# what it found or its sentence.
+_SENT = "part long, which long, state binary, trouble string"
+_LEVELS = 3
+
+
+def marginals(
+    df: Any,
+    target: str,
+    encoder: Encoder | None = None,
+    class_conditional: bool = False,
+    weight: str | None = None,
+    fan_in: int = 8,
+) -> Marginals:
+    """Count the pairs of a DataFrame's columns; see `Marginals.from_spark`."""
+    if not hasattr(df, "mapInArrow"):
+        raise TypeError(
+            f"from_spark takes a DataFrame of Spark 4, not {type(df).__name__!r}."
+        )
+    if not isinstance(fan_in, int) or fan_in < 2:
+        raise ValueError(f"fan_in must be an integer of at least 2, not {fan_in!r}.")
+    with _spark_speaks("read the columns of this frame"):
+        schema = df.limit(0).toArrow().schema
+    plan = Plan.of(schema, target, encoder, class_conditional, weight)
+    check_workers(df.sparkSession)
+    if plan.undecided:
+        alone = [_alone(plan, name) for name in plan.undecided]
+        surveys = _reduced(df, schema.names, Survey, alone, fan_in)
+        found = zip(plan.undecided, surveys, strict=True)
+        plan = plan.decided({name: each.plan().role(name) for name, each in found})
+    (tally,) = _reduced(df, schema.names, Tally, [plan], fan_in)
+    return tally.finish()
+
+
+def _alone(plan: Plan, name: str) -> Plan:
+    """Return the plan of one feature, so that each travels in a parcel of its own."""
+    roles = (plan.role(name), plan.role(plan.target))
+    return dataclasses.replace(plan, names=(name, plan.target), roles=roles)
+
+
+def _reduced(
+    df: Any, names: list[str], kind: type[State], plans: list[Plan], fan_in: int
+) -> list[State]:
+    """Return what all partitions hold together, plan by plan."""
+    texts = [json.dumps(plan.to_dict()) for plan in plans]
+    wanted = list(dict.fromkeys(name for plan in plans for name in plan.columns))
+    with _spark_speaks("count this frame"):
+        count = _counter(kind, wanted, texts, versions())
+        sent = _only(df, names, wanted).mapInArrow(count, _SENT)
+        for _ in range(_LEVELS):
+            group = (sent["part"] / fan_in).cast("long")
+            merge = _merger(kind, texts, fan_in)
+            sent = sent.groupBy("which", group).applyInArrow(merge, _SENT)
+        rows = sent.collect()
+    totals = [kind(plan) for plan in plans]
+    for row in sorted(rows, key=lambda row: row["part"]):
+        if row["trouble"] is not None:
+            raise ValueError(row["trouble"])
+        which = row["which"]
+        totals[which].merge(kind.from_bytes(plans[which], bytes(row["state"])))
+    return totals
+
+
+def _only(df: Any, names: list[str], wanted: list[str]) -> Any:
+    """Return some columns by position: names may hold dots, or differ by case only."""
+    aliases = [f"c{j}" for j in range(len(names))]
+    return df.toDF(*aliases).select(*(aliases[names.index(name)] for name in wanted))
+
+
+# ---- what workers do
+
+
+def _counter(
+    kind: type[State], names: list[str], plans: list[str], expected: dict[str, str]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that counts a partition; workers find its parts in renyi."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        named = (batch.rename_columns(names) for batch in batches)
+        yield from counted(kind, plans, expected, named)
+
+    return count
+
+
+def counted(
+    kind: type[State],
+    plans: list[str],
+    expected: dict[str, str],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield what the batches of a partition hold; nothing if there are none."""
+    part = partition()
+    states: list[State] = []
+    try:
+        same_versions(expected, versions())
+        made = [Plan.from_dict(json.loads(each)) for each in plans]
+        for batch in batches:
+            states = states or [kind(plan) for plan in made]
+            for plan, state in zip(made, states, strict=True):
+                state.add(batch.select(list(plan.columns)))
+        for which, state in enumerate(states):
+            yield sent(part, which, state.to_bytes())
+    except ValueError as error:
+        yield sent(part, 0, None, str(error))
+
+
+def partition() -> int:
+    """Return the number of the partition that this worker has before it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def _merger(
+    kind: type[State], plans: list[str], fan_in: int
+) -> Callable[[pa.Table], pa.Table]:
+    """Return the function that merges a group; workers find its parts in renyi."""
+
+    def merge(table: pa.Table) -> pa.Table:
+        return pa.Table.from_batches([merged(kind, plans, fan_in, table)])
+
+    return merge
+
+
+def merged(
+    kind: type[State], plans: list[str], fan_in: int, table: pa.Table
+) -> pa.RecordBatch:
+    """Merge what the partitions of one group sent; the first sentence wins."""
+    table = table.sort_by("part")  # weights add up in one order, whatever comes first
+    part, which = table["part"][0].as_py() // fan_in, table["which"][0].as_py()
+    for trouble in table["trouble"].drop_null():
+        return sent(part, which, None, trouble.as_py())
+    if len(table) == 1:
+        return sent(part, which, table["state"][0].as_py())
+    plan = Plan.from_dict(json.loads(plans[which]))
+    total = kind(plan)
+    try:
+        for state in table["state"]:
+            total.merge(kind.from_bytes(plan, state.as_py()))
+        return sent(part, which, total.to_bytes())
+    except ValueError as error:
+        return sent(part, which, None, str(error))
+
+
+def sent(
+    part: int, which: int, state: bytes | None, trouble: str | None = None
+) -> pa.RecordBatch:
+    """Return the row of one parcel, or of what was wrong.
+
+    >>> sent(3, 0, b"counts").to_pylist()
+    [{'part': 3, 'which': 0, 'state': b'counts', 'trouble': None}]
+    """
+    arrays = [
+        pa.array([part], pa.int64()),
+        pa.array([which], pa.int64()),
+        pa.array([state], pa.binary()),
+        pa.array([trouble], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, ["part", "which", "state", "trouble"])
+
+
+# ---- which Python workers have
+
+
+def check_workers(session: Any) -> None:
+    """Raise an error that says what to set, unless a worker's Python is like this one.
+
+    Parameters
+    ----------
+    session : SparkSession
+        Of Spark, classic or Connect.
+    """
+    with _spark_speaks("run renyi on a worker", _INSTALL):
+        found = session.range(0, 1, 1, 1).mapInArrow(reported, "versions string")
+        (row,) = found.collect()
+    same_versions(versions(), json.loads(row["versions"]))
+
+
+def reported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Say which versions a worker has."""
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"versions": [json.dumps(versions())]})
+
+
+def versions() -> dict[str, str]:
+    """Return what must be the same everywhere: renyi to the last digit.
+
+    >>> sorted(versions())
+    ['Python', 'numpy', 'pyarrow', 'renyi']
+    """
+    return {
+        "Python": "{}.{}".format(*sys.version_info),
+        "renyi": renyi.__version__,
+        "pyarrow": ".".join(pa.__version__.split(".")[:2]),
+        "numpy": ".".join(np.__version__.split(".")[:2]),
+    }
+
+
+_INSTALL = (
+    "install renyi {renyi}, pyarrow {pyarrow} and numpy {numpy} for Python {Python} on "
+    "every worker, or set PYSPARK_PYTHON, before the session starts, to a Python there "
+    "that has them"
+)
+
+
+def same_versions(expected: dict[str, str], found: dict[str, str]) -> None:
+    """Raise an error that names the first version which differs.
+
+    >>> same_versions(versions(), versions())
+    """
+    for name, version in expected.items():
+        if found.get(name) != version:
+            raise ValueError(
+                f"A Spark worker has {name} {found.get(name)} where this Python has "
+                f"{version}: {_INSTALL.format(**expected)}."
+            )
+
+
+# ---- what Spark says
+
+
+@contextmanager
+def _spark_speaks(task: str, advice: str = "see the log of Spark") -> Iterator[None]:
+    """Turn Spark's errors into one sentence; the whole is kept as its context."""
+    try:
+        yield
+    except Exception as error:
+        family = type(error).__module__.partition(".")[0]
+        if family not in ("pyspark", "py4j", "grpc"):
+            raise
+        told = advice.format(**versions())
+        raise RuntimeError(
+            f"Spark could not {task} ({gist(str(error))}): {told}."
+        ) from None
+
+
+def gist(message: str) -> str:
+    """Return the line of Spark's message that says what happened.
+
+    >>> gist('''An exception was thrown from the Python worker.
+    ... Traceback (most recent call last):
+    ...   File "a.py", line 1, in f
+    ... ModuleNotFoundError: No module named 'renyi'
+    ... ''')
+    "ModuleNotFoundError: No module named 'renyi'"
+    >>> gist("[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01")
+    '[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01'
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+    python = "Traceback (most recent call last)" in message
+    said = raised[-1] if raised and python else (lines or ["no reason was given"])[0]
+    return said[:200].rstrip(".")

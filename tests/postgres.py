@@ -1,0 +1,72 @@
+"""A real PostgreSQL for the tests, from the package ``pgserver``.
+
+``with server() as uri:`` starts one in a folder of its own and stops it at the end; it
+listens to no network, only to a socket. A module of tests writes
+
+    @pytest.fixture(scope="module")
+    def postgres() -> Iterator[psycopg.Connection[Any]]:
+        yield from connected()
+
+and has a server of its own while it runs, in whatever worker of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+_ATTEMPTS = 12  # of ten seconds each, on a busy machine
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start a server; give the address to connect to."""
+    # A short path, since that of a socket has at most 107 bytes. As root, PostgreSQL
+    # runs as another user, who must get through.
+    home = Path(tempfile.mkdtemp(prefix="pg"))
+    home.chmod(0o755)
+    try:
+        running = _started(home / "data")
+        try:
+            yield running.get_uri()
+        finally:
+            running.cleanup()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def connected() -> Iterator[psycopg.Connection[Any]]:
+    """Yield one connection to a server that lives as long."""
+    with server() as uri, psycopg.connect(uri) as connection:
+        yield connection
+
+
+def _started(data: Path) -> Any:
+    pgserver = _package()
+    for _ in range(_ATTEMPTS):
+        try:
+            return pgserver.get_server(data, cleanup_mode="delete")
+        except subprocess.TimeoutExpired:  # it is starting still: look again
+            pgserver.PostgresServer._instances.pop(data.resolve(), None)
+    raise TimeoutError("PostgreSQL did not start in two minutes.")
+
+
+@functools.cache
+def _package() -> Any:
+    """Return the package, which finds its folder for locks when it is imported."""
+    runtime = tempfile.mkdtemp(prefix="pgrun")
+    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", runtime)
+        import pgserver
+    return pgserver

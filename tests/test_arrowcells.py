@@ -1,0 +1,60 @@
+"""Times and decimals of Arrow: one label, whatever the type that holds it."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pyarrow as pa
+import pytest
+
+from renyi import Marginals
+from renyi.plans import Plan
+from renyi.tallies import Tally
+from streams import reference
+
+DAY = ("1970-01-01 00:00:00", "1970-01-01 00:00:10.5", "1970-01-01 01:00:00.05")
+UTC = tuple(f"{text}Z" for text in DAY)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [
+        (pa.timestamp("ms"), pa.timestamp("ns"), DAY),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), UTC),
+        (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("ns", "+01:00"), UTC),
+        (pa.time32("ms"), pa.time64("ns"), ("00:00:00", "00:00:10.5", "01:00:00.05")),
+        (pa.duration("ms"), pa.duration("ns"), ("0", "10.5", "3600.05")),
+    ],
+)
+def test_times_read_the_same_in_every_unit(
+    first: pa.DataType, second: pa.DataType, shown: tuple[str, ...]
+) -> None:
+    cells = pa.array([0, 10_500, 3_600_050, 0] * 15, pa.int32())
+    ticks = cells if pa.types.is_time(first) else cells.cast(pa.int64())
+    table = pa.table({"t": ticks.cast(first), "y": ["n", "p"] * 30})
+    finer = table.set_column(0, "t", table["t"].cast(second))
+    m = Marginals.from_arrow([table[:30], finer[30:]], target="y")
+    assert m == reference(table) == reference(finer)
+    assert m.categories["t"] == shown
+    assert m.block("t", "y").to_numpy().sum(axis=1).tolist() == [30, 15, 15]
+
+
+def test_other_kinds_of_time_are_another_type() -> None:
+    kinds = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    cells = [pa.array([0], pa.timestamp("us", "UTC")).cast(kind) for kind in kinds]
+    for first, second in permutations(cells, 2):
+        one, two = (
+            pa.record_batch({"t": each, "y": ["n"]}) for each in (first, second)
+        )
+        tally = Tally(Plan.of(one.schema, "y"))
+        tally.add(one)
+        with pytest.raises(ValueError, match="'t' holds .* in the first rows and .* "):
+            tally.add(two)
+
+
+def test_intervals_are_refused_in_one_sentence() -> None:
+    spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 4)
+    table = pa.table({"span": spans, "y": ["n", "p"] * 2})
+    for made in (Marginals.from_data, Marginals.from_arrow):
+        with pytest.raises(TypeError, match="Column 'span' holds intervals of months"):
+            made(table, target="y")

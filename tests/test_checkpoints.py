@@ -1,0 +1,362 @@
+"""Checkpoints: no row twice, none missing, whatever happens to a job."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import renyi
+from renyi.sources import checkpoints, csvfiles, files, jobs
+
+Marginals = renyi.Marginals
+
+
+def table_of(rows: int, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, rows)
+    return pa.table(
+        {
+            "a": np.array(["u", "v", "w"])[(y + rng.integers(0, 2, rows)) % 3],
+            "b": rng.normal(y, 1.0, rows).round(3),
+            "c": rng.integers(0, 60, rows),
+            "y": np.array(["no", "yes"])[y],
+        }
+    )
+
+
+def write(table: pa.Table, path: Path, batch: int = 100) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=batch)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    return path
+
+
+class StopError(Exception):
+    """The user's own way to end a job."""
+
+
+def stopping(step: str, units: int) -> Callable[[jobs.Pace], None]:
+    """Return a progress that ends the job after some units of a step."""
+    seen = 0
+
+    def progress(pace: jobs.Pace) -> None:
+        nonlocal seen
+        seen += pace.step == step
+        if seen == units:
+            raise StopError
+
+    return progress
+
+
+STEPS = ["looking at numbers", "counting"]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csvfiles, "PIECE", 2_000)
+    monkeypatch.setattr(jobs, "cores", lambda: 2)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    return [
+        write(table_of(700, 1), tmp_path / "part-1.parquet"),
+        write(table_of(500, 2), tmp_path / "part-2.parquet"),
+    ]
+
+
+def expected(paths: list[Path]) -> Marginals:
+    tables = [files.read_table(path) for path in paths]
+    return Marginals.from_data(pa.concat_tables(tables), target="y")
+
+
+def interrupted(
+    paths: Any, checkpoint: Path, step: str = "counting", units: int = 3, **more: Any
+) -> None:
+    with pytest.raises(StopError):
+        files.marginals(
+            paths, "y", checkpoint=checkpoint, progress=stopping(step, units), **more
+        )
+    assert checkpoint.exists()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("units", [1, 4])
+def test_goes_on_from_where_it_was(
+    ending: str, step: str, units: int, tmp_path: Path
+) -> None:
+    table = table_of(1_200)
+    path = write(table, tmp_path / f"rows.{ending}")
+    kept = tmp_path / "job.ckpt"
+    interrupted(path, kept, step, units)
+    seen: list[jobs.Pace] = []
+    m = Marginals.from_file(path, target="y", checkpoint=kept, progress=seen.append)
+    assert m == Marginals.from_data(table, target="y")
+    assert not kept.exists()
+    # What was done is not read again.
+    first = next(pace for pace in seen if pace.step == step)
+    assert first.rows > first.before[0] > 0
+    assert ("looking at numbers" in {pace.step for pace in seen}) == (step == STEPS[0])
+    assert seen[-1].rows == 1_200
+
+
+def test_interrupt_of_the_user_keeps_what_was_counted(
+    parts: list[Path], tmp_path: Path
+) -> None:
+    kept, called = tmp_path / "job.ckpt", []
+
+    def progress(pace: jobs.Pace) -> None:
+        if pace.step == "counting" and not called:
+            called.append(pace)
+            _thread.interrupt_main()  # as Ctrl-C does
+            time.sleep(0.3)  # until it is heard
+
+    with pytest.raises(KeyboardInterrupt):
+        files.marginals(parts, "y", checkpoint=kept, progress=progress)
+    assert kept.exists()
+    assert files.marginals(parts, "y", checkpoint=kept) == expected(parts)
+
+
+def test_weights_and_classes_are_kept(tmp_path: Path) -> None:
+    table = table_of(900).append_column("w", pa.array(np.arange(900) % 4 / 2))
+    path, kept = write(table, tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
+    asked: dict[str, Any] = {"weight": "w", "class_conditional": True}
+    interrupted(path, kept, **asked)
+    m = files.marginals(path, "y", checkpoint=kept, **asked)
+    assert m == files.marginals(path, "y", **asked)
+    assert m.n == table["w"].to_numpy().sum()
+
+
+def test_warnings_of_an_earlier_run_are_repeated(tmp_path: Path) -> None:
+    cells = ["NA" if k % 50 == 0 else f"{k / 7:.2f}" for k in range(1_000)]
+    path, kept = tmp_path / "rows.csv", tmp_path / "job.ckpt"
+    lines = [f"{cell},{'uv'[k % 2]}" for k, cell in enumerate(cells)]
+    path.write_text("a,y\n" + "\n".join(lines))
+
+    def notes(call: Callable[[], object]) -> list[str]:
+        with warnings.catch_warnings(record=True, action="always") as seen:
+            call()
+        return [str(w.message) for w in seen]
+
+    asked = {"encoder": renyi.Encoder(min_count=2), "checkpoint": kept}
+    first = notes(lambda: interrupted(path, **asked))
+    second = notes(lambda: files.marginals(path, "y", **asked))
+    assert first == second
+    assert "'a' would be numeric but for 'NA' (20 of 1,000 cells)" in second[0]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_input_that_has_changed_is_refused(
+    step: str, parts: list[Path], tmp_path: Path
+) -> None:
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept, step)
+    before = kept.read_bytes()
+    told = parts[0].stat()
+    os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns + 10**9))
+    with pytest.raises(ValueError, match=r"part-1\.parquet has changed .*written to"):
+        files.marginals(parts, "y", checkpoint=kept)
+    os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
+    raw = parts[0].read_bytes()
+    write(table_of(701, 1), parts[0])
+    with pytest.raises(ValueError, match=r"its size was [\d,]+ bytes .*delete the"):
+        files.marginals(parts, "y", checkpoint=kept)
+    parts[0].write_bytes(raw[:-60] + bytes(60))
+    os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
+    with pytest.raises(ValueError, match=r"part-1\.parquet is damaged"):
+        files.marginals(parts, "y", checkpoint=kept)
+    parts[0].write_bytes(raw)
+    os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
+    assert kept.read_bytes() == before
+    assert files.marginals(parts, "y", checkpoint=kept) == expected(parts)
+
+
+def test_contents_at_either_end_are_looked_at(tmp_path: Path) -> None:
+    path, kept = write(table_of(900), tmp_path / "rows.csv"), tmp_path / "job.ckpt"
+    interrupted(path, kept)
+    told, text = path.stat(), path.read_text()
+    path.write_text(text[:-4] + "ye2\n")
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+    with pytest.raises(ValueError, match=r"rows\.csv has changed .*contents"):
+        files.marginals(path, "y", checkpoint=kept)
+
+
+def test_file_not_read_yet_may_change(tmp_path: Path) -> None:
+    columns = ["a"]  # labels only: there is no first pass that reads all files
+    parts = [write(table_of(300, k), tmp_path / f"p{k}.parquet") for k in range(5)]
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept, units=2, columns=columns)
+    write(table_of(400, 9), parts[4])
+    m = files.marginals(parts, "y", checkpoint=kept, columns=columns)
+    assert m == files.marginals(parts, "y", columns=columns)
+    assert m.n == 1_600
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "a"}, "target was 'y' and is 'a'"),
+        ({"columns": ["a", "b"]}, "columns was"),
+        ({"encoder": renyi.Encoder(bins=7)}, "encoder was"),
+        ({"class_conditional": True}, "class_conditional was False and is True"),
+        ({"where": "c > 3"}, "where was None and is 'c > 3'"),
+        ({"weight": "c"}, "columns was|weight was"),
+    ],
+)
+def test_other_request_is_refused(
+    change: dict[str, Any], message: str, parts: list[Path], tmp_path: Path
+) -> None:
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept)
+    asked: dict[str, Any] = {"target": "y", **change}
+    with pytest.raises(ValueError, match=message) as raised:
+        files.marginals(parts, **asked, checkpoint=kept)
+    assert "job.ckpt" in str(raised.value)
+    assert "delete it" in str(raised.value)
+
+
+def test_other_files_are_refused(parts: list[Path], tmp_path: Path) -> None:
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept)
+    with pytest.raises(ValueError, match=r"of other files .*part-2\.parquet is"):
+        files.marginals(parts[:1], "y", checkpoint=kept)
+    with pytest.raises(ValueError, match="of other files .*another order"):
+        files.marginals(parts[::-1], "y", checkpoint=kept)
+
+
+def test_damaged_checkpoint_is_refused(parts: list[Path], tmp_path: Path) -> None:
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept)
+    whole = kept.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        broken = bytearray(whole)
+        broken[rng.integers(len(broken))] ^= 1 << int(rng.integers(8))
+        kept.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"checkpoint .*job\.ckpt is damaged"):
+            files.marginals(parts, "y", checkpoint=kept)
+    for content in (b"", b"renyi 1\n", whole[: len(whole) // 2], b"{}"):
+        kept.write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged or none .*delete it"):
+            files.marginals(parts, "y", checkpoint=kept)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"done": [[0, 0, 2**40]]},
+        {"done": [[5, 0, 1]]},
+        {"done": [[0, -1, 1]]},
+        {"done": ["0"]},
+        {"plan": {"names": ["a"]}},
+        {"rows": "many"},
+        {"rows": [[7, 100]]},
+        {"files": [{}]},
+    ],
+)
+def test_forged_checkpoint_is_refused(
+    change: dict[str, Any], parts: list[Path], tmp_path: Path
+) -> None:
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept)
+    header, arrays = checkpoints.unpacked("checkpoint", kept.read_bytes())
+    forged = checkpoints.packed("checkpoint", {**header, **change}, arrays)
+    kept.write_bytes(forged)
+    with pytest.raises(ValueError, match=r"job\.ckpt is damaged or none"):
+        files.marginals(parts, "y", checkpoint=kept)
+
+
+def test_place_of_a_checkpoint(parts: list[Path], tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none" / "job.ckpt"):
+        with pytest.raises(ValueError, match="cannot be written .*name a file"):
+            files.marginals(parts, "y", checkpoint=place)
+
+
+def test_input_that_changes_meanwhile(tmp_path: Path) -> None:
+    path, kept = write(table_of(900), tmp_path / "rows.csv"), tmp_path / "job.ckpt"
+
+    def progress(pace: jobs.Pace) -> None:
+        if pace.share == 1:
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(ValueError, match=r"rows\.csv has changed while it was counted"):
+        files.marginals(path, "y", checkpoint=kept, progress=progress)
+
+
+def corrupt(path: Path) -> None:
+    """Break the last row groups of a Parquet file, not its footer."""
+    raw = bytearray(path.read_bytes())
+    start = pq.read_metadata(path).row_group(4).column(0).data_page_offset
+    raw[start : start + 200] = bytes(200)
+    path.write_bytes(raw)
+
+
+def test_what_was_counted_before_a_failure_is_kept(tmp_path: Path) -> None:
+    columns = ["a"]
+    parts = [write(table_of(600, k), tmp_path / f"p{k}.parquet") for k in range(3)]
+    good = parts[2].read_bytes()
+    corrupt(parts[2])
+    kept = tmp_path / "job.ckpt"
+    for _ in range(2):  # the second run finds nothing but the broken group to do
+        with pytest.raises(ValueError, match=r"p2\.parquet is damaged .*fresh copy"):
+            files.marginals(parts, "y", columns=columns, checkpoint=kept)
+        header, _ = checkpoints.unpacked("checkpoint", kept.read_bytes())
+        assert sum(rows for _, rows in header["rows"]) >= 1_200
+    parts[2].write_bytes(good)  # a fresh copy, of another time
+    m = files.marginals(parts, "y", columns=columns, checkpoint=kept)
+    assert m == files.marginals(parts, "y", columns=columns)
+
+
+def killed(folder: Path, kills: int, seed: int) -> int:
+    """Run a job that is killed; return how many pieces were counted in all."""
+    driver = Path(__file__).with_name("killed_job.py")
+    command = [sys.executable, str(driver), str(folder), str(kills), str(seed)]
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    assert not (folder / "error").exists(), (folder / "error").read_text()
+    assert not list(folder.glob("*.ckpt*")) + list(folder.glob(".*ckpt*"))
+    assert int((folder / "killed").read_text()) == kills
+    return (folder / "log").read_bytes().count(b"c")
+
+
+def check_killed(folder: Path, ending: str, kills: int, seed: int) -> None:
+    folder.mkdir()
+    rows = 2_500 * max(1, kills // 10)
+    tables = [table_of(rows, seed + k) for k in range(3)]
+    paths = [
+        write(table, folder / f"part-{k}.{ending}", 200)
+        for k, table in enumerate(tables)
+    ]
+    counted = killed(folder, kills, seed)
+    m = Marginals.load(folder / "counted.renyi")
+    assert m == Marginals.from_data(pa.concat_tables(tables), target="y")
+    # Every kill may cost the piece that was being written down, and no other.
+    if ending == "parquet":
+        units = sum(pq.read_metadata(path).num_row_groups for path in paths)
+        assert units <= counted <= units + kills
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_killed_at_ten_random_moments(ending: str, tmp_path: Path) -> None:
+    check_killed(tmp_path / "job", ending, kills=10, seed=5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_at_many_random_moments(ending: str, seed: int, tmp_path: Path) -> None:
+    check_killed(tmp_path / "job", ending, kills=30, seed=100 + seed)
