@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.dataset import dataset
 
 from renyi import Encoder, Marginals
 from renyi.sources.cells import DataWarning
@@ -203,3 +205,19 @@ def test_a_stream_that_breaks_off_before_a_type_is_known() -> None:
 
     with pytest.raises(ValueError, match=r"broke off after 2 rows \(the cable is out"):
         Marginals.from_arrow(broken(), target="y")
+
+
+def test_a_dataset_of_pyarrow_is_read_twice(tmp_path):
+    values = [k * 7.5 for k in range(50)] * 2
+    table = pa.table(
+        {"a": ["x", "z"] * 50, "v": values, "y": ["n", "p", "p", "n"] * 25}
+    )
+    pq.write_table(table[:60], tmp_path / "a.parquet")
+    pq.write_table(table[60:], tmp_path / "b.parquet")
+    found = Marginals.from_arrow(dataset(tmp_path), target="y")
+    assert found == Marginals.from_data(table, target="y")
+
+
+def test_a_name_is_no_stream():
+    with pytest.raises(TypeError, match=r"'a\.csv' is a name, not a stream"):
+        Marginals.from_arrow("a.csv", target="y")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import csvfiles, jobs
+from renyi.sources import csvfiles, files, jobs
 
 Marginals = renyi.Marginals
 TABLE = pa.table({"a": ["x", "z"] * 500, "b": range(1000), "y": ["u", "v"] * 500})
@@ -212,3 +212,39 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
     refused(path, "'w' is numeric but holds 'many'", weight="w")
     path.write_text("a,w,y\n" + "x,1,u\nz,-2,v\n" * 30)
     refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
+
+
+def test_indices_beyond_a_dictionary_are_damage(tmp_path):
+    """A page is damaged so that its dictionary codes point nowhere."""
+    labels = [f"label {k}" for k in range(5)] * 400
+    table = pa.table({"a": labels, "y": ["n", "p"] * 1000})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, path, compression="none")
+    assert renyi.Marginals.from_file(path, target="y").n == 2000
+    column = pa.parquet.read_metadata(path).row_group(0).column(0)
+    end = column.dictionary_page_offset + column.total_compressed_size
+    data = bytearray(path.read_bytes())
+    for place in range(end - 200, end):
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        renyi.Marginals.from_file(path, target="y")
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        list(files.batches(path, ["a"]))
+
+
+def test_page_checksums_are_looked_at(tmp_path):
+    table = pa.table({"a": list(range(2000)), "y": ["n", "p"] * 1000})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(
+        table, path, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    column = pa.parquet.read_metadata(path).row_group(0).column(0)
+    place = column.data_page_offset + column.total_compressed_size // 2
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        renyi.Marginals.from_file(path, target="y")
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        files.read_table(path)

@@ -356,3 +356,11 @@ def test_warnings_point_to_the_caller(lite: sqlite3.Connection) -> None:
         warnings.simplefilter("always")
         Marginals.from_sql(lite, "gaps", "y")
     assert caught[0].filename == __file__
+
+
+def test_a_table_of_another_schema_is_suggested_with_it():
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA clinic")
+    connection.execute("CREATE TABLE clinic.visits AS SELECT 1 AS a, 2 AS y")
+    with pytest.raises(ValueError, match=r"did you mean 'clinic\.visits'\?"):
+        renyi.Marginals.from_sql(connection, "visits", "y")

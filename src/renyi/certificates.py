@@ -88,7 +88,7 @@ def _warnings(
     texts = []
     if evidence.n_indicators >= evidence.n / 2:
         texts.append(
-            f"there are {evidence.n_indicators} categories and only {evidence.n:,g} "
+            f"there are {evidence.n_indicators} categories and only {evidence.n:,.10g} "
             "rows: the bound holds for the marginals of these rows and says little "
             "about the population they come from."
         )

@@ -63,8 +63,8 @@ def tables(connection: Any) -> list[str]:
         sql = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
     else:
         sql = (
-            "SELECT table_name FROM information_schema.tables "
-            "WHERE table_schema = 'main'"
+            "SELECT CASE WHEN table_schema = 'main' THEN table_name "
+            "ELSE table_schema || '.' || table_name END FROM information_schema.tables"
         )
     try:
         return sorted(str(row[0]) for row in connection.execute(sql).fetchall())

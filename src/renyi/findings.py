@@ -42,7 +42,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
     promise = min(rung.upper for rung in rungs)
     doubts = [result.note] if result.note else []
     where = (
-        f"the very marginals of these {m.n:,g} rows" if doubts else "these marginals"
+        f"the very marginals of these {m.n:,.10g} rows" if doubts else "these marginals"
     )
     moves = swings(result.rule)
     return {
@@ -91,7 +91,7 @@ def minimax_text(told: dict[str, Any]) -> str:
     lines += [
         wrapped(
             f"The smallest worst error of any rule that predicts {told['target']!r}, "
-            f"from {told['rows']:,g} rows"
+            f"from {told['rows']:,.10g} rows"
         ),
         f"({told['features']:,} features with {told['categories']:,} categories; pairs "
         f"of columns{' within each class' if told['class_conditional'] else ''})",
@@ -167,7 +167,7 @@ def ranking_text(told: dict[str, Any]) -> str:
       physician-fee-freeze                      0.914           3
     """
     lines = [
-        f"Maximal correlation with {told['target']!r}, from {told['rows']:,g} rows",
+        f"Maximal correlation with {told['target']!r}, from {told['rows']:,.10g} rows",
         f"  {'column':<{_NAME}} {'rho':>6} {'categories':>11}",
     ]
     for entry in told["columns"]:
@@ -222,7 +222,7 @@ def matrix_text(told: dict[str, Any]) -> str:
     names, rho = told["columns"], told["rho"]
     digits = len(str(len(names)))
     lines = [
-        f"Maximal correlation of every pair of columns, from {told['rows']:,g} rows"
+        f"Maximal correlation of every pair of columns, from {told['rows']:,.10g} rows"
     ]
     for first in range(0, len(names), _WIDE):
         shown = range(first, min(first + _WIDE, len(names)))

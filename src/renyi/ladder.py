@@ -124,7 +124,7 @@ class Ladder:
         """What it comes to, in a sentence."""
         subject = "this model"
         if self.certificate.doubtful:
-            where = f"the very marginals of these {self.certificate.n:,g} rows"
+            where = f"the very marginals of these {self.certificate.n:,.10g} rows"
         else:
             where = "these marginals"
         whose = "no model" if self.all_columns else "no model of the same columns"
@@ -136,7 +136,7 @@ class Ladder:
         if c.doubtful:
             head = [*_doubts(c), "", "Of these very rows alone:"]
         else:
-            size = f"({c.n:,g} rows, {c.n_indicators:,} categories)"
+            size = f"({c.n:,.10g} rows, {c.n_indicators:,} categories)"
             head = [f"On every population with these marginals {size}:"]
         notes = () if c.doubtful else c.warnings
         return "\n".join(

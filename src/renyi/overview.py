@@ -18,7 +18,7 @@ _LABELS = 6  # of a column
 
 def headline(m: Marginals) -> str:
     """Return rows, features and classes in one line."""
-    what = f"{m.n:,g} total weight" if m.weighted else f"{m.n:,} rows"
+    what = f"{m.n:,.10g} total weight" if m.weighted else f"{m.n:,} rows"
     features = f"{len(m.feature_names)} features"
     if m.order > 1:
         features += f" of {m.order} columns each"
@@ -53,7 +53,7 @@ def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
     totals = np.diag(m.counts)[m._spans([column.name])]
     texts = column.levels.texts
-    shown = [f"{t} {c:,g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
+    shown = [f"{t} {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")
     return ", ".join(shown)

@@ -343,9 +343,9 @@ def few_rows(m: Marginals) -> str:
     if m.n > 2 * D:
         return ""
     return (
-        f"there are {D:,} categories and only {m.n:,g} rows: the bounds hold for the "
-        "marginals of these very rows and say little about the population they come "
-        "from."
+        f"there are {D:,} categories and only {m.n:,.10g} rows: the bounds hold for "
+        "the marginals of these very rows and say little about the population they "
+        "come from."
     )
 
 

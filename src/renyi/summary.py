@@ -167,7 +167,7 @@ def _learned(told: dict[str, Any]) -> list[str]:
         classes = [*classes[:6], f"and {len(classes) - 6} more"]
     alpha = f"{told['alpha']:.4g}, {_METHODS.get(told['alpha_method'], '')}"
     return [
-        f"Learned to predict {told['target']!r} from {told['rows']:,g} {what}.",
+        f"Learned to predict {told['target']!r} from {told['rows']:,.10g} {what}.",
         *_field("classes", ", ".join(classes)),
         *_field(
             "features", f"{told['features']:,} with {told['categories']:,} categories"

@@ -29,7 +29,7 @@ def text(c: Certificate) -> str:
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
-    size = f"({c.n:,g} rows, {c.n_indicators} categories{_order(c)})"
+    size = f"({c.n:,.10g} rows, {c.n_indicators} categories{_order(c)})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *_notes(c)])
 
@@ -96,7 +96,7 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
     lines = [
         f"With confidence {100 * c.confidence:.10g} %, on every population with the "
         "marginals of the one",
-        f"these {c.n:,g} rows were drawn from:",
+        f"these {c.n:,.10g} rows were drawn from:",
         *_rules(c),
     ]
     if c.sampled_error is not None and c.observed_error is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from os import PathLike
 from typing import Any
 
 import pandas as pd
@@ -104,8 +105,16 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
     if hasattr(stream, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(stream)
         return reader.schema, iter(reader)
+    if hasattr(stream, "scanner"):  # a dataset of pyarrow
+        reader = stream.scanner().to_reader()
+        return reader.schema, iter(reader)
     if hasattr(stream, "collect") and hasattr(stream, "lazy"):
-        raise TypeError("A lazy frame has no rows yet: pass frame.collect().")
+        raise TypeError(
+            "A lazy frame has no rows yet: pass frame.collect_batches(), or "
+            "frame.collect() if they fit in memory."
+        )
+    if isinstance(stream, (str, bytes, PathLike)):
+        raise TypeError(f"{stream!r:.80} is a name, not a stream: use from_file.")
     if isinstance(stream, Iterable):
         return _first(iter(stream))
     raise TypeError(

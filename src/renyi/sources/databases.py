@@ -250,19 +250,27 @@ class Database:
 
     def _hint(self, table: str) -> str:
         listing = (
-            "SELECT name FROM sqlite_master"
+            "SELECT '', name FROM sqlite_master"
             if self.dialect.name == "sqlite"
-            else "SELECT table_name FROM information_schema.tables"
+            else "SELECT table_schema, table_name FROM information_schema.tables"
         )
         try:
             with self.snapshot():
-                names = [str(row[0]) for row in self.ask(listing, "the tables")]
+                found = self.ask(listing, "the tables")
         except (ValueError, ConnectionError):
-            names = []
+            found = []
+        names = {
+            str(name): _qualified(str(schema), str(name)) for schema, name in found
+        }
         close = get_close_matches(table.rpartition(".")[2], names, n=1)
-        if close:
-            return f"did you mean {close[0]!r}?"
+        if close and names[close[0]] != table:
+            return f"did you mean {names[close[0]]!r}?"
         return "check the name; a schema is given as 'schema.table'."
+
+
+def _qualified(schema: str, name: str) -> str:
+    """Return a table as users write it: the schema that is looked in needs no name."""
+    return name if schema in ("", "main", "public") else f"{schema}.{name}"
 
 
 def _refuse_query(table: str | Sequence[str]) -> None:

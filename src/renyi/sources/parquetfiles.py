@@ -44,7 +44,10 @@ def without_index(schema: pa.Schema) -> pa.Schema:
 def read_whole(path: Path, columns: list[str]) -> pa.Table:
     """Read some columns of a file at once."""
     try:
-        table = pa.parquet.read_table(path, columns=columns)
+        table = pa.parquet.read_table(
+            path, columns=columns, page_checksum_verification=True
+        )
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_damaged(path, error)) from None
     if not table.num_rows:
@@ -65,11 +68,16 @@ def units(file: int, path: Path, columns: Sequence[str]) -> Iterator[Unit]:
         try:
             # Threads may not share a reader.
             with pa.parquet.ParquetFile(
-                path, metadata=metadata, read_dictionary=texts
+                path,
+                metadata=metadata,
+                read_dictionary=texts,
+                page_checksum_verification=True,
             ) as reader:
                 for batch in reader.iter_batches(
                     _ROWS, [group], list(columns), use_threads=False
                 ):
+                    # A damaged page may hold indices beyond its dictionary.
+                    batch.validate(full=True)
                     yield batch.select(list(columns))
         except (pa.ArrowException, OSError) as error:
             raise ValueError(_damaged(path, error)) from None
