@@ -335,7 +335,7 @@ def killed(folder: Path, kills: int, seed: int) -> int:
 
 def check_killed(folder: Path, ending: str, kills: int, seed: int) -> None:
     folder.mkdir()
-    rows = 2_500 * max(1, kills // 10)
+    rows = 10_000 * max(1, kills // 10)  # a fast machine must not end before the kills
     tables = [table_of(rows, seed + k) for k in range(3)]
     paths = [
         write(table, folder / f"part-{k}.{ending}", 200)
