@@ -15,7 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from renyi.sources import csvfiles, files, jobs
+from renyi.sources import csvfiles, files
+from renyi.streams import jobs
 
 
 def job(folder: Path, fatal: int) -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from joints import marginal_constraints, moments, outcomes
 from renyi import Marginals
-from renyi.ambiguity import (
+from renyi.columns import Column, Columns, Levels
+from renyi.datasets import load, random_joint
+from renyi.robust.ambiguity import (
     Ambiguity,
     Table,
     of_tables,
     shortfall,
 )
-from renyi.columns import Column, Columns, Levels
-from renyi.datasets import load, random_joint
-from renyi.directprogram import contradiction, solve_direct, worst_member
+from renyi.robust.directprogram import contradiction, solve_direct, worst_member
 
 
 def make(table: np.ndarray, conditional: bool = False) -> Ambiguity:
@@ -187,7 +187,7 @@ def test_both_direct_programs_agree(K: int, monkeypatch: pytest.MonkeyPatch) -> 
     amb = make(table)
     values = []
     for most in (1, 9):
-        monkeypatch.setattr("renyi.directprogram._MAX_CLASSES", most)
+        monkeypatch.setattr("renyi.robust.directprogram._MAX_CLASSES", most)
         found = solve_direct(amb)
         assert found.status == "optimal"
         values.append(found.value)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from renyi import Marginals
-from renyi.plans import Plan
-from renyi.tallies import Tally
+from renyi.streams.plans import Plan
+from renyi.streams.tallies import Tally
 from streams import reference
 
 DAY = ("1970-01-01 00:00:00", "1970-01-01 00:00:10.5", "1970-01-01 01:00:00.05")

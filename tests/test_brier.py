@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from joints import marginal_constraints, minimax_error, outcomes, worst_case
-from renyi import Marginals, RenyiClassifier, brier, localprogram, programs
+from renyi import Marginals, RenyiClassifier, programs
 from renyi.correlation import hgr_table
 from renyi.datasets import load, random_joint
+from renyi.robust import brier, localprogram
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify
 from renyi import classifier as classifier_module
-from renyi import evidence as evidence_module
+from renyi.certification import evidence as evidence_module
 from renyi.columns import Columns, Levels
 from renyi.datasets import load
 

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import checkpoints, csvfiles, files, jobs
+from renyi.sources import csvfiles, files
+from renyi.streams import checkpoints, jobs
 
 Marginals = renyi.Marginals
 

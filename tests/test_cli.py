@@ -69,7 +69,9 @@ def test_warnings_of_libraries_stay_out_of_sight(
 def test_wrong_numbers_are_told_before_any_work(
     bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("renyi.commands.run", lambda _: pytest.fail("work was done"))
+    monkeypatch.setattr(
+        "renyi.commandline.commands.run", lambda _: pytest.fail("work was done")
+    )
     assert "--seed" in bad("fit", "votes", "--seed", "-1", "--rule", "sharp")
     assert "--bins" in bad("fit", "votes", "--bins", "1")
 
@@ -83,7 +85,7 @@ def test_surprises_are_told_in_a_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("renyi.commands.run", fail)
+    monkeypatch.setattr("renyi.commandline.commands.run", fail)
     done = run("datasets")
     assert done.code == 1
     (line,) = done.err.splitlines()
@@ -101,7 +103,7 @@ def test_interruption_and_lack_of_memory(
     def stop(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("renyi.commands.run", stop)
+    monkeypatch.setattr("renyi.commandline.commands.run", stop)
     error: BaseException = KeyboardInterrupt()
     assert run("datasets").code == 130
     error = MemoryError("Unable to allocate 3 TiB")

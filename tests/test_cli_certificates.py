@@ -13,9 +13,9 @@ import pytest
 
 import renyi
 from commandline import Done, save, table, votes
-from renyi.cuttingplanes import Progress
-from renyi.delivery import Meter
-from renyi.verdicts import at_least, at_most
+from renyi.certification.verdicts import at_least, at_most
+from renyi.commandline.delivery import Meter
+from renyi.robust.cuttingplanes import Progress
 
 pytest.importorskip("highspy")
 
@@ -415,7 +415,7 @@ def test_other_import_errors_are_our_faults(
     def fail(*_: object) -> None:
         raise ImportError("cannot import name 'z'")
 
-    monkeypatch.setattr("renyi.commands.run", fail)
+    monkeypatch.setattr("renyi.commandline.commands.run", fail)
     done = run("datasets")
     assert done.code == 1
     assert "this should not have happened: ImportError" in done.err
@@ -436,7 +436,7 @@ def test_progress_is_for_terminals(
     save(votes().iloc[:, [*range(3, 12), 16]], "t.csv")
     stream = Terminal() if shown else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("renyi.delivery._PAUSE", 0.0)
+    monkeypatch.setattr("renyi.commandline.delivery._PAUSE", 0.0)
     argv = ("minimax", "t.csv", "--target", "party", "--method", "exact")
     text = good(*argv, "--time-limit", "1").out
     lines = stream.getvalue().split("\r")

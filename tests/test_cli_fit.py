@@ -12,7 +12,7 @@ import pytest
 
 import renyi
 from commandline import FIT, Done, save, table
-from renyi.verdicts import at_most
+from renyi.certification.verdicts import at_most
 
 
 def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
@@ -75,7 +75,7 @@ def test_marginals_on_request(good: Callable[..., Done]) -> None:
 def test_large_marginals_only_on_request(
     good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("renyi.commands._SMALL", 10_000)
+    monkeypatch.setattr("renyi.commandline.commands._SMALL", 10_000)
     done = good("fit", "votes", "--out", "a")
     assert "marginals were not written" in " ".join(done.out.split())
     assert not Path("a.renyi").exists()

@@ -15,7 +15,7 @@ import pytest
 import renyi
 from commandline import FIT, Done, save, table
 from renyi import RenyiClassifier
-from renyi.answers import note_unseen
+from renyi.commandline.answers import note_unseen
 
 
 @pytest.mark.parametrize("name", renyi.datasets.names())

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import renyi
 from commandline import HERE, Done, process, save, table
-from renyi import questions
-from renyi.questions import Questions
+from renyi.commandline import questions
+from renyi.commandline.questions import Questions
 from renyi.sources import csvfiles, files
 
 Good = Callable[..., Done]

@@ -12,7 +12,7 @@ import pytest
 
 import renyi
 from commandline import Done, save, table, votes
-from renyi.verdicts import rounded_up
+from renyi.certification.verdicts import rounded_up
 
 
 def flat(text: str) -> str:

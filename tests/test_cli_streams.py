@@ -15,7 +15,7 @@ import pytest
 
 import renyi
 from commandline import Done, save, table
-from renyi import commands, delivery, marginals_commands
+from renyi.commandline import commands, delivery, marginals_commands
 
 Good = Callable[..., Done]
 

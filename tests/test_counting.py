@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from renyi import compiled, histograms, products
+from renyi import compiled
 from renyi.counting import class_pair_counts, pair_counts
+from renyi.paircounts import histograms, products
 
 WEIGHTED = ["histogram", "product", "numba"]
 ENGINES = [*WEIGHTED, "planes"]
@@ -157,7 +158,7 @@ def test_small_jobs_do_not_load_numba():
 
 
 def test_kernels_work_where_no_cache_can_be_written(monkeypatch):
-    from renyi import kernels
+    from renyi.paircounts import kernels
 
     real = kernels.numba.njit
 

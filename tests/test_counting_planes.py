@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from renyi import bitplanes, compiled, engines, plane_kernels, workers
+from renyi import compiled
 from renyi.counting import class_pair_counts, pair_counts
-from renyi.histograms import histograms
+from renyi.paircounts import bitplanes, costs, plane_kernels, workers
+from renyi.paircounts.histograms import histograms
 
 
 def random_codes(seed, sizes, n):
@@ -28,14 +29,14 @@ def reference(codes, sizes, rows=None):
     return pair_counts(taken, sizes, engine="histogram")
 
 
-@pytest.fixture(params=engines.PLANE_SECONDS)
+@pytest.fixture(params=costs.PLANE_SECONDS)
 def processor(request, monkeypatch):
     """One kind of processor after the other, whichever this is."""
-    per_pair = engines.PLANE_SECONDS[request.param]
-    monkeypatch.setattr(engines, "_per_pair", lambda: per_pair)
-    engines.plane_columns.cache_clear()
+    per_pair = costs.PLANE_SECONDS[request.param]
+    monkeypatch.setattr(costs, "_per_pair", lambda: per_pair)
+    costs.plane_columns.cache_clear()
     yield request.param
-    engines.plane_columns.cache_clear()
+    costs.plane_columns.cache_clear()
 
 
 @given(
@@ -107,7 +108,7 @@ def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads
 @pytest.mark.parametrize("n", [3_000, 70_000])
 def test_mixed_tables_are_counted_exactly(processor, n):
     sizes = [8] * 6 + [1200, 2, 40, 300]
-    few = engines.plane_columns(n, tuple(sizes))[1]
+    few = costs.plane_columns(n, tuple(sizes))[1]
     assert not all(few)
     assert any(few) or processor != "avx512vpopcntdq"
     codes = random_codes(8, sizes, n)
@@ -131,7 +132,7 @@ def test_several_python_threads_may_count_at_once():
 
 def test_the_shape_decides_with_numpy_alone():
     def chosen(n, sizes):
-        return engines.numpy_seconds(n, np.array(sizes))[1]
+        return costs.numpy_seconds(n, np.array(sizes))[1]
 
     assert chosen(1_000_000, [10] * 20) == "histogram"
     assert chosen(50_000, [2, 5, 40, 9, 16, 7] * 2) == "histogram"
@@ -144,17 +145,17 @@ def test_the_shape_decides_about_weighted_sums(monkeypatch, with_numba):
     monkeypatch.setattr(compiled, "load", lambda: kernels)
 
     def chosen(n, sizes):
-        return engines.weighted_engine(n, np.array(sizes))[1]
+        return costs.weighted_engine(n, np.array(sizes))[1]
 
     assert chosen(1_000_000, [10] * 20) == "histogram"
     assert chosen(2_000, [2] * 500) == "product"
 
 
 def test_columns_of_few_categories_get_planes(processor):
-    assert all(engines.plane_columns(1_000_000, (2,) * 60)[1])
-    assert all(engines.plane_columns(100_000, (3,) * 200)[1])
-    assert not any(engines.plane_columns(1_000_000, (100,) * 20)[1])
-    few = engines.plane_columns(1_000_000, (2, 3) * 30 + (500,))[1]
+    assert all(costs.plane_columns(1_000_000, (2,) * 60)[1])
+    assert all(costs.plane_columns(100_000, (3,) * 200)[1])
+    assert not any(costs.plane_columns(1_000_000, (100,) * 20)[1])
+    few = costs.plane_columns(1_000_000, (2, 3) * 30 + (500,))[1]
     # Where planes are slow, histograms pack the small columns beside the large one.
     assert few == ((processor != "",) * 60 + (False,))
 
@@ -166,9 +167,9 @@ def test_processor_that_llvm_does_not_know(monkeypatch):
         raise RuntimeError("LLVM does not know this processor")
 
     monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", unknown)
-    engines._per_pair.cache_clear()
-    assert engines._per_pair() == engines.PLANE_SECONDS[""]
-    engines._per_pair.cache_clear()
+    costs._per_pair.cache_clear()
+    assert costs._per_pair() == costs.PLANE_SECONDS[""]
+    costs._per_pair.cache_clear()
 
 
 def test_threads_where_they_pay(monkeypatch):

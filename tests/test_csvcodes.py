@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
-from renyi import cell_kernels, compiled
+from renyi import compiled
 from renyi.marginals import Marginals
 from renyi.sources import csvcodes, csvfiles
 from renyi.sources.csvheaders import Header
+from renyi.streams import cell_kernels
 
 LONG = "a label of more than sixteen bytes"
 CELLS = st.one_of(

@@ -8,15 +8,16 @@ import pytest
 from scipy.optimize import linprog
 
 from joints import marginal_constraints, minimax_error, outcomes
-from renyi import Marginals, energies
-from renyi.ambiguity import Ambiguity, of_tables, shortfall
-from renyi.cuts import Master, tree_draws
-from renyi.cuttingplanes import Oracle, mended, search, subsets
+from renyi import Marginals
 from renyi.datasets import load, random_joint
-from renyi.gauges import gauge, normalised
-from renyi.interiorpoints import Box, corrected, solve
-from renyi.localprogram import LocalSolution, solve_local
-from renyi.saddle import MinimaxResult, minimax, table_rule
+from renyi.robust import energies
+from renyi.robust.ambiguity import Ambiguity, of_tables, shortfall
+from renyi.robust.cuts import Master, tree_draws
+from renyi.robust.cuttingplanes import Oracle, mended, search, subsets
+from renyi.robust.gauges import gauge, normalised
+from renyi.robust.interiorpoints import Box, corrected, solve
+from renyi.robust.localprogram import LocalSolution, solve_local
+from renyi.robust.saddle import MinimaxResult, minimax, table_rule
 
 TOL = 1e-6
 
@@ -254,7 +255,7 @@ def test_members_are_exhibited(seed: int) -> None:
 
 
 def test_too_many_cells_leave_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("renyi.cuttingplanes._MOST_CELLS", 3)
+    monkeypatch.setattr("renyi.robust.cuttingplanes._MOST_CELLS", 3)
     _, amb = make((3, 3, 3), 2, 4)
     first = solve_local(amb)
     found = search(amb, first.multiplier, first.value)
@@ -292,7 +293,7 @@ def test_a_bound_of_zero_does_not_hide_an_empty_set(
     bound = minimax(nobody, method="lp")
     assert bound.upper < 1e-9
     assert (bound.status, bound.worst_distribution) == ("bounded", None)
-    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    monkeypatch.setattr("renyi.robust.saddle._QUICK", 0)
     with pytest.raises(ValueError, match="yet the tables say 0.08"):
         minimax(nobody, method="exact")
 
@@ -302,7 +303,7 @@ def test_an_error_of_zero_has_a_witness(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first column tells the class."""
-    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    monkeypatch.setattr("renyi.robust.saddle._QUICK", 0)
     table = random_joint((3, 2, 3, 2), 2, concentration=0.3, random_state=seed)
     table[0, ..., 1] = table[1:, ..., 0] = 0
     codes = outcomes(table.shape).astype(str)
@@ -318,7 +319,7 @@ def test_an_error_of_zero_has_a_witness(
 def test_bounds_that_contradict_each_other_are_not_hidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    monkeypatch.setattr("renyi.robust.saddle._QUICK", 0)
     table, amb = make((3, 3, 3), 2, 4)
     codes = outcomes(table.shape).astype(str)
     m = Marginals.from_data(
@@ -331,7 +332,7 @@ def test_bounds_that_contradict_each_other_are_not_hidden(
         return found
 
     assert minimax(m, method="exact").lower > 0.01
-    monkeypatch.setattr("renyi.cuttingplanes.search", too_low)
+    monkeypatch.setattr("renyi.robust.cuttingplanes.search", too_low)
     with pytest.raises(RuntimeError, match="contradict each other"):
         minimax(m, method="exact")
 
@@ -339,14 +340,14 @@ def test_bounds_that_contradict_each_other_are_not_hidden(
 def test_a_program_that_fails_leaves_the_simple_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    monkeypatch.setattr("renyi.robust.saddle._QUICK", 0)
     table, amb = make((3, 3, 3), 2, 4)
     codes = outcomes(table.shape).astype(str)
     m = Marginals.from_data(
         pd.DataFrame(codes[:, :-1]), codes[:, -1], sample_weight=table.ravel()
     )
     failed = LocalSolution(np.inf, np.zeros(len(amb.b)), "stopped")
-    monkeypatch.setattr("renyi.saddle.solve_local", lambda *a, **o: failed)
+    monkeypatch.setattr("renyi.robust.saddle.solve_local", lambda *a, **o: failed)
     assert minimax(m, method="lp").status == "stopped"
     result = minimax(m, method="exact")
     assert result.status == "solved"
@@ -360,7 +361,9 @@ def test_the_clock_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     first = solve_local(amb)
     start = (amb, first.multiplier, first.value)
     assert not search(*start, time_limit=100.0).out_of_time
-    monkeypatch.setattr("renyi.cuttingplanes._Clock.left", property(lambda _: 9.0))
+    monkeypatch.setattr(
+        "renyi.robust.cuttingplanes._Clock.left", property(lambda _: 9.0)
+    )
     assert search(*start, time_limit=100.0).out_of_time
 
 
@@ -383,7 +386,7 @@ def test_tables_of_pairs_go_by_cutting_planes(
     assert direct.method == "direct"
     bound = minimax("y", tables=tables, method="lp")
     assert bound.upper >= direct.upper - TOL
-    monkeypatch.setattr("renyi.saddle._QUICK", 0)
+    monkeypatch.setattr("renyi.robust.saddle._QUICK", 0)
     result = minimax("y", tables=tables, method="exact")
     assert (result.status, result.method) == ("solved", "cutting planes")
     assert result.upper == pytest.approx(direct.upper, abs=TOL)

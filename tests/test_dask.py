@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
-from renyi.plans import Plan
-from renyi.surveys import Survey
-from renyi.tallies import Tally
+from renyi.streams.plans import Plan
+from renyi.streams.surveys import Survey
+from renyi.streams.tallies import Tally
 
 
 def frame(n: int) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from counted import class_tables, random_table
 from joints import minimax_error, outcomes, worst_case
 from manners import all_checks, by_any_road, passes_separately, refuses
 from renyi import Encoder, Marginals, baselines
-from renyi.ambiguity import Ambiguity, shortfall
 from renyi.baselines import DiscreteChebyshevClassifier, TreeAugmentedNaiveBayes
 from renyi.baselines.dcc import second_opinion
 from renyi.baselines.forests import least_sums, solve_forest
@@ -25,6 +24,7 @@ from renyi.baselines.structures import (
 )
 from renyi.baselines.trees import spanning_tree
 from renyi.datasets import load, random_joint
+from renyi.robust.ambiguity import Ambiguity, shortfall
 
 TOL = 1e-6
 

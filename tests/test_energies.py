@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from joints import one_hot, outcomes
-from renyi.energies import FORBIDDEN, Grid, descend, energy, minimise, prove
+from renyi.robust.energies import FORBIDDEN, Grid, descend, energy, minimise, prove
 
 SIZES = [(2, 3, 2, 4), (3,), (2, 2), (4, 3, 3), (1, 3, 2), (2,) * 7]
 

@@ -9,8 +9,8 @@ import pytest
 import renyi
 from renyi import group_lasso
 from renyi.datasets import load
-from renyi.entries import down_to, entries, penalties, sharpened
-from renyi.materials import FromCounts
+from renyi.lasso.entries import down_to, entries, penalties, sharpened
+from renyi.lasso.materials import FromCounts
 from renyi.paths import short
 
 FIRST = "physician-fee-freeze & mx-missile"

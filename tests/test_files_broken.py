@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import csvfiles, files, jobs
+from renyi.sources import csvfiles, files
+from renyi.streams import jobs
 
 Marginals = renyi.Marginals
 TABLE = pa.table({"a": ["x", "z"] * 500, "b": range(1000), "y": ["u", "v"] * 500})

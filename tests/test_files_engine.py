@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import csvfiles, engine, files, inputs, jobs
+from renyi.sources import csvfiles, embedded, files, inputs
+from renyi.streams import jobs
 
 Marginals = renyi.Marginals
 
@@ -274,5 +275,5 @@ def test_missing_extra_is_named(
 
 
 def test_only_columns_in_a_condition_are_handed_over(table: pa.Table) -> None:
-    asked = engine.Condition("Year > 3 AND lower(region) = 'north'", table.schema)
+    asked = embedded.Condition("Year > 3 AND lower(region) = 'north'", table.schema)
     assert asked.columns == ["year", "Region"]

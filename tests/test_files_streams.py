@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import renyi
-from renyi.sources import csvfiles, files, inputs, jobs, parquetfiles
+from renyi.sources import csvfiles, files, inputs, parquetfiles
+from renyi.streams import jobs
 
 Marginals = renyi.Marginals
 

@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import renyi
 from joints import one_hot
-from renyi import descent, group_lasso, homotopy
+from renyi import group_lasso
 from renyi.group_lasso import lambda_max, path, path_rows
-from renyi.linfball import block_step, largest_point
+from renyi.lasso import descent, homotopy
+from renyi.lasso.linfball import block_step, largest_point
 
 ADMM = Path(__file__).parents[1] / "experiments" / "admm.py"
 

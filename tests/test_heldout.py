@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import binom
 
 from joints import marginal_constraints, outcomes, worst_case
-from renyi import Certificate, Marginals, RenyiClassifier, certify, heldout, rules
+from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
+from renyi.certification import heldout
+from renyi.certification.verdicts import at_most
 from renyi.datasets import load, random_joint
-from renyi.verdicts import at_most
 from scorings import (
     CASES,
     MODELS,

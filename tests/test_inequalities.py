@@ -38,8 +38,8 @@ from renyi import (
     separable,
     theta,
 )
-from renyi.brier import brier_risk
 from renyi.datasets import random_joint, sample_joint
+from renyi.robust.brier import brier_risk
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")

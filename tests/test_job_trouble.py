@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi import tallies
-from renyi.plans import Plan
-from renyi.sources import arrowfiles, checkpoints, files, jobs, parquetfiles
+from renyi.sources import arrowfiles, files, parquetfiles
 from renyi.sources.cells import DataWarning
-from renyi.tallies import Tally
+from renyi.streams import checkpoints, jobs, tallies
+from renyi.streams.plans import Plan
+from renyi.streams.tallies import Tally
 from test_checkpoints import StopError, expected, stopping, table_of, write
 
 Marginals = renyi.Marginals

@@ -21,15 +21,16 @@ from joints import (
     outcomes,
     worst_case,
 )
-from renyi import Marginals, RenyiClassifier, ladder, rules
-from renyi.ambiguity import Ambiguity
-from renyi.cuttingplanes import Progress
+from renyi import Marginals, RenyiClassifier, rules
+from renyi.certification import ladder
+from renyi.certification.ladder import Ladder, Rung, climb
+from renyi.certification.verdicts import at_least, at_most, verdict, wrapped
+from renyi.commandline.findings import minimax_facts
 from renyi.datasets import random_joint
-from renyi.findings import minimax_facts
-from renyi.ladder import Ladder, Rung, climb
-from renyi.simplerules import quadratic_rule
-from renyi.swings import swings
-from renyi.verdicts import at_least, at_most, verdict, wrapped
+from renyi.robust.ambiguity import Ambiguity
+from renyi.robust.cuttingplanes import Progress
+from renyi.robust.simplerules import quadratic_rule
+from renyi.robust.swings import swings
 
 pytest.importorskip("highspy")
 

@@ -9,12 +9,13 @@ import pytest
 from scipy import sparse
 
 from joints import marginal_constraints, one_hot, outcomes, worst_case
-from renyi import Marginals, RenyiClassifier, localworst, rules, worst
+from renyi import Marginals, RenyiClassifier, rules
 from renyi.datasets import load, sample_joint
-from renyi.localprogram import layout_of
-from renyi.losses import Losses
-from renyi.regions import Additive, Moments, pieces, regions
-from renyi.semidefinite import Cone, nearest
+from renyi.robust import localworst, worst
+from renyi.robust.localprogram import layout_of
+from renyi.robust.losses import Losses
+from renyi.robust.regions import Additive, Moments, pieces, regions
+from renyi.robust.semidefinite import Cone, nearest
 from test_worst import (
     KINDS,
     make_card,

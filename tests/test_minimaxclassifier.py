@@ -13,11 +13,11 @@ from sklearn.model_selection import cross_val_score
 from joints import error, marginal_constraints, minimax_error, outcomes, worst_case
 from manners import all_checks, passes_separately
 from renyi import Encoder, Marginals
-from renyi.ambiguity import Ambiguity, shortfall
 from renyi.datasets import load, random_joint
-from renyi.localprogram import solve_local
 from renyi.minimaxclassifier import MinimaxClassifier
-from renyi.saddle import minimax
+from renyi.robust.ambiguity import Ambiguity, shortfall
+from renyi.robust.localprogram import solve_local
+from renyi.robust.saddle import minimax
 
 TOL = 1e-6
 

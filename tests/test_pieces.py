@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from commandline import HERE
-from renyi import workers
+from renyi.paircounts import workers
 from renyi.reproduce import pieces
 
 

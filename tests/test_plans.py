@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from renyi import Encoder
-from renyi.plans import Plan, Role, family
+from renyi.streams.plans import Plan, Role, family
 from renyi.tuples import TupleEncoder
 
 SCHEMA = pa.schema(

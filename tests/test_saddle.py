@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import renyi.saddle
+import renyi.robust.saddle
 from counted import draw, grid, marginals
 from joints import marginal_constraints, minimax_error, worst_case
 from renyi import Marginals
-from renyi.ambiguity import shortfall
 from renyi.datasets import load, random_joint
-from renyi.saddle import (
+from renyi.robust.ambiguity import shortfall
+from renyi.robust.saddle import (
     MinimaxResult,
     minimax,
 )
@@ -59,7 +59,7 @@ def test_direct_program(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 118))
 def test_cutting_planes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     table = draw(seed, largest=120)
     result = minimax(marginals(table), method="exact", tolerance=1e-7)
     assert result.method == "cutting planes"
@@ -71,7 +71,7 @@ def test_cutting_planes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_three_hundred_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table = draw(seed, largest=1500)
     check_saddle(table, minimax(marginals(table)))
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     check_saddle(table, minimax(marginals(table), "exact", tolerance=1e-7))
 
 

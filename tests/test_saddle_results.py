@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import renyi.saddle
+import renyi.robust.saddle
 from counted import draw, grid, marginals
 from joints import error, marginal_constraints, worst_case
 from renyi import Marginals
-from renyi.ambiguity import Ambiguity, of_tables, shortfall
 from renyi.datasets import load, random_joint
-from renyi.distributions import WorstDistribution, polished
-from renyi.saddle import (
+from renyi.robust.ambiguity import Ambiguity, of_tables, shortfall
+from renyi.robust.distributions import WorstDistribution, polished
+from renyi.robust.saddle import (
     answer_proba,
     minimax,
     quadratic_rule,

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import renyi.saddle
+import renyi.robust.saddle
 from renyi import Marginals, programs
-from renyi.saddle import (
+from renyi.robust.saddle import (
     MinimaxResult,
     minimax,
 )
@@ -49,7 +49,7 @@ def test_cutting_planes_tell_their_progress(
     wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     m, e_star = wide
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     seen = []
     result = minimax(m, method="exact", progress=seen.append)
     assert result.status == "solved"
@@ -65,7 +65,7 @@ def test_interrupt_returns_the_interval_reached(
     wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     m, e_star = wide
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     seen = []
 
     def interrupt(progress) -> None:
@@ -84,7 +84,7 @@ def test_cutting_planes_stopped_at_any_moment(
     wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch, limit: float
 ) -> None:
     m, e_star = wide
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     check_interval(minimax(m, method="exact", time_limit=limit), e_star)
 
 
@@ -107,7 +107,7 @@ def test_interrupt_in_any_round(
     wide: tuple[Marginals, float], monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     m, e_star = wide
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
 
     def interrupt(progress) -> None:
         if progress.rounds == rounds:

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import renyi.saddle
+import renyi.robust.saddle
 from counted import draw, marginals
 from joints import outcomes
 from renyi import Marginals
 from renyi.datasets import load, random_joint
-from renyi.saddle import (
+from renyi.robust.saddle import (
     minimax,
 )
 
@@ -193,6 +193,6 @@ def test_marginals_without_a_distribution(monkeypatch: pytest.MonkeyPatch) -> No
     bad = Marginals(counts, m.n, m.columns, m.target, m.settings)
     with pytest.raises(ValueError, match="although their margins agree"):
         minimax(bad)
-    monkeypatch.setattr(renyi.saddle, "_QUICK", 0)
+    monkeypatch.setattr(renyi.robust.saddle, "_QUICK", 0)
     with pytest.raises(ValueError, match="although their margins agree"):
         minimax(bad, method="exact")

@@ -19,13 +19,13 @@ from sklearn.utils.estimator_checks import check_estimator
 import renyi
 from manners import SEPARATE, all_checks
 from renyi import group_lasso, paths
+from renyi.commandline.summary import certificate_text
 from renyi.datasets import load
 from renyi.folds import deal
-from renyi.materials import FromRows, cheaper, counts_pay
-from renyi.nested import nested_fits
+from renyi.lasso.materials import FromRows, cheaper, counts_pay
+from renyi.lasso.nested import nested_fits
 from renyi.ridge import moments
 from renyi.subsets import subset_value
-from renyi.summary import certificate_text
 
 
 def one_hot(codes, sizes):

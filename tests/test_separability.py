@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from joints import marginal_constraints, minimax_error, outcomes
-from renyi import Marginals, RenyiClassifier, separability
-from renyi.brier import theta
+from renyi import Marginals, RenyiClassifier
 from renyi.datasets import load, random_joint, sample_joint
-from renyi.separability import Separability, separable
+from renyi.robust import separability
+from renyi.robust.brier import theta
+from renyi.robust.separability import Separability, separable
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")

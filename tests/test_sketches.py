@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi.binning import bin_cells, bin_column
-from renyi.sketches import MOST, Cells, Sample, Sketch, ascending, joined, keys
+from renyi.streams.sketches import MOST, Cells, Sample, Sketch, ascending, joined, keys
 
 floats = st.floats(width=64, allow_nan=True, allow_infinity=True)
 arrays = st.lists(floats, max_size=60).map(np.array)

@@ -12,19 +12,11 @@ import pandas as pd
 import pytest
 
 from joints import marginal_constraints, outcomes, worst_case
-from renyi import (
-    Certificate,
-    Marginals,
-    RenyiClassifier,
-    certify,
-    localworst,
-    rules,
-    tails,
-    theta,
-    worst,
-)
+from renyi import Certificate, Marginals, RenyiClassifier, certify, rules, theta
 from renyi.certificates import Step
+from renyi.certification import tails
 from renyi.datasets import load
+from renyi.robust import localworst, worst
 from scorings import losing_ties, make_table, scaled_bound, worst_given_classes
 
 SLACK = 1e-7  # of the linear programs

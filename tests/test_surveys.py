@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder
-from renyi.parcels import packed, unpacked
-from renyi.plans import Plan
 from renyi.sources.cells import typed
 from renyi.sources.files import column_kinds
-from renyi.surveys import Survey
-from renyi.tallies import Tally
+from renyi.streams.parcels import packed, unpacked
+from renyi.streams.plans import Plan
+from renyi.streams.surveys import Survey
+from renyi.streams.tallies import Tally
 from streams import every_type, pieces, reference
 
 
@@ -190,7 +190,7 @@ def test_integers_are_labels_while_they_are_few() -> None:
 
 
 def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> None:
-    monkeypatch.setattr("renyi.surveys.MOST", 1000)
+    monkeypatch.setattr("renyi.streams.surveys.MOST", 1000)
     n = 30_000
     y = ["n", "p"] * (n // 2)
     numbered = pa.table({"a": np.random.default_rng(0).permutation(n), "y": y})

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from renyi import Marginals, RenyiClassifier, certify, tails
+from renyi import Marginals, RenyiClassifier, certify
+from renyi.certification import tails
 from renyi.datasets import random_joint
 from scorings import (
     CASES,

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
-from renyi.parcels import packed, unpacked
-from renyi.plans import Plan
 from renyi.sources.cells import DataWarning
 from renyi.sources.files import labelled
-from renyi.surveys import Survey
-from renyi.tallies import Tally
+from renyi.streams.parcels import packed, unpacked
+from renyi.streams.plans import Plan
+from renyi.streams.surveys import Survey
+from renyi.streams.tallies import Tally
 from streams import every_type, pieces, reference
 
 TABLE = every_type(900)
@@ -271,7 +271,7 @@ def test_identifiers_are_refused_as_in_memory() -> None:
 
 
 def test_too_many_categories_name_the_column(monkeypatch) -> None:
-    monkeypatch.setattr("renyi.pairtables.MOST_CATEGORIES", 100)
+    monkeypatch.setattr("renyi.streams.pairtables.MOST_CATEGORIES", 100)
     words = [f"word {k}" for k in range(150)]
     batch = pa.record_batch({"a": words, "b": ["x"] * 150, "y": ["n"] * 150})
     tally = Tally(Plan.of(batch.schema, "y"))

@@ -10,20 +10,11 @@ import pandas as pd
 import pytest
 
 from joints import error, marginal_constraints, outcomes, worst_case
-from renyi import (
-    Certificate,
-    Marginals,
-    RenyiClassifier,
-    certify,
-    energies,
-    rules,
-    slices,
-    worst,
-    worstsearch,
-)
+from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import load, random_joint, sample_joint
-from renyi.localworst import LocalWorst
-from renyi.losses import Losses
+from renyi.robust import energies, slices, worst, worstsearch
+from renyi.robust.localworst import LocalWorst
+from renyi.robust.losses import Losses
 
 pytest.importorskip("highspy")
 

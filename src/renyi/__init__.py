@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from renyi import baselines as baselines
     from renyi import datasets as datasets
-    from renyi.brier import ThetaResult as ThetaResult
-    from renyi.brier import theta as theta
     from renyi.certificates import Certificate as Certificate
     from renyi.certificates import certify as certify
     from renyi.classifier import RenyiClassifier as RenyiClassifier
@@ -31,21 +29,23 @@ if TYPE_CHECKING:
     from renyi.correlation import hgr_lower_bound as hgr_lower_bound
     from renyi.correlation import hgr_matrix as hgr_matrix
     from renyi.correlation import hgr_table as hgr_table
-    from renyi.distributions import WorstDistribution as WorstDistribution
     from renyi.encoding import Encoder as Encoder
     from renyi.marginals import Marginals as Marginals
     from renyi.minimaxclassifier import MinimaxClassifier as MinimaxClassifier
     from renyi.paths import PathResult as PathResult
     from renyi.paths import selection_path as selection_path
-    from renyi.saddle import MinimaxResult as MinimaxResult
-    from renyi.saddle import MinimaxRule as MinimaxRule
-    from renyi.saddle import minimax as minimax
+    from renyi.robust.brier import ThetaResult as ThetaResult
+    from renyi.robust.brier import theta as theta
+    from renyi.robust.distributions import WorstDistribution as WorstDistribution
+    from renyi.robust.saddle import MinimaxResult as MinimaxResult
+    from renyi.robust.saddle import MinimaxRule as MinimaxRule
+    from renyi.robust.saddle import minimax as minimax
+    from renyi.robust.separability import Separability as Separability
+    from renyi.robust.separability import separable as separable
+    from renyi.robust.worst import WorstCase as WorstCase
+    from renyi.robust.worst import worst_case as worst_case
     from renyi.scorecard import Scorecard as Scorecard
     from renyi.selection import RenyiSelector as RenyiSelector
-    from renyi.separability import Separability as Separability
-    from renyi.separability import separable as separable
-    from renyi.worst import WorstCase as WorstCase
-    from renyi.worst import worst_case as worst_case
 
 __version__ = "0.1.0"
 
@@ -56,26 +56,26 @@ _HOME = {
     "Encoder": "encoding",
     "Marginals": "marginals",
     "MinimaxClassifier": "minimaxclassifier",
-    "MinimaxResult": "saddle",
-    "MinimaxRule": "saddle",
+    "MinimaxResult": "robust.saddle",
+    "MinimaxRule": "robust.saddle",
     "PathResult": "paths",
     "RenyiClassifier": "classifier",
     "RenyiSelector": "selection",
     "Scorecard": "scorecard",
-    "Separability": "separability",
-    "ThetaResult": "brier",
-    "WorstCase": "worst",
-    "WorstDistribution": "distributions",
+    "Separability": "robust.separability",
+    "ThetaResult": "robust.brier",
+    "WorstCase": "robust.worst",
+    "WorstDistribution": "robust.distributions",
     "certify": "certificates",
     "hgr": "correlation",
     "hgr_lower_bound": "correlation",
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
-    "minimax": "saddle",
+    "minimax": "robust.saddle",
     "selection_path": "paths",
-    "separable": "separability",
-    "theta": "brier",
-    "worst_case": "worst",
+    "separable": "robust.separability",
+    "theta": "robust.brier",
+    "worst_case": "robust.worst",
 }
 
 __all__ = [

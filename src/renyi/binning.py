@@ -7,9 +7,9 @@ at their quantiles, weighted if the rows are. Weights count as repetition does. 
 are finite, so that every file format can hold them: infinity shares the bin that
 begins at the largest float.
 
-Of more than 2**16 different values, neighbours share a cell (`renyi.sketches`), and
-what is said of values here holds for cells: rows in memory and rows that streamed by
-get the same bins.
+Of more than 2**16 different values, neighbours share a cell (`renyi.streams.sketches`),
+and what is said of values here holds for cells: rows in memory and rows that streamed
+by get the same bins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.sketches import MOST, Cells, joined
+from renyi.streams.sketches import MOST, Cells, joined
 
 Floats = NDArray[np.float64]
 

@@ -3,14 +3,15 @@ r"""Certificates: the worst error a model can have, and why.
 A certificate rests on one of two things.
 
 * **Marginals.** The bound holds for *every* distribution that has them. It is climbed
-  in steps from the cheap to the exact: the closed form (`renyi.closedform`), the pairs
-  within each class where they were counted (`renyi.tails`), a linear program and the
-  exact worst case (`renyi.worst`). Computed from the marginals a model was trained on,
-  it is exact *for those marginals*. About the population it says little when rows are
-  few; then its text opens with the leave-one-out estimate, and `warnings` say why.
+  in steps from the cheap to the exact: the closed form
+  (`renyi.certification.closedform`), the pairs within each class where they were
+  counted (`renyi.certification.tails`), a linear program and the exact worst case
+  (`renyi.robust.worst`). Computed from the marginals a model was trained on, it is
+  exact *for those marginals*. About the population it says little when rows are few;
+  then its text opens with the leave-one-out estimate, and `warnings` say why.
 * **Held-out rows.** The bound holds, with a stated confidence, for every distribution
   with the marginals of the population that the rows were drawn from
-  (`renyi.heldout`).
+  (`renyi.certification.heldout`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from renyi import heldout
-from renyi.closedform import class_conditional, closed_form
-from renyi.evidence import (
+from renyi.certification import heldout
+from renyi.certification.closedform import class_conditional, closed_form
+from renyi.certification.evidence import (
     Evidence,
     aligned,
     best_feature,
@@ -31,9 +32,9 @@ from renyi.evidence import (
     refuse_impossible,
     same_counts,
 )
-from renyi.guarantees import EXACT, is_optimistic
-from renyi.guarantees import Certificate as Certificate
-from renyi.guarantees import Step as Step
+from renyi.certification.guarantees import EXACT, is_optimistic
+from renyi.certification.guarantees import Certificate as Certificate
+from renyi.certification.guarantees import Step as Step
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
 
@@ -188,7 +189,7 @@ def certify(
     if level != "closed":
         found = _climbed(found, model, m, level, time_limit, progress)
     if separable:
-        from renyi.separability import separable as test
+        from renyi.robust.separability import separable as test
 
         found = replace(found, separable=test(m).answer)
     return found
@@ -248,7 +249,7 @@ def _climbed(
     progress: Callable[[Any], None] | None,
 ) -> Certificate:
     """Add the bounds of the programs, and take the least of all."""
-    from renyi.worst import worst_case
+    from renyi.robust.worst import worst_case
 
     begun = time.monotonic()
     share = 1.0 if level == "lp" else _SHARE

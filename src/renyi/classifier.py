@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from renyi import ridge, rules, targets
 from renyi.blocks import Block
 from renyi.certificates import WEIGHTED, Certificate, certificate
-from renyi.closedform import class_conditional
-from renyi.dual import fit_dual
-from renyi.encoding import Encoder
-from renyi.estimators import TupleClassifier, need_class_pairs
-from renyi.evidence import (
+from renyi.certification.closedform import class_conditional
+from renyi.certification.evidence import (
     Evidence,
     evidence_of_marginals,
     evidence_of_rows,
 )
+from renyi.dual import fit_dual
+from renyi.encoding import Encoder
+from renyi.estimators import TupleClassifier, need_class_pairs
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
 

@@ -1,8 +1,8 @@
 """The command line: how a command is run, and how errors are told.
 
-What can be asked for is in `renyi.options`. Nothing heavy is imported here, so that
-``renyi --help`` answers at once; the work is done in `renyi.commands`, which is loaded
-when a command is run.
+What can be asked for is in `renyi.commandline.options`. Nothing heavy is imported here,
+so that ``renyi --help`` answers at once; the work is done in
+`renyi.commandline.commands`, which is loaded when a command is run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from renyi.options import parser
+from renyi.commandline.options import parser
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
 
@@ -60,7 +60,7 @@ def _silence(stream: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     """Run a command; tell what went wrong in one sentence."""
     try:
-        from renyi import commands
+        from renyi.commandline import commands
 
         commands.run(args)
     except BrokenPipeError:  # the reader has gone, as `head` does

@@ -13,24 +13,24 @@ Four engines compute it, with the same exact integers.
     ``np.bincount`` of the joint code of two super-columns then serves every pair of
     columns inside and across them: 20 columns of 10 categories make 10 super-columns of
     100 values, 45 histograms of 10,000 cells instead of 190 of 100
-    (:mod:`renyi.histograms`).
+    (:mod:`renyi.paircounts.histograms`).
 ``"numba"``
     The same histograms in compiled loops (extra ``fast``).
 ``"planes"``
     One bit per row and category; the bits that two categories share are counted by
-    vector instructions (extra ``fast``, no weights; :mod:`renyi.bitplanes`).
+    vector instructions (extra ``fast``, no weights; :mod:`renyi.paircounts.bitplanes`).
 ``"product"``
     The matrix product in float32, exact because no count of a block reaches
-    :math:`2^{24}` (:mod:`renyi.products`). With weights the product is done in float64
-    with all indicators, since differences of margins would lose digits.
+    :math:`2^{24}` (:mod:`renyi.paircounts.products`). With weights the product is done
+    in float64 with all indicators, since differences of margins would lose digits.
 
-By default the shape decides (:mod:`renyi.engines`): planes for columns of up to some 20
-categories where the processor counts the bits of vectors (AVX-512), of up to some 5
-elsewhere; histograms for all pairs with larger ones. Without the extra ``fast``, or
-for jobs too small to load it (:mod:`renyi.compiled`), few rows of many binary columns
-are left to the product, all else to histograms. Large jobs are shared out among threads
-by rows (planes) or by pairs of super-columns (histograms), so that sums of weights keep
-their order.
+By default the shape decides (:mod:`renyi.paircounts.costs`): planes for columns of up
+to some 20 categories where the processor counts the bits of vectors (AVX-512), of up to
+some 5 elsewhere; histograms for all pairs with larger ones. Without the extra ``fast``,
+or for jobs too small to load it (:mod:`renyi.compiled`), few rows of many binary
+columns are left to the product, all else to histograms. Large jobs are shared out among
+threads by rows (planes) or by pairs of super-columns (histograms), so that sums of
+weights keep their order.
 
 A million rows of 20 columns of 10 categories and one of 2, one thread:
 ``"planes"`` 0.018 s, ``"numba"`` 0.028 s, ``"histogram"`` 0.10 s, ``"product"`` 0.6 s.
@@ -45,8 +45,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
-from renyi.bitplanes import plane_table
-from renyi.engines import (
+from renyi.paircounts.bitplanes import plane_table
+from renyi.paircounts.costs import (
     COMPILED_SECONDS,
     Engine,
     histogram_seconds,
@@ -55,9 +55,9 @@ from renyi.engines import (
     plane_seconds,
     weighted_engine,
 )
-from renyi.histograms import histograms
-from renyi.products import products
-from renyi.workers import thread_count
+from renyi.paircounts.histograms import histograms
+from renyi.paircounts.products import products
+from renyi.paircounts.workers import thread_count
 
 MAX_TABLE_BYTES = 8 * 10**9
 """The largest table of counts that is begun at all."""
@@ -85,7 +85,7 @@ def pair_counts(
         Forces one way of counting; by default the shape decides.
     threads : int, optional
         How many threads compiled loops may use. By default one for small jobs, and for
-        large ones as many as there are cores (:func:`renyi.workers.cores`).
+        large ones as many as there are cores (:func:`renyi.paircounts.workers.cores`).
 
     Returns
     -------

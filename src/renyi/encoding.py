@@ -38,7 +38,7 @@ from renyi.factoring import (
     refuse_twins,
 )
 from renyi.kinds import label_counts, resolve
-from renyi.sketches import Sketch
+from renyi.streams.sketches import Sketch
 
 # A column of labels with more distinct values than this share of rows is an identifier.
 _IDENTIFIER_SHARE = 0.9

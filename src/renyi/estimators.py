@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import rules, targets
 from renyi.blocks import Block
+from renyi.certification.evidence import refuse_impossible
 from renyi.columns import Column, Levels
 from renyi.encoding import Encoder
-from renyi.evidence import refuse_impossible
 from renyi.factoring import as_table
 from renyi.marginals import Marginals
 from renyi.sources import rows as source

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.arrowcells import entries, from_decimals, refuse_type
+from renyi.streams.arrowcells import entries, from_decimals, refuse_type
 
 Label = str | int | float | bool | None
 

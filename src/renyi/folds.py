@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from renyi.materials import FromCounts, FromRows, Material
+from renyi.lasso.materials import FromCounts, FromRows, Material
 from renyi.rules import row_keys
 
 Floats = NDArray[np.float64]

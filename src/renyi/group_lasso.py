@@ -11,13 +11,14 @@ classes the points of a feature are those of all its categories and classes,
 one column stands for both. An intercept, if there is one, is not penalised.
 
 Above ``λ_max = max_i ‖dvec_i‖₁`` (of the centred vector, if there is an intercept) all
-points are 0. Each λ starts from the solution before it: `renyi.screening` picks the
-features that may have points, `renyi.descent` moves them, feature by feature and each
-exactly (`renyi.linfball`), and the duality gap over *all* features says when to stop.
+points are 0. Each λ starts from the solution before it: `renyi.lasso.screening` picks
+the features that may have points, `renyi.lasso.descent` moves them, feature by feature
+and each exactly (`renyi.lasso.linfball`), and the duality gap over *all* features says
+when to stop.
 
-In the mean form of `renyi.descent`, with w = 1 for one column and ½ for K columns,
-``γ = w·E‖T − s‖²``: its penalty is ``λ/(2w)``, and its values are to be multiplied by
-``2w``.
+In the mean form of `renyi.lasso.descent`, with w = 1 for one column and ½ for K
+columns, ``γ = w·E‖T − s‖²``: its penalty is ``λ/(2w)``, and its values are to be
+multiplied by ``2w``.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.classcoding import coded_moments, coded_rows
-from renyi.descent import ROUNDING, Gear
-from renyi.homotopy import indefinite, walk
+from renyi.lasso.descent import ROUNDING, Gear
+from renyi.lasso.homotopy import indefinite, walk
+from renyi.lasso.screening import FromMoments, FromRows, Problem
 from renyi.parameters import check_positive, check_share, check_whole
 from renyi.ridge import weight_of
-from renyi.screening import FromMoments, FromRows, Problem
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -184,7 +185,8 @@ def path(
         Passes over the active features after which a penalty is given up, with a
         `sklearn.exceptions.ConvergenceWarning`.
     gear : Gear, optional
-        Which passes to take, if other problems are solved with it; see `renyi.descent`.
+        Which passes to take, if other problems are solved with it; see
+        `renyi.lasso.descent`.
 
     Returns
     -------

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.ambiguity import Ambiguity
 from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier
-from renyi.localprogram import solve_local
 from renyi.marginals import Marginals
-from renyi.saddle import (
+from renyi.robust.ambiguity import Ambiguity
+from renyi.robust.localprogram import solve_local
+from renyi.robust.saddle import (
     MinimaxResult,
     MinimaxRule,
     answer_proba,

@@ -1,13 +1,14 @@
 r"""The path of Algorithm 1 as a result: which features enter, and what they are worth.
 
 From the largest penalty downwards (`renyi.group_lasso`) features get points one after
-the other, in an order that `renyi.entries` makes as sure as it can be.
+the other, in an order that `renyi.lasso.entries` makes as sure as it can be.
 
 A feature that is a function of another one, such as a copy, needs no points: added to
 the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
 ``max|z_i| + max|z_j|``. Solvers may give it some all the same. It comes last.
 
-For the first k features, refitted by ridge with next to no penalty (`renyi.nested`):
+For the first k features, refitted by ridge with next to no penalty
+(`renyi.lasso.nested`):
 
 * ``γ_S = min γ(z)`` over points of these features;
 * ``√(1 − γ_S/(q(1−q)))``, a lower bound on the maximal correlation of X_S and Y in
@@ -26,26 +27,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.entries import (
+from renyi.certification.evidence import refuse_impossible
+from renyi.certification.verdicts import rounded_down, rounded_up
+from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
+from renyi.indicators import offsets
+from renyi.lasso.entries import (
     entries,
     functions_of_earlier,
     latecomers,
     penalties,
     walked,
 )
-from renyi.evidence import refuse_impossible
-from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
-from renyi.indicators import offsets
+from renyi.lasso.materials import FromCounts, Material
+from renyi.lasso.nested import nested_fits
+from renyi.lasso.screening import places_of
 from renyi.marginals import Marginals
-from renyi.materials import FromCounts, Material
-from renyi.nested import nested_fits
 from renyi.parameters import check_positive, check_whole
 from renyi.ridge import Moments
-from renyi.screening import places_of
 from renyi.subsets import ALMOST_NONE, ALPHA
 from renyi.targets import need_two_classes, refuse_missing_class
 from renyi.tuples import AND
-from renyi.verdicts import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd

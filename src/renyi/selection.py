@@ -4,7 +4,7 @@ Which features have points depends on one number, the penalty λ. It follows fro
 the user knows: a number of features, a cap on the certified error, λ itself, or nothing
 at all. Then it is chosen by cross-validation (`renyi.folds`), or, where there are no
 rows to hold out, the number of features is, by generalised cross-validation of the
-ridge fits on the first 1, 2, … features of the path (`renyi.nested`).
+ridge fits on the first 1, 2, … features of the path (`renyi.lasso.nested`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import ridge
 from renyi.blocks import Block
+from renyi.certification.guarantees import SELECTED
+from renyi.certification.verdicts import rounded_up
 from renyi.classifier import RenyiClassifier
 from renyi.encoding import Encoder
-from renyi.entries import down_to, penalties
 from renyi.estimators import TupleClassifier
 from renyi.factoring import as_table
 from renyi.folds import CrossValidation, cross_validated, deal
 from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL
-from renyi.guarantees import SELECTED
+from renyi.lasso.entries import down_to, penalties
+from renyi.lasso.materials import FromCounts, FromRows, Material, cheaper
+from renyi.lasso.nested import nested_fits
 from renyi.marginals import Marginals
-from renyi.materials import FromCounts, FromRows, Material, cheaper
-from renyi.nested import nested_fits
 from renyi.parameters import check_positive, check_share, check_whole, is_number
 from renyi.paths import entry_path
 from renyi.tuples import TupleEncoder
-from renyi.verdicts import rounded_up
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.indicators import offsets
+from renyi.lasso.screening import places_of
 from renyi.parameters import check_positive
 from renyi.ridge import Moments, weight_of
-from renyi.screening import places_of
 
 Floats = NDArray[np.float64]
 

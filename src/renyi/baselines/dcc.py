@@ -38,7 +38,7 @@ from renyi.encoding import Encoder
 from renyi.estimators import CountsClassifier, need_class_pairs
 from renyi.marginals import Marginals
 from renyi.parameters import check_amount
-from renyi.saddle import MinimaxRule, answer_proba
+from renyi.robust.saddle import MinimaxRule, answer_proba
 
 Floats = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ smallest worst error that any rule can promise is
     \sum_{S \ni y} w_S = P(\cdot, y), \quad w_S \ge 0,
 
 S running over the nonempty sets of classes, w_S being a measure on the outcomes (see
-`renyi.directprogram`). Only its tables on the edges are asked for: tables along a tree
-that agree on the features they share always belong to a measure. So the program has a
-variable for each cell and set, not for each outcome. The w_S of single classes are the
-slack of ``Σ w_S ≤ P``: for two classes what is left is the largest measure t whose
-tables stay below ``min_y P(X_i, X_j, y)``.
+`renyi.robust.directprogram`). Only its tables on the edges are asked for: tables along
+a tree that agree on the features they share always belong to a measure. So the program
+has a variable for each cell and set, not for each outcome. The w_S of single classes
+are the slack of ``Σ w_S ≤ P``: for two classes what is left is the largest measure t
+whose tables stay below ``min_y P(X_i, X_j, y)``.
 
 The multipliers of the cells are functions w_i^y(x_i, x_π(i)) ≥ 0, and those of
 agreement are the messages of a dynamic program; together they prove, along the tree,
@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.ambiguity import Ambiguity
 from renyi.baselines.trees import rooted
 from renyi.indicators import offsets
 from renyi.programs import Program, Solution, solve, solve_interior
+from renyi.robust.ambiguity import Ambiguity
 
 Floats = NDArray[np.float64]
 Sets = list[tuple[int, ...]]

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.ambiguity import Ambiguity, Table
 from renyi.baselines.forests import ForestSolution, solve_forest
 from renyi.baselines.trees import (
     Edge,
@@ -38,6 +37,7 @@ from renyi.baselines.trees import (
 from renyi.baselines.witnesses import Witnesses, margins
 from renyi.columns import Column, Columns
 from renyi.indicators import offsets
+from renyi.robust.ambiguity import Ambiguity, Table
 
 Floats = NDArray[np.float64]
 

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import renyi
+from renyi.paircounts.workers import processors
 from renyi.storage import replacing
-from renyi.workers import processors
 
 Work = Callable[[str, Mapping[str, Any]], Any]
 Cost = Callable[[str], float]

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from renyi.ambiguity import Ambiguity
-from renyi.brier import theta
 from renyi.classifier import RenyiClassifier
 from renyi.datasets import random_joint
-from renyi.directprogram import worst_member
 from renyi.marginals import Marginals
 from renyi.reproduce.reports import Report, machine
-from renyi.saddle import minimax
-from renyi.worst import worst_case
+from renyi.robust.ambiguity import Ambiguity
+from renyi.robust.brier import theta
+from renyi.robust.directprogram import worst_member
+from renyi.robust.saddle import minimax
+from renyi.robust.worst import worst_case
 
 TABLES = 300
 _GROUP = 10

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from renyi.sources.complaints import unreadable
-from renyi.sources.jobs import Unit
 from renyi.sources.parquetfiles import without_index
+from renyi.streams.jobs import Unit
 
 ENDINGS = (".arrow", ".feather", ".ipc")
 _MAGIC = b"ARROW1"

@@ -50,7 +50,7 @@ def encoded(
 def _encoded(
     header: Header, data: bytearray, size: int, delimiter: int, columns: list[str]
 ) -> list[pa.DictionaryArray] | None:
-    from renyi import cell_kernels
+    from renyi.streams import cell_kernels
 
     wanted = np.full(len(header.names), -1, np.intp)
     wanted[[header.names.index(name) for name in columns]] = range(len(columns))

@@ -33,7 +33,7 @@ from renyi.sources.csvheaders import (
     read_header,
     trouble,
 )
-from renyi.sources.jobs import Unit
+from renyi.streams.jobs import Unit
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PIECE = 16 * 2**20  # bytes

@@ -26,17 +26,17 @@ from renyi.columns import RARE
 from renyi.encoding import Encoder
 from renyi.factoring import Label, label_text
 from renyi.marginals import Marginals
-from renyi.plans import Plan, Role
 from renyi.sources import csvfiles, inputs
 from renyi.sources.cells import DataWarning as DataWarning
 from renyi.sources.cells import is_missing, typed
-from renyi.sources.checkpoints import Checkpoint
 from renyi.sources.formats import column_names as column_names
 from renyi.sources.formats import existing as existing
 from renyi.sources.formats import reader_of
 from renyi.sources.formats import require as require
-from renyi.sources.jobs import Source, Unit
-from renyi.sources.passes import Passes, Progress
+from renyi.streams.checkpoints import Checkpoint
+from renyi.streams.jobs import Source, Unit
+from renyi.streams.passes import Passes, Progress
+from renyi.streams.plans import Plan, Role
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -180,7 +180,7 @@ def marginals(
         A file in which to keep, every few seconds, what has been counted. The same call
         goes on from there after a kill. It is deleted when all is done.
     progress : callable, optional
-        Called with a `renyi.sources.jobs.Pace` after every piece; `print` will do.
+        Called with a `renyi.streams.jobs.Pace` after every piece; `print` will do.
     kinds : mapping of name to {"label", "number"}, optional
         What some columns are, whatever they look like.
     interval : float, default=3

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from renyi.plans import family
-from renyi.readings import without
-from renyi.sources import csvfiles, engine, parquetfiles
+from renyi.sources import csvfiles, embedded, parquetfiles
 from renyi.sources.csvheaders import read_header
 from renyi.sources.formats import column_names, existing, reader_of, require
-from renyi.sources.jobs import FileError, Source, Unit
-from renyi.textkinds import TextKind
+from renyi.streams.jobs import FileError, Source, Unit
+from renyi.streams.plans import family
+from renyi.streams.readings import without
+from renyi.streams.textkinds import TextKind
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -168,7 +168,7 @@ def text_kinds(
     path: Path,
     columns: list[str],
     missing: frozenset[str],
-    condition: engine.Condition | None = None,
+    condition: embedded.Condition | None = None,
 ) -> dict[str, TextKind]:
     """Return what the first records of a CSV file hold; nothing for other formats.
 
@@ -218,7 +218,7 @@ def undecided_texts(kinds: dict[str, TextKind]) -> tuple[str, ...]:
 # ---- conditions on rows
 
 
-def condition_on(path: Path, text: str, missing: frozenset[str]) -> engine.Condition:
+def condition_on(path: Path, text: str, missing: frozenset[str]) -> embedded.Condition:
     """Return a condition in SQL on the rows of files such as this one.
 
     >>> import renyi
@@ -226,9 +226,9 @@ def condition_on(path: Path, text: str, missing: frozenset[str]) -> engine.Condi
     ['crime']
     """
     schema = reader_of(path).read_schema(path)
-    asked = _begin_as(path, engine.spoken_of(text, schema.names), missing)
+    asked = _begin_as(path, embedded.spoken_of(text, schema.names), missing)
     types = {"integers": "BIGINT", "numbers": "DOUBLE"}
-    return engine.Condition(text, schema, {n: types[k] for n, k in asked.items()})
+    return embedded.Condition(text, schema, {n: types[k] for n, k in asked.items()})
 
 
 def _begin_as(
@@ -242,7 +242,7 @@ def _begin_as(
     return {name: kind for name, kind in found.items() if kind != "words"}
 
 
-def kept(source: Source, condition: engine.Condition) -> Source:
+def kept(source: Source, condition: embedded.Condition) -> Source:
     """Return a source of those rows only for which a condition is true."""
 
     def read(unit: Unit, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -259,7 +259,7 @@ def kept(source: Source, condition: engine.Condition) -> Source:
 
 def answered(sql: str, missing: frozenset[str], files: Sequence[Path] = ()) -> Source:
     """Return the rows of a query as a source; it has no files of its own."""
-    query = engine.Query(sql, _as_data(files, missing) if files else None)
+    query = embedded.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
         def read() -> Iterator[pa.RecordBatch]:
@@ -275,7 +275,7 @@ def _as_data(files: Sequence[Path], missing: frozenset[str]) -> Any:
     """Return files as a table for DuckDB."""
     reader = reader_of(files[0])
     if reader is parquetfiles:
-        return engine.scan("read_parquet", files)
+        return embedded.scan("read_parquet", files)
     if reader is csvfiles:
         return _typed_rows(gathered(files), missing)
     from pyarrow import dataset
@@ -283,7 +283,7 @@ def _as_data(files: Sequence[Path], missing: frozenset[str]) -> Any:
     return dataset.dataset([str(path) for path in files], format="ipc")
 
 
-def _typed_rows(source: Source, missing: frozenset[str]) -> engine.Stream:
+def _typed_rows(source: Source, missing: frozenset[str]) -> embedded.Stream:
     """Return the rows of CSV files, with the types that their columns begin with.
 
     DuckDB is given cells that were read here: it would guess other quotes and types of
@@ -300,7 +300,7 @@ def _typed_rows(source: Source, missing: frozenset[str]) -> engine.Stream:
                 cells = [_read_as(f, batch.column(f.name), missing) for f in schema]
                 yield pa.RecordBatch.from_arrays(cells, schema=schema)
 
-    return engine.Stream(schema, batches)
+    return embedded.Stream(schema, batches)
 
 
 def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:

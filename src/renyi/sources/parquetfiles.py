@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi.sources.complaints import unreadable
-from renyi.sources.jobs import Unit
+from renyi.streams.jobs import Unit
 
 ENDINGS = (".parquet", ".pq")
 _ROWS = 2**18  # of a batch

@@ -27,9 +27,9 @@ import pyarrow as pa
 import renyi
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
-from renyi.plans import Plan
-from renyi.surveys import Survey
-from renyi.tallies import Tally
+from renyi.streams.plans import Plan
+from renyi.streams.surveys import Survey
+from renyi.streams.tallies import Tally
 
 State = TypeVar("State", Survey, Tally)
 

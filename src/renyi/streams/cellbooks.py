@@ -1,0 +1,186 @@
+"""Codes of numbers without edges: every value, or cells of neighbouring values.
+
+Where rows pass by only once, bins cannot be known before all rows were seen. Every
+different value is then a category of its own. When there are too many, neighbours are
+merged into cells as in `renyi.streams.sketches`, which renumbers the codes; bins are
+made of the cells in the end. Which values share a cell depends on the set of values
+only, not on their order or on how they came in batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding import Encoder
+from renyi.factoring import Label
+from renyi.streams.closings import (
+    Closing,
+    Floats,
+    Places,
+    are_many,
+    close_labels,
+    close_numbers,
+)
+from renyi.streams.plans import Role
+from renyi.streams.readings import numbers
+from renyi.streams.sketches import Cells, ascending, keys
+
+_LARGEST = float(np.finfo(np.float64).max)
+_EXACT = 2**53  # the largest integers that floats tell apart
+_MAX_SHIFT = 63
+
+
+class CellBook:
+    """Codes of numbers: of each value, or of cells when there are too many.
+
+    Examples
+    --------
+    >>> book = CellBook("age", Role("float", "number"), frozenset(), 2)
+    >>> book.admit(np.array([8.0, np.nan, 1.0]))
+    (array([2, 0, 1]), None)
+    >>> book.admit(np.array([1.5]))
+    (array([1]), array([0, 1, 2]))
+    """
+
+    def __init__(
+        self, name: str, role: Role, missing: frozenset[str], most: int
+    ) -> None:
+        self.name, self.role, self.missing, self.most = name, role, missing, most
+        self.whole = True
+        self.shift = 0
+        self._low, self._high = np.empty(0), np.empty(0)
+        self._sort()
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self._low) + 1
+
+    def read(self, column: Any) -> Floats:
+        """Return the cells of a column as floats."""
+        values, whole = numbers(self.name, column, self.role, self.missing)
+        values = np.clip(values, -_LARGEST, _LARGEST)
+        if self.role.kind == "auto" and bool((np.abs(values) > _EXACT).any()):
+            raise ValueError(
+                f"Column {self.name!r} holds integers of more than 2**53, which one "
+                "pass cannot tell apart: make it a column of text, or give a source "
+                "that can be read twice."
+            )
+        self.whole &= whole
+        return values
+
+    def admit(self, values: Floats) -> tuple[NDArray[Any], Places | None]:
+        """Return the code of each value; and if that renumbers, each code's new one."""
+        gone = np.isnan(values)
+        if gone.all():
+            return np.zeros(len(values), np.intp), None
+        moved = None
+        places, known = self._find(values)
+        known |= gone
+        if not known.all():
+            fresh = np.unique(values[~known])
+            moved, _ = self._join(Cells(fresh, fresh, fresh), self.shift)
+            places, _ = self._find(values)
+        codes = self._order[places] + 1
+        codes[gone] = 0
+        if self.shift:
+            rest = ~gone
+            np.minimum.at(self._low, codes[rest] - 1, values[rest])
+            np.maximum.at(self._high, codes[rest] - 1, values[rest])
+        return codes, moved
+
+    def _find(self, values: Floats) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the place of each value's cell in their order, and if it is there."""
+        shifted = keys(values) >> self.shift
+        places = np.searchsorted(self._keys, shifted)
+        places[places == len(self._keys)] = 0
+        if not len(self._keys):
+            return places, np.zeros(len(values), np.bool_)
+        return places, self._keys[places] == shifted
+
+    def _join(self, cells: Cells, shift: int) -> tuple[Places | None, Places]:
+        """Add cells; return the new codes of the own ones, if changed, and of these."""
+        low = np.concatenate([self._low, cells.low])
+        high = np.concatenate([self._high, cells.high])
+        places = keys(low)
+        own = len(self._low)
+        while True:
+            shifted = places >> shift
+            found, first, inverse = np.unique(
+                shifted, return_index=True, return_inverse=True
+            )
+            if len(found) <= self.most or shift == _MAX_SHIFT:
+                break
+            shift += 1
+        renumbered = shift != self.shift
+        if not renumbered:  # own cells come first, in their order
+            rank = np.argsort(np.argsort(first))
+            inverse = rank[inverse]
+        self.shift = shift
+        self._low = np.full(len(found), np.inf)
+        self._high = np.full(len(found), -np.inf)
+        np.minimum.at(self._low, inverse, low)
+        np.maximum.at(self._high, inverse, high)
+        self._sort()
+        codes = np.append(0, inverse + 1)
+        moved = codes[: own + 1] if renumbered else None
+        return moved, np.append(0, codes[own + 1 :])
+
+    def _sort(self) -> None:
+        shifted = keys(self._low) >> self.shift
+        self._order = np.argsort(shifted)
+        self._keys = shifted[self._order]
+
+    def merge(self, other: Any) -> tuple[Places | None, Places]:
+        """Return the new code of each own code, if changed, and of the other's."""
+        self.whole &= other.whole
+        shift = max(self.shift, other.shift)
+        return self._join(Cells(other._low, other._high, other._low), shift)
+
+    def close(
+        self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+    ) -> Closing:
+        """Return the levels of the column, given the rows of each code."""
+        low, high, whole = self._low, self._high, self.whole
+        few = self.shift == 0 and not are_many(low[mass[1:] > 0])
+        if self.role.kind == "auto" and few:
+            return close_labels([int(v) for v in low], mass, encoder, rare)
+        return close_numbers(low, high, mass, encoder.bins, whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {"shift": self.shift, "whole": self.whole}
+
+    def fill(self, data: Any, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take the cells of a plain form, checked."""
+        good = (
+            isinstance(data, dict)
+            and set(data) == {"shift", "whole"}
+            and type(data["shift"]) is int
+            and 0 <= data["shift"] <= _MAX_SHIFT
+            and type(data["whole"]) is bool
+            and self._are_cells(arrays["low"], arrays["high"])
+        )
+        if good:
+            self._low, self._high = arrays["low"], arrays["high"]
+            self.shift, self.whole = data["shift"], data["whole"]
+            self._sort()
+        if not good or not ascending(self._keys):
+            raise ValueError("the cells of a column are not valid")
+
+    def _are_cells(self, low: NDArray[Any], high: NDArray[Any]) -> bool:
+        return (
+            low.shape == high.shape
+            and low.dtype == high.dtype == np.float64
+            and low.ndim == 1
+            and len(low) <= self.most
+            and bool((low <= high).all() and (np.abs(low) <= _LARGEST).all())
+            and bool((np.abs(high) <= _LARGEST).all())
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `fill` takes beside the plain form."""
+        return {"low": self._low, "high": self._high}
