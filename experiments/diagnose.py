@@ -1,33 +1,37 @@
-"""Why a figure differs from the paper's: learning curve, λ, features, oracle λ.
+r"""Why a figure differs from the paper's: learning curve, λ, features, oracle λ.
 
-For a data set, on the random splits of `renyi reproduce table1`:
+For a data set, on the random splits of the committed `renyi reproduce table1`:
 
 * the learning curve: error of δ̃map against the share of rows that train, tested on the
   same 10 % of the rows at every share;
-* the λ that leave-one-out chooses in each split, beside two oracles that look at the
-  test rows: the one λ that is best over all splits, and the best λ of each split;
-* how many features Algorithm 1 selects, and the error with them.
+* the λ chosen inside the training rows of each split, beside two oracles that look at
+  the test rows: the one λ that is best over all splits, and the best λ of each split;
+* how many features Algorithm 1 selected, and the error with them, as `table1` found it.
 
-    python experiments/diagnose.py promoters:20 kr-vs-kp:3
+    python experiments/diagnose.py votes:20 credit:20 promoters:20 kr-vs-kp:10:5 \
+        adult:10:2
 
-(20 splits of the one, 4 of the other; 10 if none are named) writes
-``experiments/results/diagnosis.md``.
+(10 splits of adult at order 1, 2 at order 2, which takes longer; 10 if none are named)
+writes ``experiments/results/diagnosis.md``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import renyi
 from renyi.reproduce import table1
-from renyi.reproduce.contenders import Split, outcomes, random_split
+from renyi.reproduce.contenders import Split, random_split
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SPLITS = 10
+SEED = 1  # of the committed table 1
 GRID = np.logspace(-5, 1, 13)
 
 
@@ -42,23 +46,24 @@ def learning_curve(name: str, order: int, splits: int) -> list[str]:
     X, y = renyi.datasets.load(name)
     errors = np.empty((splits, len(SHARES)))
     for k in range(splits):
-        whole = random_split(X, y, max(SHARES), [1, k])
+        whole = random_split(X, y, max(SHARES), [SEED, k])
         for j, share in enumerate(SHARES):
             n = round(share * len(X))
             part = whole._replace(X=whole.X.iloc[:n], y=whole.y.iloc[:n])
             errors[k, j] = error(part, order)[0]
-    return [f"δ̃map, order {order}", *map(shown, errors.T)]
+    return [f"δ̃map, order {order}", str(splits), *map(shown, errors.T)]
 
 
 def oracle(name: str, order: int, splits: int) -> list[str]:
     """Return a row: error at the chosen λ and at those of two oracles."""
-    rows = [table1.split_of(f"{name} {k}", 0) for k in range(splits)]
+    rows = [table1.split_of(f"{name} {k}", SEED) for k in range(splits)]
     auto = np.array([error(split, order) for split in rows])
     table = np.array([[error(s, order, alpha)[0] for alpha in GRID] for s in rows])
     best = int(table.mean(axis=0).argmin())
     low, middle, high = np.quantile(auto[:, 1], [0, 0.5, 1])
     return [
         f"δ̃map, order {order}",
+        str(splits),
         f"{middle:.2g} ({low:.2g} to {high:.2g})",
         shown(auto[:, 0]),
         f"{GRID[best]:.2g}",
@@ -67,16 +72,21 @@ def oracle(name: str, order: int, splits: int) -> list[str]:
     ]
 
 
-def selected(name: str, order: int, splits: int) -> list[str]:
-    """Return a row: how many features are selected, and the error with them."""
+def selected(name: str, order: int) -> list[str]:
+    """Return a row: how many features were selected, and the error with them."""
     column = f"δ̃map_FS{order}"
-    found = [
-        outcomes(table1.split_of(f"{name} {k}", 0), [column])[column]
-        for k in range(splits)
-    ]
+    found = [piece[column] for piece in pieces(name)]
     low, middle, high = np.quantile([f["features"] for f in found], [0, 0.5, 1])
     sizes = f"{middle:.0f} ({low:.0f} to {high:.0f})"
-    return [column, sizes, shown(np.array([f["error"] for f in found]))]
+    errors = shown(np.array([f["error"] for f in found]))
+    return [column, str(len(found)), sizes, errors]
+
+
+def pieces(name: str) -> list[dict[str, Any]]:
+    """Return what table 1 found in each split of a data set."""
+    lines = (RESULTS / "table1" / "pieces.jsonl").read_text("utf-8").splitlines()
+    found = map(json.loads, lines)
+    return [f["result"] for f in found if f["key"].startswith(f"{name} ")]
 
 
 def shown(errors: np.ndarray) -> str:
@@ -94,38 +104,41 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def diagnosis(name: str, splits: int) -> str:
-    """Return the section on a data set."""
-    shares = [f"{100 * share:.0f} %" for share in SHARES]
-    heads = ["", "chosen λ", "error", "best λ", "its error", "best λ of each split"]
+def diagnosis(name: str, splits: dict[int, int]) -> str:
+    """Return the section on a data set, with so many splits at each order."""
+    shares, each = [f"{100 * share:.0f} %" for share in SHARES], [*splits.items()]
+    heads = ["chosen λ", "error", "best λ", "its error", "best λ of each split"]
     parts = [
-        f"## {name}, {splits} splits",
+        f"## {name}",
         "Error in percent against the share of rows that train, tested on the same "
         "10 % of the rows:",
-        table(["", *shares], [learning_curve(name, r, splits) for r in (1, 2)]),
+        table(
+            ["", "splits", *shares], [learning_curve(name, *s) for s in splits.items()]
+        ),
         "Error in percent on the splits of `table1`, with λ chosen inside the training "
         "rows and by two oracles that see the test rows: the λ of "
         f"{len(GRID)} from {GRID[0]:g} to {GRID[-1]:g} with the least mean error, and "
         "the best of each split:",
-        table(heads, [oracle(name, r, splits) for r in (1, 2)]),
-        "Features that Algorithm 1 selects (median, least and most), and the error in "
-        "percent with them:",
-        table(["", "features", "error"], [selected(name, r, splits) for r in (1, 2)]),
+        table(["", "splits", *heads], [oracle(name, *s) for s in each]),
+        "Features that Algorithm 1 selected in `table1` (median, least and most), and "
+        "the error in percent with them:",
+        table(["", "splits", "features", "error"], [selected(name, r) for r in splits]),
     ]
     return "\n\n".join(parts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("datasets", nargs="+", metavar="NAME[:SPLITS]")
+    parser.add_argument("datasets", nargs="+", metavar="NAME[:SPLITS[:SPLITS]]")
     parser.add_argument("--out", type=Path, default=RESULTS / "diagnosis.md")
     args = parser.parse_args()
     parts = [
         f"# Diagnosis\n\n`python experiments/diagnose.py {' '.join(args.datasets)}`"
     ]
     for word in args.datasets:
-        name, _, splits = word.partition(":")
-        parts.append(diagnosis(name, int(splits or SPLITS)))
+        name, *counts = word.split(":")
+        first, *second = [int(count) for count in counts] or [SPLITS]
+        parts.append(diagnosis(name, {1: first, 2: second[0] if second else first}))
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 

@@ -1,13 +1,9 @@
 """A real PostgreSQL for the tests, from the package ``pgserver``.
 
 ``with server() as uri:`` starts one in a folder of its own and stops it at the end; it
-listens to no network, only to a socket. A module of tests writes
-
-    @pytest.fixture(scope="module")
-    def postgres() -> Iterator[psycopg.Connection[Any]]:
-        yield from connected()
-
-and has a server of its own while it runs, in whatever worker of pytest-xdist.
+listens to no network, only to a socket. A module of tests that takes the fixture
+`warehouses.postgres` has a server of its own while it runs, in whatever worker of
+pytest-xdist.
 """
 
 from __future__ import annotations

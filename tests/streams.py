@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import decimal
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from renyi import Encoder, Marginals
+from renyi.streams.plans import Plan
+from renyi.streams.surveys import Survey
+from renyi.streams.tallies import Tally
 
 
 def every_type(n: int, seed: int = 0) -> pa.Table:
@@ -91,4 +95,33 @@ def pieces(table: pa.Table, sizes: list[int]) -> list[pa.RecordBatch]:
         part = table.slice(low, size).combine_chunks()
         found.extend(part.to_batches())
         low, k = low + size, k + 1
+    return found
+
+
+def merged(kind: type[Any], plan: Plan, batches: list[Any], ways: int) -> Any:
+    """Share rows among some surveys or tallies; return one of all rows.
+
+    They are sent as bytes, and merged from the last to the first.
+    """
+    made = [kind(plan) for _ in range(ways)]
+    for k, batch in enumerate(batches):
+        made[k % ways].add(batch)
+    while len(made) > 1:
+        last = kind.from_bytes(plan, made.pop().to_bytes())
+        last.merge(made.pop())
+        made.append(last)
+    return made[0]
+
+
+def decided(batches: list[Any], plan: Plan, ways: int = 1) -> Plan:
+    """Return the plan after a first pass in `ways` parts."""
+    found: Plan = merged(Survey, plan, batches, ways).plan()
+    return found
+
+
+def counted(batches: list[Any], plan: Plan, ways: int = 1) -> Marginals:
+    """Count by `ways` tallies, after a first pass if the plan needs one."""
+    if plan.undecided:
+        plan = decided(batches, plan, ways)
+    found: Marginals = merged(Tally, plan, batches, ways).finish()
     return found

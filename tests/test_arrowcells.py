@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import permutations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from renyi import Marginals
+from renyi.streams.arrowcells import from_decimals
 from renyi.streams.plans import Plan
 from renyi.streams.tallies import Tally
 from streams import reference
@@ -58,3 +63,21 @@ def test_intervals_are_refused_in_one_sentence() -> None:
     for made in (Marginals.from_data, Marginals.from_arrow):
         with pytest.raises(TypeError, match="Column 'span' holds intervals of months"):
             made(table, target="y")
+
+
+def test_run_ends_are_refused_in_one_sentence() -> None:
+    runs = pc.run_end_encode(pa.array(["a", "a", "b", None]))
+    table = pa.table({"run": runs, "y": ["n", "p"] * 2})
+    for made in (Marginals.from_data, Marginals.from_arrow):
+        with pytest.raises(TypeError, match="Column 'run' is run-end encoded: decode"):
+            made(table, target="y")
+
+
+@given(
+    st.lists(
+        st.decimals(places=4, allow_nan=False, min_value=-(10**9), max_value=10**9)
+    )
+)
+def test_decimals_are_the_nearest_floats(values: list[Decimal]) -> None:
+    column = pa.array([*values, None], pa.decimal128(38, 4))
+    assert from_decimals(column).to_pylist() == [*map(float, values), None]

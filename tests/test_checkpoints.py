@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,50 +18,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import renyi
+from interruptions import expected, interrupted, table_of, write
 from renyi.sources import csvfiles, files
 from renyi.streams import checkpoints, jobs
+from renyi.streams.plans import Plan
+from renyi.streams.requests import difference
 
 Marginals = renyi.Marginals
-
-
-def table_of(rows: int, seed: int = 0) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, rows)
-    return pa.table(
-        {
-            "a": np.array(["u", "v", "w"])[(y + rng.integers(0, 2, rows)) % 3],
-            "b": rng.normal(y, 1.0, rows).round(3),
-            "c": rng.integers(0, 60, rows),
-            "y": np.array(["no", "yes"])[y],
-        }
-    )
-
-
-def write(table: pa.Table, path: Path, batch: int = 100) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=batch)
-    else:
-        pyarrow.csv.write_csv(table, path)
-    return path
-
-
-class StopError(Exception):
-    """The user's own way to end a job."""
-
-
-def stopping(step: str, units: int) -> Callable[[jobs.Pace], None]:
-    """Return a progress that ends the job after some units of a step."""
-    seen = 0
-
-    def progress(pace: jobs.Pace) -> None:
-        nonlocal seen
-        seen += pace.step == step
-        if seen == units:
-            raise StopError
-
-    return progress
 
 
 STEPS = ["looking at numbers", "counting"]
@@ -78,21 +46,6 @@ def parts(tmp_path: Path) -> list[Path]:
         write(table_of(700, 1), tmp_path / "part-1.parquet"),
         write(table_of(500, 2), tmp_path / "part-2.parquet"),
     ]
-
-
-def expected(paths: list[Path]) -> Marginals:
-    tables = [files.read_table(path) for path in paths]
-    return Marginals.from_data(pa.concat_tables(tables), target="y")
-
-
-def interrupted(
-    paths: Any, checkpoint: Path, step: str = "counting", units: int = 3, **more: Any
-) -> None:
-    with pytest.raises(StopError):
-        files.marginals(
-            paths, "y", checkpoint=checkpoint, progress=stopping(step, units), **more
-        )
-    assert checkpoint.exists()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -170,12 +123,15 @@ def test_input_that_has_changed_is_refused(
     before = kept.read_bytes()
     told = parts[0].stat()
     os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns + 10**9))
-    with pytest.raises(ValueError, match=r"part-1\.parquet has changed .*written to"):
+    with pytest.raises(ValueError, match=r"part-1\.parquet has changed ") as raised:
         files.marginals(parts, "y", checkpoint=kept)
+    assert "its size and both its ends are the same" in str(raised.value)
+    (moment,) = re.findall(r"cp -p, or use touch -d (\S+)Z\)", str(raised.value))
+    assert np.datetime64(moment, "ns").astype(int) == told.st_mtime_ns
     os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
     raw = parts[0].read_bytes()
     write(table_of(701, 1), parts[0])
-    with pytest.raises(ValueError, match=r"its size was [\d,]+ bytes .*delete the"):
+    with pytest.raises(ValueError, match=r"its size was [\d,]+ bytes .*put the"):
         files.marginals(parts, "y", checkpoint=kept)
     parts[0].write_bytes(raw[:-60] + bytes(60))
     os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
@@ -208,27 +164,90 @@ def test_file_not_read_yet_may_change(tmp_path: Path) -> None:
     assert m.n == 1_600
 
 
+FITTED = renyi.Encoder().fit(table_of(200).drop_columns(["y"]))
+OTHERS = renyi.Encoder().fit(table_of(300).drop_columns(["y"]))
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("first", "second", "message"),
     [
-        ({"target": "a"}, "target was 'y' and is 'a'"),
-        ({"columns": ["a", "b"]}, "columns was"),
-        ({"encoder": renyi.Encoder(bins=7)}, "encoder was"),
-        ({"class_conditional": True}, "class_conditional was False and is True"),
-        ({"where": "c > 3"}, "where was None and is 'c > 3'"),
-        ({"weight": "c"}, "columns was|weight was"),
+        ({}, {"target": "a"}, "target was 'y' and is 'a'"),
+        ({}, {"columns": ["a", "b"]}, "column 'c' is left out now"),
+        ({"columns": ["a"]}, {}, "column 'b' (and 1 more) was left out before"),
+        ({}, {"columns": ["b", "a", "c"]}, "the columns are in another order"),
+        ({}, {"encoder": renyi.Encoder(bins=7)}, "bins were 5 and are 7"),
+        ({}, {"encoder": renyi.Encoder(min_count=3)}, "min_count was 1 and is 3"),
+        (
+            {},
+            {"encoder": renyi.Encoder(missing=())},
+            "missing was '?', '' and is empty",
+        ),
+        (
+            {},
+            {"encoder": renyi.Encoder(numeric=["b"])},
+            "numeric was 'auto' and is 'b'",
+        ),
+        ({}, {"encoder": FITTED}, "the encoder was not fitted and is fitted"),
+        (
+            {"encoder": FITTED},
+            {"encoder": OTHERS},
+            "the encoder has other categories or bins of column 'b'",
+        ),
+        ({}, {"class_conditional": True}, "class_conditional was False and is True"),
+        ({}, {"where": "c > 3"}, "where was not given and is 'c > 3'"),
+        ({"where": "c > 3"}, {"where": "c > 4"}, "where was 'c > 3' and is 'c > 4'"),
+        ({}, {"weight": "c"}, "weight was not given and is 'c'"),
+        (
+            {},
+            {"kinds": {"c": "label"}},
+            "column 'c' was taken as labels or numbers by its values and is taken as "
+            "labels",
+        ),
     ],
 )
 def test_other_request_is_refused(
-    change: dict[str, Any], message: str, parts: list[Path], tmp_path: Path
+    first: dict[str, Any],
+    second: dict[str, Any],
+    message: str,
+    parts: list[Path],
+    tmp_path: Path,
 ) -> None:
     kept = tmp_path / "job.ckpt"
-    interrupted(parts, kept)
-    asked: dict[str, Any] = {"target": "y", **change}
-    with pytest.raises(ValueError, match=message) as raised:
-        files.marginals(parts, **asked, checkpoint=kept)
-    assert "job.ckpt" in str(raised.value)
-    assert "delete it" in str(raised.value)
+    interrupted(parts, kept, **first)
+    with pytest.raises(ValueError) as raised:
+        files.marginals(parts, **{"target": "y", **second}, checkpoint=kept)
+    beginning = f"The checkpoint {kept} is of another job: {message}; delete it to "
+    assert str(raised.value).startswith(beginning)
+    again = files.marginals(parts, "y", **first, checkpoint=kept)
+    assert again == files.marginals(parts, "y", **first)
+
+
+def test_other_types_and_versions_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, kept = table_of(900), tmp_path / "job.ckpt"
+    path = write(table, tmp_path / "rows.parquet")
+    interrupted(path, kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "__version__", "9.9")
+        with pytest.raises(ValueError, match=r"another job: renyi was .* and is 9\.9;"):
+            files.marginals(path, "y", checkpoint=kept)
+    write(table.set_column(2, "c", table["c"].cast(pa.float64())), path)
+    with pytest.raises(ValueError, match="column 'c' held integer and holds float;"):
+        files.marginals(path, "y", checkpoint=kept)
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_whatever_differs_in_a_request_is_told(data: st.DataObject) -> None:
+    plan = Plan.of(table_of(20).schema, "y").to_dict()
+    before: dict[str, Any] = {"columns": plan.pop("names"), "where": None, **plan}
+    assert difference(before, before) is None
+    name = data.draw(st.sampled_from(sorted(before)))
+    # Of another version, or forged: anything may stand there.
+    odd = data.draw(st.sampled_from([None, 3, "x", [], [3], ["x"], {}, {"x": 1}]))
+    told = difference({**before, name: odd}, before)
+    assert (told is None) == (odd == before[name])
 
 
 def test_other_files_are_refused(parts: list[Path], tmp_path: Path) -> None:

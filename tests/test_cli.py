@@ -112,6 +112,18 @@ def test_interruption_and_lack_of_memory(
     assert "memory ran out: Unable to allocate 3 TiB." in done.err
 
 
+def test_no_permission_is_told_with_what_to_do(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "shop.duckdb")
+
+    monkeypatch.setattr("renyi.commandline.commands.run", refuse)
+    done = run("datasets")
+    assert done.code == 2
+    assert "shop.duckdb: permission denied: ask its owner" in done.err
+
+
 # ---- in a process of its own
 
 

@@ -75,7 +75,7 @@ def test_marginals_on_request(good: Callable[..., Done]) -> None:
 def test_large_marginals_only_on_request(
     good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("renyi.commandline.commands._SMALL", 10_000)
+    monkeypatch.setattr("renyi.commandline.commands.SMALL", 10_000)
     done = good("fit", "votes", "--out", "a")
     assert "marginals were not written" in " ".join(done.out.split())
     assert not Path("a.renyi").exists()

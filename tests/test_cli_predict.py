@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -230,7 +231,8 @@ def test_predict_with_a_missing_column(
     message = bad("predict", "m.json", "n.csv", "--out", "a.csv")
     assert "n.csv has no column 'size'" in message
     assert "no column 'pid'" in bad("predict", "m.json", "t.csv", "--id", "pid")
-    assert "a.txt must end in" in bad("predict", "m.json", "t.csv", "--out", "a.txt")
+    message = bad("predict", "m.json", "t.csv", "--out", "a.txt")
+    assert "a.txt must end in .csv or .csv.gz or .parquet" in message
     save(frame.assign(length="long"), "n.csv")
     assert "'length' is numeric but holds 'long'" in bad("predict", "m.json", "n.csv")
 
@@ -244,3 +246,18 @@ def test_unseen_label_as_an_error(
     message = bad("predict", "m.json", "n.csv")
     assert "'colour'" in message
     assert "'green'" in message
+
+
+def test_rows_of_a_database_are_answered_inside_it(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    good("fit", save(table().drop(columns="id")), *FIT)
+    with sqlite3.connect("shop.db") as database:
+        table().to_sql("visits", database, index=False)
+    database.close()
+    Path("shop.duckdb").write_bytes(bytes(8) + b"DUCK")
+    for name, dialect in (("shop.db", "sqlite"), ("shop.duckdb", "duckdb")):
+        message = bad("predict", "m.json", name)
+        assert f"{name} is a database" in message
+        assert f"'renyi export m.json --sql {dialect} --table NAME'" in message
+    assert "There is no file 'shops.db'" in bad("predict", "m.json", "shops.db")

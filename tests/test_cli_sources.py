@@ -15,6 +15,7 @@ import pytest
 
 import renyi
 from commandline import Done, save, table
+from renyi.commandline.delivery import Meter
 
 BUILD = ("--target", "y", "--id", "id", "--out", "x.renyi")
 Bad = Callable[..., str]
@@ -41,7 +42,7 @@ def shop() -> pd.DataFrame:
         (("no-*.csv",), "No file matches 'no-*.csv'"),
         (("t.csv", "t.csv"), "t.csv is named twice"),
         (("t.csv", "missing.csv"), "There is no file 'missing.csv'"),
-        (("t.csv", "--where", "size >"), "'size >' cannot be asked"),
+        (("t.csv", "--where", "size >"), "'size >' cannot be"),
         (("t.csv", "--where", "weight = 1"), "weight"),
         (("t.csv", "--where", "size > 9"), "No row of t.csv fulfils 'size > 9'"),
         (("--sql", "SELECT FROM"), "The query cannot be run"),
@@ -56,7 +57,10 @@ def shop() -> pd.DataFrame:
         (("shop.db", "--table", "visit"), "did you mean 'visits'?"),
         (("shop.duckdb", "--table", "orders"), "There is no table 'orders'"),
         (("shop.db", "--table", "visits", "--sql", "FROM x"), "--sql is for files"),
-        (("shop.db", "--table", "visits", "--where", "size >"), "`where`"),
+        (
+            ("shop.db", "--table", "visits", "--where", "size >"),
+            "'size >' cannot be asked",
+        ),
         (("shop.db", "--table", "visits", "--numeric", "size"), "--numeric is for"),
         (("t.csv", "--print-sql"), "--print-sql is for tables of databases"),
         (("t.csv", "t2.csv", "--order", "2"), "need the rows in memory"),
@@ -137,6 +141,60 @@ def test_files_that_are_no_databases(bad: Bad) -> None:
     Path("shop.duckdb").write_bytes(b"\x00" * 8 + b"DUCK" + b"\x01" * 5000)
     message = bad("marginals", "build", "shop.duckdb", *given)
     assert "shop.duckdb cannot be opened" in message
+
+
+def test_a_database_that_may_not_be_read(
+    run: Callable[..., Done], shop: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(self: Path, *_: Any) -> Any:  # root may read everything
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", closed)
+    done = run("marginals", "build", "shop.db", "--table", "visits", *BUILD)
+    assert done.code == 2
+    assert "shop.db may not be read: ask its owner" in done.err
+
+
+@pytest.mark.parametrize("name", ["shop.db", "shop.duckdb"])
+def test_progress_inside_a_database(
+    name: str,
+    good: Callable[..., Done],
+    shop: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Meter, "say", lambda self, step, text: said.append(text))
+    good("marginals", "build", name, "--table", "visits", *BUILD)
+    features = [each for each in shop.columns if each not in ("id", "y")]
+    d = len(features)
+    assert said[0] == f"in the database: column 1 of {d}"
+    assert f"in the database: pair 1 of {d * (d + 1) // 2}" in said
+
+
+def test_identifiers_of_a_database_are_all_named(bad: Bad, shop: pd.DataFrame) -> None:
+    numbered = shop.assign(visit=range(7, 7 + len(shop)))
+    with sqlite3.connect("numbered.db") as database:
+        numbered.assign(id=range(len(shop))).to_sql("visits", database, index=False)
+    database.close()
+    given = ("--table", "visits", "--target", "y", "--out", "x.renyi")
+    message = bad("marginals", "build", "numbered.db", *given)
+    assert "Column 'id' numbers the rows" in message
+    assert "Column 'visit' numbers the rows" in message
+    assert "--id or --drop" in message
+
+
+def test_printed_statements_say_what_is_asked(
+    good: Callable[..., Done], shop: pd.DataFrame
+) -> None:
+    given = ("--table", "visits", "--target", "y", "--id", "id", "--print-sql")
+    text = good("marginals", "build", "shop.duckdb", *given).out
+    assert text.startswith("-- Asked now")
+    before, mark, pairs = text.partition("-- Printed only")
+    assert mark
+    assert "GROUPING SETS" in pairs
+    assert "GROUPING SETS" not in before
+    shown = " ".join(good("marginals", "build", "--help").out.split())
+    assert "those about pairs are printed only" in shown
 
 
 def test_input_changed_since_the_checkpoint(

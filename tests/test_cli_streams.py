@@ -232,11 +232,25 @@ def test_printed_statements_ask_nothing_about_pairs(
     assert not list(Path().glob("*.renyi"))
 
 
-def test_a_checkpoint_is_used_and_removed(good: Good, parts: pd.DataFrame) -> None:
-    given = ("--target", "y", "--id", "id", "number", "--out", "b.renyi")
-    good("marginals", "build", "part-*.csv", *given, "--checkpoint", "job")
+BUILD = ("marginals", "build", "part-*.csv", "--out", "m.renyi")
+TRAIN = ("fit", "part-*.csv", "--out", "m")
+
+
+@pytest.mark.parametrize("command", [BUILD, TRAIN], ids=["build", "fit"])
+def test_a_checkpoint_is_used_and_removed(
+    command: tuple[str, ...], run: Callable[..., Done], good: Good, parts: pd.DataFrame
+) -> None:
+    given = (*command, "--target", "y", "--id", "id", "number", "--checkpoint", "job")
+    whole = Path("part-2.csv").read_text()
+    Path("part-2.csv").write_text(whole + '"never closed')
+    done = run(*given)
+    assert done.code == 2
+    assert "part-2.csv" in done.err
+    assert Path("job").exists()
+    Path("part-2.csv").write_text(whole)
+    good(*given)
     assert not Path("job").exists()
-    assert built("b.renyi").n == 395
+    assert built("m.renyi").n == 395
 
 
 def test_ctrl_c_says_how_to_go_on(
@@ -276,6 +290,7 @@ def test_progress_tells_rows_and_time(
     "source",
     [
         ("part-*.csv",),
+        ("part-*.csv", "--checkpoint", "job"),
         ("shop.duckdb", "--table", "visits"),
         ("--sql", "FROM 'parts/*.parquet'"),
     ],
@@ -296,6 +311,15 @@ def test_fit_on_a_stream(
     text = " ".join(done.out.split())
     assert "by generalised cross-validation, not leave-one-out" in text
     assert "5 rows were left out" in text
+
+
+@pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])
+def test_help_names_every_format(command: tuple[str, ...], good: Good) -> None:
+    text = good(*command, "--help").out
+    endings = [".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".arrow"]
+    assert [each for each in endings if each not in text] == []
+    in_database = "renyi export" if command == ("predict",) else "DuckDB or SQLite file"
+    assert in_database in " ".join(text.split())
 
 
 def test_fit_of_a_file_that_is_too_large(

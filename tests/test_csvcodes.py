@@ -12,7 +12,7 @@ from hypothesis import example, given
 from renyi import compiled
 from renyi.marginals import Marginals
 from renyi.sources import csvcodes, csvfiles
-from renyi.sources.csvheaders import Header
+from renyi.sources.csvfiles import Header
 from renyi.streams import cell_kernels
 
 LONG = "a label of more than sixteen bytes"

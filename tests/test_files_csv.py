@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Marginals
 from renyi.sources import csvfiles, files
-from renyi.sources.csvheaders import read_header
+from renyi.sources.csvfiles import read_header
 
 Cells = list[tuple[str, ...]]
 

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
+from interruptions import expected, interrupted, table_of, write
 from renyi.sources import arrowfiles, files, parquetfiles
 from renyi.sources.cells import DataWarning
 from renyi.streams import checkpoints, jobs, tallies
 from renyi.streams.plans import Plan
 from renyi.streams.tallies import Tally
-from test_checkpoints import StopError, expected, stopping, table_of, write
 
 Marginals = renyi.Marginals
 
@@ -144,14 +144,7 @@ def test_two_damaged_files_may_be_replaced(
 def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> None:
     parts = [write(table_of(300, k), tmp_path / f"p{k}.parquet") for k in range(2)]
     kept, columns = tmp_path / "job.ckpt", ["a"]
-    with pytest.raises(StopError):
-        files.marginals(
-            parts,
-            "y",
-            columns=columns,
-            checkpoint=kept,
-            progress=stopping("counting", 5),
-        )
+    interrupted(parts, kept, units=5, columns=columns)
     header, arrays = checkpoints.unpacked("checkpoint", kept.read_bytes())
     assert str(jobs.WHOLE) in arrays  # the first file is done
     forged = {**header, "failed": [0]}
@@ -220,10 +213,7 @@ def test_two_jobs_do_not_share_a_checkpoint(tmp_path: Path) -> None:
 
 def test_lock_goes_with_a_job_that_fails(tmp_path: Path) -> None:
     path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
-    with pytest.raises(StopError):
-        files.marginals(
-            path, "y", checkpoint=kept, progress=stopping("counting", 2), interval=0
-        )
+    interrupted(path, kept, units=2, interval=0)
     assert {each.name for each in tmp_path.iterdir()} == {"rows.parquet", "job.ckpt"}
 
 
@@ -239,8 +229,7 @@ def test_place_that_is_no_file(tmp_path: Path) -> None:
 def test_link_to_a_checkpoint_stays_one(tmp_path: Path) -> None:
     path, link = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "link"
     link.symlink_to(tmp_path / "job.ckpt")
-    with pytest.raises(StopError):
-        files.marginals(path, "y", checkpoint=link, progress=stopping("counting", 2))
+    interrupted(path, link, units=2)
     assert link.is_symlink()
     assert (tmp_path / "job.ckpt").is_file()
     m = files.marginals(path, "y", checkpoint=link)
@@ -425,9 +414,6 @@ def test_weights_add_up_to_the_same_in_every_run(
         monkeypatch.setattr(jobs, "cores", lambda threads=threads: threads)
         assert files.marginals(parts, "y", **asked) == first
     kept = tmp_path / "job.ckpt"
-    with pytest.raises(StopError):
-        files.marginals(
-            parts, "y", **asked, checkpoint=kept, progress=stopping("counting", 25)
-        )
+    interrupted(parts, kept, units=25, **asked)
     assert files.marginals(parts, "y", **asked, checkpoint=kept) == first
     assert first.n == pytest.approx(weights.sum(), rel=1e-12)

@@ -3,114 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import numpy as np
-import psycopg
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import renyi
-from postgres import connected
+import warehouses
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.tuples import TupleEncoder
-from spark import spark_session
-from warehouses import ENGINES, engine_of, load, opened
+from sqlcards import REALS, WHOLES, WORDS, assert_same, card_of, every_cell, scores_in
+from warehouses import engine_of, load
 
-WORDS = [
-    *("a", "b", "it's", 'so "it" is', "back\\slash", "\\'", "two\nlines", "ünï→cøde"),
-    *("${a}", "%s", "?", "", " a", "A", "(rare)", "(missing)", "NULL", "a\tb"),
-    *("1", "1.0", "01", "2.5", "2.50", "-9", "1e3", "1000", "True", "true", "nan"),
-    *("NaN", "inf", "Infinity", "9007199254740993", "1e+22"),
-]
-REALS = [
-    *(0.0, -0.0, 1.0, 2.5, -9.0, 0.1, 1000.0, 1e22, 1e-5, 1234567890123456.5),
-    *(float("nan"), float("inf"), float("-inf"), 5e-324, 1.7976931348623157e308),
-]
-WHOLES = [0, 1, 2, -9, 1000, 2**53, 2**53 + 1, -(2**62)]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[psycopg.Connection[Any]]:
-    yield from connected()
-
-
-@pytest.fixture(params=ENGINES)
-def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
-    yield from opened(request)
-
-
-def card_of(
-    train: pa.Table, encoder: Encoder, classes: int = 2, seed: int = 0
-) -> Scorecard:
-    """A scorecard of random points over the categories of a table."""
-    rng = np.random.default_rng(seed)
-    fitted, codes = encoder.fit_transform(train, refuse_identifiers=False)
-    sizes = fitted.columns.sizes
-    counts = np.concatenate(
-        [
-            np.bincount(row, minlength=size)
-            for row, size in zip(codes, sizes, strict=True)
-        ]
-    )
-    shape = (sizes.sum(),) if classes == 2 else (sizes.sum(), classes)
-    labels = ("no", "it's", "may\\be", "yes")[:classes]
-    return Scorecard(
-        fitted,
-        labels,
-        rng.normal(size=shape),
-        rng.normal(size=shape[1:]),
-        np.maximum(counts, fitted.order > 1),
-    )
-
-
-def scores_in(connection: Any, card: Scorecard, rows: pa.Table) -> NDArray[Any]:
-    """Scores that the engine computes, one column per class if there are many."""
-    engine = engine_of(connection)
-    load(connection, "cells", rows.append_column("k", pa.array(range(len(rows)))))
-    labels = [None] if card.n_classes == 2 else list(card.classes)
-    made = ", ".join(card.to_sql(engine, label) for label in labels)
-    answer = connection.execute(f"SELECT {made} FROM cells ORDER BY k").fetchall()
-    return np.array(answer, np.float64)
-
-
-def assert_same(found: NDArray[Any], card: Scorecard, rows: pa.Table) -> None:
-    expected = card.scores(card.encoder.transform(rows))
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-
-
-def every_cell() -> tuple[pa.Table, Encoder]:
-    """Rows with all odd cells, and an encoder that met some of them."""
-    n = 4 * len(WORDS)
-    rng = np.random.default_rng(7)
-
-    def column(values: list[Any], kind: pa.DataType) -> pa.Array:
-        filled = [*values, None]
-        return pa.array([filled[k % len(filled)] for k in rng.permutation(n)], kind)
-
-    days = [datetime.date(2024, 2, k) for k in (1, 28)]
-    table = pa.table(
-        {
-            "word": column(WORDS, pa.string()),
-            "whole": column(WHOLES, pa.int64()),
-            "label": column([0.0, 1.0, 2.5, 0.1, float("nan")], pa.float64()),
-            "real": column(REALS, pa.float64()),
-            "many": column(list(range(-30, 30)), pa.int64()),
-            "truth": column([True, False], pa.bool_()),
-            "day": column(days, pa.date32()),
-        }
-    )
-    return table, Encoder(missing=("?", "", "-9"), numeric=("real", "many"), bins=4)
+connection = warehouses.connection
+lite = warehouses.lite
+postgres = warehouses.postgres
 
 
 def as_sqlite_has_it(table: pa.Table) -> pa.Table:
@@ -385,86 +299,6 @@ def test_a_real_classifier_of_many_classes(connection: Any) -> None:
     clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
     assert len(clf.classes_) > 2
     scored(clf, X, connection)
-
-
-@pytest.mark.xdist_group("spark")
-def test_spark() -> None:
-    spark = spark_session()
-    rows, encoder = every_cell()
-    ids = pa.array(range(len(rows)))
-    frame = spark.createDataFrame(rows.append_column("k", ids))
-    frame.createOrReplaceTempView("cells")
-    wide = pa.table({f"c{j}": ["n", "y", None] for j in range(5)})
-    for card in (card_of(rows[::3], encoder), card_of(rows[::3], encoder, 3)):
-        labels = [None] if card.n_classes == 2 else list(card.classes)
-        made = ", ".join(card.to_sql("spark", label) for label in labels)
-        answer = spark.sql(f"SELECT {made} FROM cells ORDER BY k").collect()
-        assert_same(np.array(answer, np.float64), card, rows)
-    card = card_of(wide, TupleEncoder(order=2))
-    spark.createDataFrame(wide).createOrReplaceTempView("wide")
-    query = card.to_sql("spark", table="wide")
-    answer = spark.sql(query).select("renyi_score").collect()
-    found = np.sort(np.array(answer, np.float64)[:, 0])
-    expected = np.sort(card.scores(card.encoder.transform(wide))[:, 0])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    spark.catalog.dropTempView("cells")
-    spark.catalog.dropTempView("wide")
-
-
-@pytest.mark.xdist_group("spark")
-def test_spark_compares_labels_of_other_types_by_text() -> None:
-    spark = spark_session()
-    card = card_of(pa.table({"w": ["1", "2.5", "True", "x", None]}), Encoder())
-    for k, cells in enumerate(
-        (
-            pa.array([1, 2, None]),
-            pa.array([1.0, 2.5, float("nan"), None]),
-            pa.array(["1.0", "true", "True", "x"]),
-            pa.array([True, False]),
-        )
-    ):
-        rows = pa.table({"w": cells, "k": range(len(cells))})
-        spark.createDataFrame(rows).createOrReplaceTempView(f"cells{k}")
-        made = card.to_sql("spark")
-        answer = spark.sql(f"SELECT {made} FROM cells{k} ORDER BY k").collect()
-        assert_same(np.array(answer, np.float64), card, rows.select(["w"]))
-
-
-@pytest.mark.xdist_group("spark")
-def test_spark_tells_times_bytes_and_singles() -> None:
-    spark = spark_session()
-    zone = "spark.sql.session.timeZone"
-    clock = ["2024-11-03 05:30:00.0006Z", "2024-11-03 06:30:00.0006Z", None] * 2
-    rows = pa.table(
-        {
-            "t": pa.array(clock).cast(pa.timestamp("us", "UTC")),
-            "f": pa.array([0.1, 0.2, 7.0, None, 0.1, 0.3], pa.float32()),
-            "b": pa.array([b"a", b"\xff", None, "é".encode(), b"c", b"a"], pa.binary()),
-            "w": ["a", "b", "b", "a", None, "c"],
-        }
-    )
-    known = card_of(rows.drop_columns("b")[:3], Encoder(numeric=()))
-    texts = card_of(pa.table({"b": ["a", "é", "x", None]}), Encoder())
-    broken = card_of(rows.select(["b"]), Encoder())
-    old = spark.conf.get(zone)
-    try:
-        frame = spark.createDataFrame(rows.append_column("k", pa.array(range(6))))
-        frame.createOrReplaceTempView("odd")
-        spark.conf.set(zone, "America/New_York")
-        for card in (known, texts):
-            sql = f"SELECT {card.to_sql('spark')} FROM odd ORDER BY k"
-            found = np.array(spark.sql(sql).collect(), np.float64)
-            assert_same(found, card, rows)
-        sql = f"SELECT {broken.to_sql('spark')} AS s FROM odd ORDER BY k"
-        found = [row.s is None for row in spark.sql(sql).collect()]
-        assert found == [True, True, False, True, True, True]
-        scored = frame.withColumn("renyi_prediction", frame.w)
-        scored.createOrReplaceTempView("odd")
-        with pytest.raises(Exception, match=r"(?s)AMBIGUOUS.*renyi_prediction"):
-            spark.sql(known.to_sql("spark", table="odd")).collect()
-    finally:
-        spark.conf.set(zone, old)
-        spark.catalog.dropTempView("odd")
 
 
 # ---- manners

@@ -7,41 +7,26 @@ import datetime
 import decimal
 import re
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
-import psycopg
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postgres import connected
+import warehouses
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
 from renyi.sources import dialects, sql
 from renyi.sources.cells import DataWarning
-from warehouses import ENGINES, HOSTILE, engine_of, load, opened, quoted, visits
+from warehouses import HOSTILE, engine_of, load, quoted, visits
 
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[psycopg.Connection[Any]]:
-    yield from connected()
-
-
-@pytest.fixture(params=ENGINES)
-def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
-    yield from opened(request)
-
-
-@pytest.fixture
-def lite() -> Iterator[sqlite3.Connection]:
-    opened = sqlite3.connect(":memory:")
-    yield opened
-    opened.close()
+connection = warehouses.connection
+lite = warehouses.lite
+postgres = warehouses.postgres
 
 
 # ---- the same counts
@@ -478,5 +463,23 @@ def test_statements_send_none_about_pairs(lite: sqlite3.Connection) -> None:
     seen: list[str] = []
     lite.set_trace_callback(seen.append)
     told = sql.statements(lite, "visits", "class")
-    assert len([each for each in told if "," in each.partition("GROUP BY")[2]]) == 21
+    assert sum(each.count("SUM(") for each in told) == 21
     assert not any("," in each.partition("GROUP BY")[2] for each in seen)
+
+
+def test_statements_say_which_of_them_are_asked(connection: Any) -> None:
+    load(connection, "visits", visits(200))
+    told = sql.statements(connection, "visits", "class", explained=True)
+    bare = sql.statements(connection, "visits", "class")
+    marked = [k for k, each in enumerate(told) if each.startswith("--")]
+    assert marked[0] == 0
+    assert "Asked now" in told[0]
+    assert "Printed only" in told[marked[1]]
+    uncommented = [
+        "\n".join(line for line in each.splitlines() if not line.startswith("--"))
+        for each in told
+    ]
+    assert uncommented == bare
+    # The first about pairs is the one marked, and there is none before.
+    assert not any("class" in each and "age" in each for each in told[: marked[1]])
+    assert "class" in told[marked[1]]

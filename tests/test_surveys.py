@@ -18,19 +18,7 @@ from renyi.streams.parcels import packed, unpacked
 from renyi.streams.plans import Plan
 from renyi.streams.surveys import Survey
 from renyi.streams.tallies import Tally
-from streams import every_type, pieces, reference
-
-
-def decided(batches: list, plan: Plan, ways: int = 1) -> Plan:
-    """Return the plan after a first pass in `ways` parts."""
-    surveys = [Survey(plan) for _ in range(ways)]
-    for k, batch in enumerate(batches):
-        surveys[k % ways].add(batch)
-    while len(surveys) > 1:
-        last = Survey.from_bytes(plan, surveys.pop().to_bytes())
-        last.merge(surveys.pop())
-        surveys.append(last)
-    return surveys[0].plan()
+from streams import decided, every_type, pieces, reference
 
 
 def as_read(table: pa.Table, encoder: Encoder) -> pa.Table:

@@ -2,6 +2,9 @@
 
 `load` writes an Arrow table into an engine, in its own types; SQLite has no booleans,
 decimals or dates, nor NaN, and gets what its users have instead.
+
+The fixtures `connection` (to each of the engines), `postgres` and `lite` are for
+modules of tests, which take them by ``connection = warehouses.connection``.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
+
+from postgres import connected
 
 ENGINES = ("sqlite", "duckdb", "postgres")
 HOSTILE = 'x"; drop table t; --'
@@ -88,17 +94,29 @@ def _plain(cell: Any) -> Any:
     return cell
 
 
-def opened(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Yield a connection to the engine that a fixture's parameter names."""
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[psycopg.Connection[Any]]:
+    yield from connected()
+
+
+@pytest.fixture
+def lite() -> Iterator[sqlite3.Connection]:
+    opened = sqlite3.connect(":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=ENGINES)
+def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "postgres":
-        connection = request.getfixturevalue("postgres")
-        yield connection
-        connection.rollback()
-        return
-    made = sqlite3 if request.param == "sqlite" else duckdb
-    connection = made.connect(":memory:")
-    yield connection
-    connection.close()
+        server = request.getfixturevalue("postgres")
+        yield server
+        server.rollback()
+    elif request.param == "sqlite":
+        yield request.getfixturevalue("lite")
+    else:
+        with duckdb.connect(":memory:") as opened:
+            yield opened
 
 
 def visits(n: int, seed: int = 0) -> pa.Table:

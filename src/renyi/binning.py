@@ -19,11 +19,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.streams.sketches import MOST, Cells, joined
+from renyi.streams.sketches import LARGEST, MOST, Cells, joined
 
 Floats = NDArray[np.float64]
-
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
@@ -47,7 +45,7 @@ def bin_column(
     (array([  1., 300.]), ('up to 0', '1 to 299', '300 and more'))
     """
     known = ~np.isnan(values)
-    finite = np.clip(values[known], -_LARGEST, _LARGEST)
+    finite = np.clip(values[known], -LARGEST, LARGEST)
     points, inverse = np.unique(finite, return_inverse=True)
     mass = np.bincount(
         inverse, None if weights is None else weights[known], minlength=len(points)
@@ -85,7 +83,7 @@ def _quantile_cuts(points: Floats, mass: NDArray[np.floating], bins: int) -> Flo
 
 def _step(value: float, integer: bool) -> float:
     """Return the edge that closes the bin of a single value."""
-    following = math.nextafter(value, _LARGEST)
+    following = math.nextafter(value, LARGEST)
     return max(value + 1, following) if integer else following
 
 
@@ -150,6 +148,6 @@ def _float_text(
 
 
 def _number(value: float) -> str:
-    if abs(value) >= _LARGEST:
+    if abs(value) >= LARGEST:
         return "infinity" if value > 0 else "-infinity"
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -98,7 +98,10 @@ def _surprise(error: Exception) -> int:
 def _of_system(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror.lower()}"
+    advice = ""
+    if isinstance(error, PermissionError):
+        advice = ": ask its owner for the permission, or choose another"
+    return f"{error.filename}: {error.strerror.lower()}{advice}"
 
 
 def _fail(message: str) -> int:

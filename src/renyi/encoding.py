@@ -37,12 +37,9 @@ from renyi.factoring import (
     plain_label,
     refuse_twins,
 )
+from renyi.identifiers import may_number, refuse_labels, refuse_row_numbers
 from renyi.kinds import label_counts, resolve
 from renyi.streams.sketches import Sketch
-
-# A column of labels with more distinct values than this share of rows is an identifier.
-_IDENTIFIER_SHARE = 0.9
-_IDENTIFIER_ROWS = 20
 
 Weights = NDArray[np.float64] | None
 
@@ -166,13 +163,13 @@ class Encoder:
         for part in self._parts(table, names):
             if isinstance(part, Numbers):
                 if refuse_identifiers and self.numeric == "auto" and not known:
-                    _refuse_row_number(part)
+                    _refuse_row_numbers(part)
                 levels = self._learn_number(part, sample_weight, known.get(part.name))
                 group = Columns([part.name], [levels], np.zeros(1, np.intp))
             else:
                 group = self._learn_labels(part, sample_weight, known)
                 if refuse_identifiers and not known:
-                    _refuse_identifiers(group, part.codes.shape[1])
+                    refuse_labels(group, part.codes.shape[1])
             groups.append(group)
             blocks.append(self._codes(part, group))
         columns, codes = _in_order(groups, blocks, names)
@@ -292,8 +289,12 @@ class Encoder:
             )
         return self.columns.names
 
-    def _numeric_names(self, names: Sequence[str]) -> frozenset[str] | None:
-        """Columns to take as numbers; None means by their type."""
+    def numeric_names(self, names: Sequence[str]) -> frozenset[str] | None:
+        """Return which of these columns are numbers; None means by their type.
+
+        >>> Encoder(numeric=["age"]).numeric_names(["age", "sex"])
+        frozenset({'age'})
+        """
         if self.columns:
             return self.columns.numeric_names
         if isinstance(self.numeric, str):
@@ -304,7 +305,7 @@ class Encoder:
         return frozenset(self.numeric)
 
     def _parts(self, table: Any, names: Sequence[str]) -> Iterator[Part]:
-        missing, numeric = self._missing_texts, self._numeric_names(names)
+        missing, numeric = self._missing_texts, self.numeric_names(names)
         for part in parts(table, names):
             yield from resolve(part, numeric, missing)
 
@@ -417,33 +418,14 @@ def _refuse_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -
             )
 
 
-def _refuse_identifiers(columns: Columns, n: int) -> None:
-    many = np.flatnonzero(columns.sizes > _IDENTIFIER_SHARE * n)
-    if n >= _IDENTIFIER_ROWS and len(many):
-        column = columns[int(many[0])]
-        raise ValueError(
-            f"Column {column.name!r} has {len(column.categories)} different labels in "
-            f"{n} rows, like an identifier: drop it (on the command line, --id or "
-            "--drop), or set min_count to merge rare labels."
-        )
-
-
-def _refuse_row_number(part: Numbers) -> None:
+def _refuse_row_numbers(part: Numbers) -> None:
     n = len(part.values)
-    if not part.integer or n < _IDENTIFIER_ROWS or np.isnan(part.values).any():
+    if not part.integer or np.isnan(part.values).any():
         return
-    spread = part.values.max() - part.values.min()
-    if spread > 3 * n:  # measurements, more likely than numbers of rows
-        return
-    found = Sketch()  # which counts the same in a stream
-    found.add(part.values)
-    if found.distinct > _IDENTIFIER_SHARE * n:
-        count = f"{'' if found.exact else 'about '}{min(found.distinct, n)}"
-        raise ValueError(
-            f"Column {part.name!r} numbers the rows: {count} different values in "
-            f"{n} rows. Drop it (on the command line, --id or --drop), or name it in "
-            "`numeric` to use it as a number."
-        )
+    if may_number(part.values.min(), part.values.max(), n):
+        values = Sketch()  # which counts the same in a stream
+        values.add(part.values)
+        refuse_row_numbers(part.name, values, n)
 
 
 def _distinct_rows(keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

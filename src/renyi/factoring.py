@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.streams.arrowcells import entries, from_decimals, refuse_type
+from renyi.streams.sketches import EXACT
 
 Label = str | int | float | bool | None
 
@@ -428,22 +429,33 @@ def _fits_floats(column: Any) -> bool:
     if column.null_count == 0:
         return True
     ends = pc.min_max(column).as_py()
-    return bool(max(abs(ends["min"]), abs(ends["max"])) <= 2**53)
+    return bool(max(abs(ends["min"]), abs(ends["max"])) <= EXACT)
 
 
 def as_labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Labels:
     """Sort the labels, merge those of the same text, give missing cells a code."""
-    plain = [plain_label(v) for v in values]
+    labels, places = ranked([plain_label(v) for v in values])
+    dtype = np.min_scalar_type(len(labels))
+    table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
+    return Labels(names, table[codes], labels)
+
+
+def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
+    """Return the different labels in order, and the place of each one found.
+
+    Those of the same text are one; a missing one has the place after the last.
+
+    >>> ranked(["b", None, 1, "a", "1"])
+    ([1, 'a', 'b'], [2, 3, 0, 1, 0])
+    """
     first: dict[str, Label] = {}
-    for label in plain:
+    for label in found:
         if label is not None:
             first.setdefault(label_text(label), label)
     labels = sorted(first.values(), key=label_order)
     rank = {label_text(label): k for k, label in enumerate(labels)}
-    lut = [len(labels) if v is None else rank[label_text(v)] for v in plain]
-    dtype = np.min_scalar_type(len(labels))
-    table = np.array([*lut, len(labels)], dtype)  # the last entry serves code -1
-    return Labels(names, table[codes], labels)
+    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
+    return labels, places
 
 
 def plain_label(value: Any) -> Label:

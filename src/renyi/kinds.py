@@ -62,6 +62,15 @@ def _many(raw: NDArray[Any], values: NDArray[np.float64]) -> bool:
     """Whether integers are too many for labels once missing codes are left out."""
     if np.isnan(values).sum() == np.isnan(raw).sum():
         return True  # none left out, and they were counted before
+    return are_many(values)
+
+
+def are_many(values: NDArray[np.float64]) -> bool:
+    """Whether integers are too many for labels, NaN left out.
+
+    >>> are_many(np.arange(20.0)), are_many(np.arange(21.0))
+    (False, True)
+    """
     return len(np.unique(values[~np.isnan(values)])) > MAX_INTEGER_LABELS
 
 

@@ -14,7 +14,6 @@ from renyi.commandline.intake import note
 from renyi.factoring import label_text
 from renyi.sources import files
 from renyi.sources.cells import number_text
-from renyi.storage import replacing
 
 PREDICTION = "prediction"
 _NULLABLE = {
@@ -208,29 +207,3 @@ def answer(
 def _series(column: pa.ChunkedArray) -> pd.Series:
     """Return a column as it is, integers with missing cells included."""
     return pd.Series(column.to_pandas(types_mapper=_NULLABLE.get))
-
-
-def write_answers(place: Path, answers: pd.DataFrame) -> None:
-    """Write a table as CSV or Parquet, whole or not at all.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "answers.csv"
-    >>> write_answers(place, pd.DataFrame({"prediction": ["yes"]}))
-    >>> place.read_text().split()
-    ['prediction', 'yes']
-    """
-    with replacing(place) as stream:
-        if place.suffix == ".parquet":
-            answers.to_parquet(stream, index=False)
-        else:
-            stream.write(csv_bytes(answers))
-
-
-def csv_bytes(answers: pd.DataFrame, header: bool = True) -> bytes:
-    """Return a table as the bytes of a CSV file.
-
-    >>> csv_bytes(pd.DataFrame({"prediction": ["yes"]}), header=False).split()
-    [b'yes']
-    """
-    text: str = answers.to_csv(index=False, header=header, lineterminator="\n")
-    return text.encode()

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from renyi.commandline.answers import csv_bytes
 from renyi.storage import replacing
+
+ENDINGS = (".csv", ".csv.gz", ".parquet")  # of the files that can be written
+_LEVEL = 6  # of gzip: its default takes longer, for little
+
+Write = Callable[[pd.DataFrame], object]
 
 
 @contextlib.contextmanager
-def writing(
-    place: Path, types: Mapping[str, pa.DataType]
-) -> Iterator[Callable[[pd.DataFrame], None]]:
+def writing(place: Path, types: Mapping[str, pa.DataType]) -> Iterator[Write]:
     """Yield what writes batch after batch of answers; the file appears at the end.
 
     `types` are those of some columns, which one batch may not tell.
@@ -33,22 +36,34 @@ def writing(
     [None, 'yes']
     """
     with replacing(place) as stream:
-        if place.suffix != ".parquet":
+        if place.suffix == ".parquet":
+            with _parquet_writer(stream, types) as write:
+                yield write
+        elif place.suffix == ".gz":
+            # Without name and time, so that the same answers are the same bytes.
+            with gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0) as packed:
+                yield _csv_writer(packed.write)
+        else:
             yield _csv_writer(stream.write)
-            return
-        writers: list[Any] = []
 
-        def write(answers: pd.DataFrame) -> None:
-            if not writers:
-                schema = _schema(answers, types)
-                writers.append(pa.parquet.ParquetWriter(stream, schema))
-            schema = writers[0].schema
-            table = pa.Table.from_pandas(answers, schema, preserve_index=False)
-            writers[0].write_table(table)
 
-        yield write
-        for writer in writers:
-            writer.close()
+@contextlib.contextmanager
+def _parquet_writer(
+    stream: IO[bytes], types: Mapping[str, pa.DataType]
+) -> Iterator[Write]:
+    writers: list[Any] = []
+
+    def write(answers: pd.DataFrame) -> None:
+        if not writers:
+            schema = _schema(answers, types)
+            writers.append(pa.parquet.ParquetWriter(stream, schema))
+        schema = writers[0].schema
+        table = pa.Table.from_pandas(answers, schema, preserve_index=False)
+        writers[0].write_table(table)
+
+    yield write
+    for writer in writers:
+        writer.close()
 
 
 def _schema(answers: pd.DataFrame, types: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -60,7 +75,7 @@ def _schema(answers: pd.DataFrame, types: Mapping[str, pa.DataType]) -> pa.Schem
 
 
 @contextlib.contextmanager
-def printing() -> Iterator[Callable[[pd.DataFrame], None]]:
+def printing() -> Iterator[Write]:
     """Yield what prints batch after batch of answers as CSV.
 
     >>> with printing() as write:
@@ -83,12 +98,14 @@ def printing() -> Iterator[Callable[[pd.DataFrame], None]]:
     yield _csv_writer(send)
 
 
-def _csv_writer(send: Callable[[bytes], Any]) -> Callable[[pd.DataFrame], None]:
+def _csv_writer(send: Callable[[bytes], object]) -> Write:
     first = True
 
     def write(answers: pd.DataFrame) -> None:
         nonlocal first
-        send(csv_bytes(_plain_times(answers), header=first))
+        table = _plain_times(answers)
+        text: str = table.to_csv(index=False, header=first, lineterminator="\n")
+        send(text.encode())
         first = False
 
     return write

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from renyi.certificates import certify
 from renyi.certification.ladder import MINIMAX, climb
 from renyi.classifier import RenyiClassifier
-from renyi.commandline import answers, findings, summary
+from renyi.commandline import answers, answersheets, findings, summary
 from renyi.commandline.delivery import (
     MARGINALS,
     Meter,
@@ -25,14 +25,7 @@ from renyi.commandline.delivery import (
     show,
     tell,
 )
-from renyi.commandline.intake import (
-    encoder_of,
-    note,
-    note_identifiers,
-    read_rows,
-    table_path,
-    usable,
-)
+from renyi.commandline.intake import encoder_of, note, table_path, usable_rows
 from renyi.marginals import Marginals
 from renyi.sources import files
 
@@ -143,7 +136,7 @@ def find_minimax(args: argparse.Namespace, seen: Recorded) -> None:
 
     place = None
     if args.worst is not None:
-        place = check_place(args.worst, (".csv", ".parquet"))
+        place = check_place(args.worst, answersheets.ENDINGS)
         if place.exists() and Path(args.file).exists() and place.samefile(args.file):
             raise ValueError(f"--worst would write over {args.file}: name another.")
         if args.method == "lp":
@@ -192,7 +185,8 @@ def _write_worst(place: Path, result: MinimaxResult) -> str | None:
             "was stopped. Allow it more time."
         )
         return None
-    answers.write_answers(place, result.worst_distribution.frame())
+    with answersheets.writing(place, {}) as write:
+        write(result.worst_distribution.frame())
     return str(place)
 
 
@@ -207,17 +201,7 @@ def _counted(args: argparse.Namespace) -> Marginals:
             )
         return m
     encoder = encoder_of(args)
-    rows = read_rows(args, encoder)
-    X = usable(args.file, rows.X, encoder)
-    note_identifiers(X)
-    return Marginals.from_data(
-        X,
-        rows.y,
-        target=rows.target,
-        encoder=encoder,
-        class_conditional=args.class_conditional,
-        sample_weight=rows.weights,
-    )
+    return usable_rows(args, encoder).marginals(encoder, args.class_conditional)
 
 
 # ---- hgr

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
-import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from renyi import datasets
 from renyi.classifier import RenyiClassifier
@@ -31,8 +27,8 @@ from renyi.commandline import (
 )
 from renyi.commandline.delivery import (
     MARGINALS,
+    SMALL,
     Recorded,
-    check_place,
     chosen_marginals,
     notes_of,
     refuse_missing_class,
@@ -42,24 +38,11 @@ from renyi.commandline.delivery import (
     write_text,
     write_together,
 )
-from renyi.commandline.intake import (
-    Rows,
-    encoder_of,
-    note,
-    note_identifiers,
-    order_of,
-    read_rows,
-    usable,
-)
-from renyi.commandline.records import log_text
-from renyi.factoring import label_text
+from renyi.commandline.intake import Rows, encoder_of, note, order_of, usable_rows
+from renyi.commandline.records import log_text, next_step, prefix_of
 from renyi.marginals import Marginals
 
-if TYPE_CHECKING:
-    pass
-
 _MEMORY = 1_000_000_000  # bytes of rows that are held in memory
-_SMALL = 200_000_000  # bytes of counts that are written without being asked for
 
 
 def run(args: argparse.Namespace) -> None:
@@ -88,16 +71,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _fit(args: argparse.Namespace, seen: Recorded) -> None:
-    prefix = None
-    if args.out is not None:
-        prefix = args.out.removesuffix(".json")
-        if os.path.basename(prefix) in ("", ".", ".."):
-            raise ValueError(f"{args.out} is a folder: add a name for the model.")
-        endings = [".json", ".log"]
-        if args.marginals or (args.marginals is None and not _is_marginals(args.file)):
-            endings.append(MARGINALS)
-        for ending in endings:
-            check_place(prefix + ending)
+    counts = args.marginals or (args.marginals is None and not _is_marginals(args.file))
+    prefix = prefix_of(args, counts)
     clf = RenyiClassifier(
         order=args.order or 1,
         alpha=args.alpha,
@@ -121,7 +96,7 @@ def _fit(args: argparse.Namespace, seen: Recorded) -> None:
             told["written"]["marginals"] = prefix + MARGINALS
         else:
             _note_of_others(args.file, Path(prefix + MARGINALS))
-    told["next"] = _next(args, prefix)
+    told["next"] = next_step(args, prefix)
     told["notes"] = notes_of(seen)
     text = summary.fit_text(told, clf.certificate_)
     if prefix is not None:
@@ -146,26 +121,15 @@ def _note_of_others(source: str, place: Path) -> None:
         )
 
 
-def _next(args: argparse.Namespace, prefix: str | None) -> str:
-    if prefix is None:
-        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
-    model = shlex.quote(f"{prefix}.json")
-    return f"renyi predict {model} NEW.csv --out answers.csv"
-
-
 def _fit_rows(
     args: argparse.Namespace, clf: RenyiClassifier
 ) -> tuple[dict[str, Any], Marginals | None]:
     """Train on a table; return what to tell, and the marginals to write."""
     encoder = encoder_of(args)
     clf.set_params(encoder=encoder)
-    rows = read_rows(args, encoder)
-    rows = rows._replace(X=usable(args.file, rows.X, encoder))
-    note_identifiers(rows.X)
+    rows = usable_rows(args, encoder)
     clf.fit(rows.X, rows.y, rows.weights)
-    wrong = clf.predict(rows.X) != rows.y.to_numpy()
-    error = float(np.average(wrong, weights=rows.weights))
-    told = summary.facts(clf, rows.target, rows.shares(), error)
+    told = summary.facts(clf, rows.target, rows.shares(), rows.error(clf))
     return told, _counts_to_write(args, clf, rows)
 
 
@@ -192,9 +156,7 @@ def _fit_stream(
 def _train(clf: RenyiClassifier, m: Marginals) -> dict[str, Any]:
     """Train on marginals; return what to tell."""
     clf.fit_marginals(m)
-    pairs = zip(m.classes, m.class_probabilities, strict=True)
-    shares = {label_text(label): float(p) for label, p in pairs}
-    return summary.facts(clf, m.target, shares)
+    return summary.facts(clf, m.target, countedrows.shares(m))
 
 
 def _to_write(args: argparse.Namespace, clf: RenyiClassifier) -> bool:
@@ -204,7 +166,7 @@ def _to_write(args: argparse.Namespace, clf: RenyiClassifier) -> bool:
     K = len(clf.classes_)
     width = int(clf.encoder_.columns.sizes.sum()) + K
     size = 8 * width**2 * (1 + K * args.class_conditional)
-    if args.marginals is None and size >= _SMALL:
+    if args.marginals is None and size >= SMALL:
         note(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
             "--marginals writes them all the same."
@@ -220,15 +182,7 @@ def _counts_to_write(
         return None
     m = clf.marginals_
     if m is None or (m.class_counts is not None) != args.class_conditional:
-        m = Marginals.from_data(
-            rows.X,
-            rows.y,
-            target=rows.target,
-            encoder=clf.encoder_,
-            class_conditional=args.class_conditional,
-            sample_weight=rows.weights,
-            order=clf.order,
-        )
+        m = rows.marginals(clf.encoder_, args.class_conditional, clf.order)
     return with_source(m, [args.file])
 
 

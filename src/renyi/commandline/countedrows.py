@@ -38,6 +38,16 @@ def refuse_classes(m: Marginals, source: str) -> None:
         )
 
 
+def shares(m: Marginals) -> dict[str, float]:
+    """Return the share of each class.
+
+    >>> shares(Marginals.from_data([["a"], ["b"]], ["n", "p"]))
+    {'n': 0.5, 'p': 0.5}
+    """
+    pairs = zip(m.classes, m.class_probabilities, strict=True)
+    return {label_text(label): float(p) for label, p in pairs}
+
+
 def with_texts(m: Marginals) -> Marginals:
     """Return marginals whose classes are texts if some are fractions.
 

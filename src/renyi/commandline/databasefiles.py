@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from renyi.sources.embedded import duckdb, told
+from renyi.sources.complaints import first_line, unreadable
+from renyi.sources.embedded import duckdb
 
 ENDINGS = (".duckdb", ".db", ".sqlite", ".sqlite3")
 _SQLITE, _DUCKDB = b"SQLite format 3\x00", b"DUCK"
@@ -43,8 +44,11 @@ def connected(path: Path) -> Iterator[Any]:
 
 
 def _opened(path: Path) -> Any:
-    with path.open("rb") as stream:
-        start = stream.read(len(_SQLITE))
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(_SQLITE))
+    except OSError as error:
+        raise ValueError(unreadable(path, error, "cannot be opened")) from None
     if start == _SQLITE:
         place = quote(str(path.absolute()))
         return sqlite3.connect(f"file:{place}?mode=ro", uri=True)
@@ -53,7 +57,7 @@ def _opened(path: Path) -> Any:
         try:
             return module.connect(str(path), read_only=True)
         except module.Error as error:
-            raise ValueError(f"{path} cannot be opened: {told(error)}.") from None
+            raise ValueError(f"{path} cannot be opened: {first_line(error)}.") from None
     raise ValueError(f"{path} is no DuckDB or SQLite database: check the file.")
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from renyi.robust.cuttingplanes import Progress
 
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
+SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
 
 _PAUSE = 0.2  # seconds between two reports of progress

@@ -11,6 +11,7 @@ from renyi.certification.ladder import MINIMAX, Rung, simple_rules
 from renyi.certification.verdicts import table, verdict, wrapped
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.factoring import label_text
+from renyi.paths import short
 from renyi.robust.swings import swings
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ def _looks_at(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _short(name: str, width: int) -> str:
-    name = " ".join(name.split())
-    return name if len(name) <= width else name[: width - 1] + "…"
+    return short(" ".join(name.split()), width)
 
 
 # ---- maximal correlation

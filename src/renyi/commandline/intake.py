@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,13 @@ from numpy.typing import NDArray
 from renyi import datasets
 from renyi.encoding import Encoder
 from renyi.factoring import MAX_INTEGER_LABELS, label_text
+from renyi.identifiers import IDENTIFIER_SHARE
+from renyi.marginals import Marginals
 from renyi.sources import files, inputs
-from renyi.sources.cells import DataWarning
+from renyi.sources.cells import DataWarning, as_floats
 from renyi.sources.rows import checked_weights
 
-if TYPE_CHECKING:
-    from renyi.marginals import Marginals
-
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
-_IDENTIFIER_SHARE = 0.9  # of rows: integers with more different values are suspect
 
 Floats = NDArray[np.float64]
 
@@ -121,7 +119,6 @@ def encoder_of(args: argparse.Namespace) -> Encoder:
 def order_of(args: argparse.Namespace, m: Marginals) -> int:
     """Return the order of marginals, unless another one was asked for.
 
-    >>> from renyi.marginals import Marginals
     >>> m = Marginals.from_data([["a"], ["b"]], [0, 1])
     >>> order_of(argparse.Namespace(file="m.renyi", order=2), m)
     Traceback (most recent call last):
@@ -155,6 +152,39 @@ class Rows(NamedTuple):
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
         total = pd.Series(weights).groupby(self.y.to_numpy()).sum() / weights.sum()
         return {label_text(k): float(v) for k, v in total.items()}
+
+    def marginals(
+        self, encoder: Encoder, class_conditional: bool, order: int = 1
+    ) -> Marginals:
+        """Return the counts of their pairs."""
+        return Marginals.from_data(
+            self.X,
+            self.y,
+            target=self.target,
+            encoder=encoder,
+            class_conditional=class_conditional,
+            sample_weight=self.weights,
+            order=order,
+        )
+
+    def error(self, model: Any) -> float:
+        """Return the share of rows that a model answers wrongly."""
+        wrong = model.predict(self.X) != self.y.to_numpy()
+        return float(np.average(wrong, weights=self.weights))
+
+
+def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
+    """Read the rows of a table, without columns that do not tell them apart.
+
+    >>> none = dict.fromkeys(["id", "drop", "numeric", "categorical"], ())
+    >>> args = argparse.Namespace(file="votes", target=None, weight=None, **none)
+    >>> usable_rows(args, Encoder()).marginals(Encoder(), class_conditional=False).n
+    435
+    """
+    rows = read_rows(args, encoder)
+    rows = rows._replace(X=usable(args.file, rows.X, encoder))
+    note_identifiers(rows.X)
+    return rows
 
 
 def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
@@ -195,7 +225,7 @@ def _selected(
     }
     table = files.read_table(path, columns, missing=encoder.missing, kinds=kinds)
     for name in args.numeric:
-        table = _replaced(table, name, _as_number(name, table[name]))
+        table = _replaced(table, name, as_floats(name, table[name]))
     for name in args.categorical:
         if not pa.types.is_string(table[name].type):
             table = _replaced(table, name, table[name].dictionary_encode())
@@ -236,19 +266,9 @@ def _replaced(table: pa.Table, name: str, column: Any) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _as_number(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return column.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(
-            f"Column {name!r} is to be numeric but holds {column.type} that are no "
-            "numbers: correct it, or leave it out of --numeric."
-        ) from None
-
-
 def _weights(path: Path, name: str, column: pa.ChunkedArray) -> Floats:
     try:
-        values = _as_number(name, column).to_numpy()
+        values = as_floats(name, column).to_numpy()
         checked = checked_weights(values, len(values))
     except ValueError as error:
         raise ValueError(f"{path}, column of weights {name!r}: {error}") from None
@@ -343,7 +363,7 @@ def note_identifiers(X: pa.Table, which: str = "") -> None:
         if not pa.types.is_integer(column.type):
             continue
         count, n = pc.count_distinct(column).as_py(), len(column)
-        if count > max(MAX_INTEGER_LABELS, _IDENTIFIER_SHARE * n):
+        if count > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n):
             note(
                 f"{name!r} has {count:,} different values in {which}{n:,} rows; if it "
                 f"identifies rows, pass --id {shlex.quote(name)}."

@@ -48,15 +48,7 @@ def _of_rows(args: argparse.Namespace, encoder: Encoder, order: int) -> Marginal
     rows = read_rows(args, encoder)
     if args.encoder is None:
         note_identifiers(rows.X)
-    return Marginals.from_data(
-        rows.X,
-        rows.y,
-        target=rows.target,
-        encoder=encoder,
-        class_conditional=args.class_conditional,
-        sample_weight=rows.weights,
-        order=order,
-    )
+    return rows.marginals(encoder, args.class_conditional, order)
 
 
 def _print_statements(args: argparse.Namespace) -> None:

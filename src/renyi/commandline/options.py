@@ -12,8 +12,13 @@ from renyi import __version__
 from renyi.commandline import source_options
 from renyi.commandline.option_values import alpha, positive, whole_number
 
-_SOURCE = "a table (.csv, .tsv, .parquet), marginals (.renyi) or a bundled name"
-_TABLES = "tables: files, patterns, folders of Parquet files, or a bundled name"
+_FORMATS = ".csv, .csv.gz, .tsv, .txt, .parquet, .arrow"
+_SOURCE = f"a table ({_FORMATS}), marginals (.renyi) or a bundled name"
+_TABLES = (
+    f"tables ({_FORMATS}), patterns such as 'visits-*.csv.gz', folders of Parquet "
+    "files, or a bundled name"
+)
+_DATABASE = "or, with --table, a DuckDB or SQLite file (.duckdb, .db, .sqlite)"
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -106,6 +111,14 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _add_prefix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        metavar="PREFIX",
+        help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
+    )
+
+
 def _several(parser: Any, option: str, metavar: str, text: str) -> None:
     parser.add_argument(
         option, nargs="+", action="extend", default=[], metavar=metavar, help=text
@@ -114,14 +127,11 @@ def _several(parser: Any, option: str, metavar: str, text: str) -> None:
 
 def _add_fit(commands: Any) -> None:
     parser = _add(commands, "fit", "train a classifier and certify it")
-    source_options.add_files(parser, f"{_SOURCE}; or several tables", required=False)
+    known = f"{_TABLES}; {_DATABASE}; or marginals (.renyi)"
+    source_options.add_files(parser, known, required=False)
     parser.add_argument("--target", metavar="COL", help="the column to predict")
     source_options.add_sources(parser)
-    parser.add_argument(
-        "--out",
-        metavar="PREFIX",
-        help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
-    )
+    _add_prefix(parser)
     _add_encoder(parser)
     model = parser.add_argument_group("model")
     model.add_argument(
@@ -143,12 +153,7 @@ def _add_fit(commands: Any) -> None:
     model.add_argument(
         "--no-intercept", action="store_true", help="fit the paper's literal form"
     )
-    model.add_argument(
-        "--seed",
-        type=whole_number(0, 2**32 - 1),
-        metavar="N",
-        help="seed of the rules renyi and sharp",
-    )
+    _add_seed(model, "seed of the rules renyi and sharp", None)
     parser.add_argument(
         "--marginals",
         action=argparse.BooleanOptionalAction,
@@ -198,9 +203,15 @@ def _add_encoder(
 def _add_predict(commands: Any) -> None:
     parser = _add(commands, "predict", "answer the rows of a table with a model")
     parser.add_argument("model", metavar="MODEL", help="a model that fit wrote (.json)")
+    parser.epilog = (
+        "Rows of a database are answered inside it, by the statement that 'renyi "
+        "export MODEL --sql duckdb --table NAME' writes."
+    )
     source_options.add_files(parser, _TABLES)
     parser.add_argument(
-        "--out", metavar="FILE", help="where to write (.csv or .parquet), not stdout"
+        "--out",
+        metavar="FILE",
+        help="where to write (.csv, .csv.gz or .parquet), not stdout",
     )
     source_options.add_where(parser)
     _several(parser, "--id", "COL", "columns to copy beside the answers")
@@ -264,17 +275,11 @@ def _add_minimax(commands: Any) -> None:
         "auto: exact where it takes seconds",
     )
     _add_time_limit(search)
-    search.add_argument(
-        "--seed",
-        type=whole_number(0, 2**32 - 1),
-        default=0,
-        metavar="N",
-        help="seed of the search",
-    )
+    _add_seed(search, "seed of the search")
     parser.add_argument(
         "--worst",
         metavar="FILE",
-        help="write the worst distribution as a table (.csv or .parquet)",
+        help="write the worst distribution as a table (.csv, .csv.gz or .parquet)",
     )
     _add_encoder(parser, unseen=False)
     _add_json(parser)
@@ -321,11 +326,7 @@ def _add_select(commands: Any) -> None:
         default="map",
         help="how the refitted model answers",
     )
-    parser.add_argument(
-        "--out",
-        metavar="PREFIX",
-        help="write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)",
-    )
+    _add_prefix(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE",
@@ -342,6 +343,11 @@ def _add_order(parser: Any, text: str) -> None:
         metavar="R",
         help=f"{text} (default 1, or that of the marginals)",
     )
+
+
+def _add_seed(parser: Any, text: str, default: int | None = 0) -> None:
+    seeds = whole_number(0, 2**32 - 1)
+    parser.add_argument("--seed", type=seeds, default=default, metavar="N", help=text)
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
@@ -362,9 +368,7 @@ def _add_marginals(commands: Any) -> None:
     parser = _add(commands, "marginals", "build, merge, subtract or show marginals")
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     build = _add(actions, "build", "count the pairs of columns of a table")
-    source_options.add_files(
-        build, f"{_TABLES}; a database with --table", required=False
-    )
+    source_options.add_files(build, f"{_TABLES}; {_DATABASE}", required=False)
     build.add_argument("--target", metavar="COL", help="the column to predict")
     build.add_argument(
         "--encoder",
@@ -379,7 +383,7 @@ def _add_marginals(commands: Any) -> None:
         "that of --encoder)",
     )
     source_options.add_sources(build)
-    source_options.add_jobs(build)
+    source_options.add_print_sql(build)
     _add_encoder(build)
     merge = _add(actions, "merge", "add up marginals of disjoint rows")
     merge.add_argument("files", metavar="MARGINALS", nargs="+")
@@ -433,13 +437,7 @@ def _add_reproduce(commands: Any) -> None:
             help="folder of the results (default results/WHAT); pieces of work that "
             "are finished there are not done again",
         )
-        each.add_argument(
-            "--seed",
-            type=whole_number(0, 2**32 - 1),
-            default=0,
-            metavar="N",
-            help="seed",
-        )
+        _add_seed(each, "seed")
         each.add_argument(
             "--workers",
             type=whole_number(1, 1024),

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from renyi.classifier import RenyiClassifier
-from renyi.commandline import answers, answersheets
+from renyi.commandline import answers, answersheets, databasefiles
+from renyi.commandline.answersheets import Write
 from renyi.commandline.delivery import (
     Meter,
     Recorded,
@@ -28,14 +29,12 @@ from renyi.commandline.intake import columns_text, listed, note, table_paths
 from renyi.commandline.questions import Questions
 from renyi.sources import files
 
-Write = Callable[[pd.DataFrame], object]
-
 
 def predict(args: argparse.Namespace, seen: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = None
     if args.out is not None:
-        place = check_place(args.out, (".csv", ".parquet"))
+        place = check_place(args.out, answersheets.ENDINGS)
     clf = load_model(args.model)
     asked = _questions(args, clf)
     kept: list[pd.DataFrame] = []
@@ -46,6 +45,7 @@ def predict(args: argparse.Namespace, seen: Recorded) -> None:
 
 def _questions(args: argparse.Namespace, clf: RenyiClassifier) -> Questions:
     """Return the rows to answer; the columns that are not used are noted."""
+    _refuse_databases(args)
     paths = table_paths(args.files)
     names = [files.column_names(path) for path in paths]
     features = list(clf.encoder_.input_names)
@@ -58,6 +58,18 @@ def _questions(args: argparse.Namespace, clf: RenyiClassifier) -> Questions:
         count = columns_text(len(extra))
         note(f"Ignored {count} that the model does not use: {listed(extra)}.")
     return Questions(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
+
+
+def _refuse_databases(args: argparse.Namespace) -> None:
+    """Say how the rows of a database are answered: inside it."""
+    for name in filter(databasefiles.is_database, args.files):
+        path = files.existing(name)
+        with path.open("rb") as stream:
+            dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"
+        raise ValueError(
+            f"{path} is a database, whose rows are answered inside it: run there what "
+            f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
+        )
 
 
 @contextlib.contextmanager

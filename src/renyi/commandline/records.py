@@ -1,16 +1,50 @@
-"""The log beside a model: what was done, when, with which settings, and the outcome."""
+"""Models that are kept: where their files go, and the log beside them.
+
+The log says what was done, when, with which settings, and the outcome.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 from datetime import datetime
 
 from renyi import __version__
 from renyi.classifier import RenyiClassifier
-from renyi.commandline.delivery import Recorded
+from renyi.commandline.delivery import MARGINALS, Recorded, check_place
 from renyi.sources.cells import DataWarning
+
+
+def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:
+    """Return how the names of the files begin, if the model is to be kept.
+
+    A place that cannot be written to is refused; `counts` says whether marginals may be
+    written too.
+
+    >>> prefix_of(argparse.Namespace(out="model.json"))
+    'model'
+    """
+    if args.out is None:
+        return None
+    prefix: str = args.out.removesuffix(".json")
+    if os.path.basename(prefix) in ("", ".", ".."):
+        raise ValueError(f"{args.out} is a folder: add a name for the model.")
+    for ending in (".json", ".log", *([MARGINALS] if counts else [])):
+        check_place(prefix + ending)
+    return prefix
+
+
+def next_step(args: argparse.Namespace, prefix: str | None) -> str:
+    """Return the command that comes next: keep the model, or use it.
+
+    >>> next_step(argparse.Namespace(), "model")
+    'renyi predict model.json NEW.csv --out answers.csv'
+    """
+    if prefix is None:
+        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
+    return f"renyi predict {shlex.quote(f'{prefix}.json')} NEW.csv --out answers.csv"
 
 
 def log_text(

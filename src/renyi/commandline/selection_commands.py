@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
@@ -13,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from renyi.classifier import RenyiClassifier
-from renyi.commandline import summary
+from renyi.commandline import countedrows, summary
 from renyi.commandline.delivery import (
     MARGINALS,
+    SMALL,
     Recorded,
     check_place,
     chosen_marginals,
@@ -26,27 +25,18 @@ from renyi.commandline.delivery import (
     write_text,
     write_together,
 )
-from renyi.commandline.intake import (
-    encoder_of,
-    note,
-    note_identifiers,
-    order_of,
-    read_rows,
-    usable,
-)
-from renyi.commandline.records import log_text
-from renyi.factoring import label_text
+from renyi.commandline.intake import encoder_of, note, order_of, usable_rows
+from renyi.commandline.records import log_text, next_step, prefix_of
 from renyi.paths import WIDTH, axes
 from renyi.selection import RenyiSelector
 
 _PICTURES = (".svg", ".png", ".pdf")
-_SMALL = 200_000_000  # bytes of counts that are written
 _LISTED = 40  # selected features that are named in full
 
 
 def select(args: argparse.Namespace, seen: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
-    prefix = _checked_prefix(args)
+    prefix = prefix_of(args)
     picture = None
     if args.plot is not None:
         picture = check_place(args.plot, _PICTURES)
@@ -66,7 +56,7 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
     writers = {} if prefix is None else _writers(args, prefix, selector, told)
     if picture is not None:
         told.setdefault("written", {})["plot"] = str(picture)
-    told["next"] = _next(args, prefix)
+    told["next"] = next_step(args, prefix)
     told["notes"] = notes_of(seen)
     text = _text(told, selector)
     if prefix is not None:
@@ -80,27 +70,13 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
         print(text)
 
 
-def _checked_prefix(args: argparse.Namespace) -> str | None:
-    if args.out is None:
-        return None
-    prefix: str = args.out.removesuffix(".json")
-    if os.path.basename(prefix) in ("", ".", ".."):
-        raise ValueError(f"{args.out} is a folder: add a name for the model.")
-    for ending in (".json", ".log", MARGINALS):
-        check_place(prefix + ending)
-    return prefix
-
-
 def _by_rows(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any]:
     """Select by a table; return the facts of the refitted model."""
     encoder = encoder_of(args)
-    rows = read_rows(args, encoder)
-    rows = rows._replace(X=usable(args.file, rows.X, encoder))
-    note_identifiers(rows.X)
+    rows = usable_rows(args, encoder)
     selector.set_params(encoder=encoder).fit(rows.X, rows.y, rows.weights)
-    wrong = selector.predict(rows.X) != rows.y.to_numpy()
-    error = float(np.average(wrong, weights=rows.weights))
-    return summary.facts(selector.classifier_, rows.target, rows.shares(), error)
+    clf, error = selector.classifier_, rows.error(selector)
+    return summary.facts(clf, rows.target, rows.shares(), error)
 
 
 def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any]:
@@ -110,9 +86,7 @@ def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str
     if args.unseen is not None:
         raise ValueError("--unseen is for tables: leave it out for marginals.")
     selector.set_params(order=order_of(args, m)).fit_marginals(m)
-    pairs = zip(m.classes, m.class_probabilities, strict=True)
-    shares = {label_text(label): float(p) for label, p in pairs}
-    return summary.facts(selector.classifier_, m.target, shares)
+    return summary.facts(selector.classifier_, m.target, countedrows.shares(m))
 
 
 # ---- what to tell
@@ -254,12 +228,6 @@ def _wrapped(text: str, room: str = "  ") -> list[str]:
     )
 
 
-def _next(args: argparse.Namespace, prefix: str | None) -> str:
-    if prefix is None:
-        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
-    return f"renyi predict {shlex.quote(prefix + '.json')} NEW.csv --out answers.csv"
-
-
 # ---- files
 
 
@@ -273,7 +241,7 @@ def _writers(
     m = clf.marginals_
     if m is None:
         note("The marginals were not written: there are more categories than rows.")
-    elif m.counts.nbytes >= _SMALL:
+    elif m.counts.nbytes >= SMALL:
         size = m.counts.nbytes / 1e6
         note(f"The marginals were not written: their counts take {size:,.0f} MB.")
     else:

@@ -26,20 +26,20 @@ def add_files(parser: Any, text: str, required: bool = True) -> None:
     action.required = required
 
 
-def add_where(parser: Any) -> None:
-    """Add the condition on rows."""
+def add_where(parser: Any, unless: str = "") -> None:
+    """Add the condition on rows; it needs no extra for what `unless` names."""
     parser.add_argument(
         "--where",
         metavar="SQL",
         help='only rows that fulfil a condition, such as "year = 2024" (needs the '
-        "extra duckdb, but for a table of a SQLite database)",
+        f"extra duckdb{unless})",
     )
 
 
 def add_sources(parser: Any) -> None:
-    """Add conditions, queries, and tables of databases."""
+    """Add conditions, queries, tables of databases, and what a long count may need."""
     group = parser.add_argument_group("rows")
-    add_where(group)
+    add_where(group, ", but for a table of a SQLite database")
     group.add_argument(
         "--sql",
         metavar="QUERY",
@@ -50,19 +50,21 @@ def add_sources(parser: Any) -> None:
         metavar="NAME",
         help="a table of a database (.duckdb, .db, .sqlite), counted inside it",
     )
-
-
-def add_jobs(parser: Any) -> None:
-    """Add what a long count may need."""
-    parser.add_argument(
+    group.add_argument(
         "--checkpoint",
         metavar="FILE",
         help="keep what has been counted: the same command goes on after a kill",
     )
+
+
+def add_print_sql(parser: Any) -> None:
+    """Add what shows the statements that a database would be sent."""
     parser.add_argument(
         "--print-sql",
         action="store_true",
-        help="print the statements for --table, and count no pairs",
+        help="print the statements for --table, and count no pairs: those about single "
+        "columns are asked now, since bins depend on the answers; those about pairs "
+        "are printed only",
     )
 
 

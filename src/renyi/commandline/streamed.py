@@ -102,9 +102,13 @@ def marginals(
         )
     if _in_database(args):
         with _table(args, encoder) as asked, Meter() as meter:
-            meter("counting inside the database")
             m = sql.marginals(
-                *asked, encoder, class_conditional, args.where, args.weight
+                *asked,
+                encoder,
+                class_conditional,
+                args.where,
+                args.weight,
+                progress=lambda turn: meter.say(turn.step, f"in the database: {turn}"),
             )
     else:
         m = _of_files(args, encoder, class_conditional)
@@ -113,14 +117,14 @@ def marginals(
 
 
 def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
-    """Return the statements that count a table of a database."""
+    """Return the statements that count a table of a database; some are asked now."""
     if not _in_database(args):
         raise ValueError(
             "--print-sql is for tables of databases: name a database and a --table."
         )
     with _table(args, encoder) as asked:
         given = (encoder, args.class_conditional, args.where, args.weight)
-        return sql.statements(*asked, *given)
+        return sql.statements(*asked, *given, explained=True)
 
 
 def _named(args: argparse.Namespace) -> str:

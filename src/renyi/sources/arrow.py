@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
+from renyi.sources.complaints import first_line
 from renyi.streams.plans import Plan
 from renyi.streams.surveys import Survey
 from renyi.streams.tallies import Tally
@@ -65,10 +66,9 @@ def _pass_by(batches: Iterator[Any], taker: Survey | Tally) -> None:
         try:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise ValueError(
-                f"The stream broke off after {taker.seen:,} rows ({reason:.160}): "
-                "nothing was counted."
+                f"The stream broke off after {taker.seen:,} rows "
+                f"({first_line(error)}): nothing was counted."
             ) from None
         if batch is None:
             return
@@ -80,9 +80,8 @@ def _again(stream: Any) -> Iterator[Any]:
     try:
         return opened(stream)[1]
     except (pa.ArrowException, RuntimeError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ValueError(
-            f"The source could be read but once ({reason:.120}): make a "
+            f"The source could be read but once ({first_line(error)}): make a "
             "pyarrow.RecordBatchReader of it with from_stream."
         ) from None
 
@@ -130,8 +129,8 @@ def _from_pandas(frame: pd.DataFrame) -> pa.Table:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(
-            f"The frame cannot be given to Arrow ({str(error).splitlines()[0]:.160}): "
-            "use from_data, or give each column one type."
+            f"The frame cannot be given to Arrow ({first_line(error)}): use "
+            "from_data, or give each column one type."
         ) from None
 
 

@@ -1,8 +1,21 @@
-"""What is said of files that cannot be read, whatever their format."""
+"""Complaints: what others say of an error, as part of a sentence of ours."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of what an error says, without its full stop.
+
+    >>> first_line(ValueError("\nParser Error: syntax error.\nLINE 1"))
+    'Parser Error: syntax error'
+    >>> first_line(EOFError())
+    'EOFError'
+    """
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text.strip().rstrip(".:!")[:160]
 
 
 def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str:
@@ -28,5 +41,4 @@ def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str
     """
     if isinstance(error, PermissionError):
         return f"{path} may not be read: ask its owner for the permission, or copy it."
-    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{path} {what} ({reason:.160}){f': {remedy}' if remedy else ''}."
+    return f"{path} {what} ({first_line(error)}){f': {remedy}' if remedy else ''}."

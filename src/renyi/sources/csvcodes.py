@@ -9,12 +9,15 @@ not plain is left to Arrow, which also says what is wrong with a file.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from renyi import compiled
-from renyi.sources.csvheaders import Header
+
+if TYPE_CHECKING:
+    from renyi.sources.csvfiles import Header
 
 # What the loop saves, as seconds of numpy's time: numba is loaded for large files.
 _SAVED = 1e-9  # a byte
@@ -29,6 +32,7 @@ def encoded(
 
     They are not if it is not worth while to load the compiled loop, either.
 
+    >>> from renyi.sources.csvfiles import Header
     >>> header = Header(",", ["u", "v"], 1, 4)
     >>> print(encoded(header, bytearray(b"a,x\r\n"), ["v"]))
     None

@@ -1,4 +1,7 @@
-"""CSV files: where records end, and how a piece of a file becomes columns of text.
+"""CSV files: their headers, where records end, and how pieces become columns of text.
+
+A file begins with the first record that is not blank. What separates its cells is a
+comma, unless there is none and there are semicolons or tabs.
 
 A file of any size is read in pieces of whole records. A record ends at a newline that
 is not within quotes; quotes open a cell only at its beginning, and two of them within a
@@ -12,11 +15,16 @@ decided elsewhere (`renyi.sources.cells`).
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,26 +33,104 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from renyi.sources import csvcodes
-from renyi.sources.csvheaders import (
-    BROKEN,
-    Header,
-    cannot,
-    opened,
-    read_header,
-    trouble,
-)
+from renyi.sources.complaints import unreadable
 from renyi.streams.jobs import Unit
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PIECE = 16 * 2**20  # bytes
 _LONGEST = 16  # a record may take so many pieces
+_LONGEST_HEADER = 2**24  # characters
 _START = 2**18  # bytes that are looked at first
 _WORTH = 8  # rows of a label that make a dictionary worth its while
 _QUOTE = ord('"')
+_MARK = b"\xef\xbb\xbf"
+_BROKEN = (OSError, EOFError, zlib.error)  # what reading may raise, packed or not
 
 Bytes = bytes | bytearray
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+# ---- headers
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a file, unpacking it if it is gzipped."""
+    if path.suffix.lower() == ".gz":
+        return cast(IO[bytes], gzip.open(path))
+    return path.open("rb")
+
+
+class Header(NamedTuple):
+    """How a CSV file begins: its delimiter and names; `start` is the byte after them.
+
+    `skip` counts the records up to there, blank lines included.
+    """
+
+    delimiter: str
+    names: list[str]
+    skip: int
+    start: int
+
+
+def read_header(path: Path) -> Header:
+    """Read the first record that is not blank.
+
+    >>> import renyi
+    >>> read_header(renyi.datasets.path("votes"))[2:]
+    (1, 359)
+    """
+    try:
+        with _decoded(path) as stream:
+            line = _first_record(stream)
+        delimiter = _delimiter(path, line)
+        with _decoded(path) as stream:
+            reader = csv.reader(stream, delimiter=delimiter)
+            named = ((k, c) for k, c in enumerate(reader, 1) if "".join(c).strip())
+            skip, cells = next(named, (0, []))
+        start = _bytes_of_lines(path, reader.line_num)
+    except UnicodeDecodeError:
+        raise ValueError(_not_utf8(path)) from None
+    except (*_BROKEN, csv.Error) as error:
+        raise ValueError(_cannot(path, error)) from None
+    if not cells:
+        raise ValueError(f"{path} is empty: it needs a header and rows.")
+    names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
+    return Header(delimiter, names, skip, start)
+
+
+def _decoded(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
+
+
+def _first_record(stream: Iterable[str]) -> str:
+    """Return the first line that is not blank, and those that its quotes go on to."""
+    record = ""
+    for text in stream:
+        if record or text.strip():
+            record += text
+        if record and record.count('"') % 2 == 0:
+            break
+        if len(record) > _LONGEST_HEADER:  # a quote that is never closed
+            break
+    return record
+
+
+def _delimiter(path: Path, record: str) -> str:
+    """Return what separates the cells; a header without commas may have another."""
+    if ".tsv" in path.name.lower():
+        return "\t"
+    bare = re.sub(r'"[^"]*("|$)', "", record)  # names may hold what separates others
+    others = [c for c in ";\t" if c in bare]
+    return others[0] if others and "," not in bare else ","
+
+
+def _bytes_of_lines(path: Path, count: int) -> int:
+    """Return how many bytes the first lines take."""
+    with _opened(path) as raw:
+        mark = len(_MARK) if raw.read(len(_MARK)) == _MARK else 0
+    with _decoded(path) as stream:
+        return mark + sum(len(line.encode()) for line in islice(stream, count))
 
 
 # ---- pieces
@@ -69,7 +155,7 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
     total = max(path.stat().st_size, 1)
     delimiter, rest = header.delimiter.encode(), b""
     try:
-        with opened(path) as stream:
+        with _opened(path) as stream:
             stream.seek(header.start)
             while True:
                 data, more = _filled(stream, rest, size)
@@ -82,8 +168,8 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
                     yield Piece(data, _position(stream) / total)
                 if not more:
                     return
-    except BROKEN as error:
-        raise ValueError(cannot(path, error)) from None
+    except _BROKEN as error:
+        raise ValueError(_cannot(path, error)) from None
 
 
 def _filled(stream: Any, rest: bytes, size: int) -> tuple[bytearray, bool]:
@@ -212,7 +298,7 @@ def _read_by_arrow(
             ),
         )
     except pa.ArrowException as error:
-        raise ValueError(trouble(path, header, error)) from None
+        raise ValueError(_trouble(path, header, error)) from None
     return [column.chunk(0) for column in table.columns]
 
 
@@ -293,4 +379,49 @@ def read_whole(path: Path, columns: list[str]) -> pa.Table:
             ),
         )
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(trouble(path, header, error)) from None
+        raise ValueError(_trouble(path, header, error)) from None
+
+
+# ---- what is wrong with a file
+
+
+def _trouble(path: Path, header: Header, error: Exception) -> str:
+    """Say where a CSV file is wrong, by reading it once more, line by line."""
+    width = len(header.names)
+    try:
+        with _decoded(path) as stream:
+            reader = csv.reader(stream, delimiter=header.delimiter)
+            before = 0
+            for cells in reader:
+                if cells and len(cells) != width:
+                    count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+                    return (
+                        f"{path}, line {before + 1}: {count} where the header has "
+                        f"{width}; correct the line, or quote cells that hold "
+                        f"{header.delimiter!r}."
+                    )
+                before = reader.line_num
+    except UnicodeDecodeError:
+        return _not_utf8(path)
+    except (*_BROKEN, csv.Error) as other:
+        error = other
+    return _cannot(path, error)
+
+
+def _cannot(path: Path, error: Exception) -> str:
+    """Say that a file cannot be read at all."""
+    remedy = "take a fresh copy" if path.suffix == ".gz" else ""
+    return unreadable(path, error, "cannot be read as CSV", remedy)
+
+
+def _not_utf8(path: Path) -> str:
+    with _opened(path) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return (
+                    f"{path}, line {number}: byte {error.start + 1} "
+                    f"(0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8."
+                )
+    return f"{path} is not UTF-8: save the file as UTF-8."

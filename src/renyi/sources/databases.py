@@ -13,14 +13,17 @@ for whoever has to approve it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
+from renyi.sources.complaints import first_line
 from renyi.sources.dialects import dialect_of
 
 _ROWS_AT_ONCE = 10_000
+_CURSOR = '"renyi_values"'
 _IDLE = 0  # of libpq's states of a transaction
 # PostgreSQL's numbers of the types real, double and numeric, and of some others.
 _SINGLE = 700
@@ -74,6 +77,32 @@ class Database:
         """Return the answer to a statement; `what` says in words what it is for."""
         return self._answer(sql, what)[0]
 
+    def stream(self, sql: str, what: str) -> Generator[list[Row]]:
+        """Yield the answer to a statement in blocks, none of which is kept.
+
+        Drivers of PostgreSQL fetch a whole answer at once, unless a cursor of the
+        server holds it.
+
+        >>> import sqlite3
+        >>> database = Database(sqlite3.connect(":memory:"))
+        >>> list(database.stream("SELECT 1 UNION SELECT 2", "a test"))
+        [[(1,), (2,)]]
+        """
+        if self.dialect.name != "postgres":
+            self.sent.append(sql)
+            yield from self._blocks(sql, what)
+            return
+        # WITH HOLD, for a connection that is in no transaction.
+        self.ask(f"DECLARE {_CURSOR} NO SCROLL CURSOR WITH HOLD FOR\n{sql}", what)
+        fetch, close = f"FETCH {_ROWS_AT_ONCE} FROM {_CURSOR}", f"CLOSE {_CURSOR}"
+        self.sent += [fetch, close]  # as often as there are rows, and once
+        try:
+            while block := list(chain.from_iterable(self._blocks(fetch, what))):
+                yield block
+        finally:
+            with suppress(Exception):  # with the transaction, the cursor ended
+                self._cursor().execute(close)
+
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
         _refuse_query(table)
@@ -82,7 +111,7 @@ class Database:
         try:
             _, description = self._answer(sql, f"the columns of {shown!r}")
         except ValueError as error:
-            reason = _reason(error.__cause__ or error)
+            reason = first_line(error.__cause__ or error)
             raise ValueError(
                 f"There is no table {shown!r} to read ({reason}): {self._hint(shown)}"
             ) from error.__cause__
@@ -146,21 +175,35 @@ class Database:
 
     def _answer(self, sql: str, what: str) -> tuple[list[Row], Any]:
         self.sent.append(sql)
-        try:
-            cursor = self._cursor()
-            cursor.execute(sql)
-            rows: list[Row] = []
-            if cursor.description:
-                while block := cursor.fetchmany(_ROWS_AT_ONCE):
-                    rows.extend(block)
+        with self._telling(what):
+            cursor = self._asked(sql)
             description = cursor.description
-            if cursor is not self.connection:
-                cursor.close()
-        except Exception as error:  # drivers share no class of errors
-            raise self._trouble(error, what) from error
-        if rows and isinstance(rows[0], Mapping):
-            rows = [tuple(row.values()) for row in rows]  # type: ignore[attr-defined]
+            rows = list(chain.from_iterable(_fetched(cursor)))
+            self._close(cursor)
         return rows, description
+
+    def _blocks(self, sql: str, what: str) -> Iterator[list[Row]]:
+        with self._telling(what):
+            cursor = self._asked(sql)
+            yield from _fetched(cursor)
+            self._close(cursor)
+
+    def _asked(self, sql: str) -> Any:
+        cursor = self._cursor()
+        cursor.execute(sql)
+        return cursor
+
+    def _close(self, cursor: Any) -> None:
+        if cursor is not self.connection:
+            cursor.close()
+
+    @contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Let an error be one sentence; drivers share no class of errors."""
+        try:
+            yield
+        except Exception as error:
+            raise self._trouble(error, what) from error
 
     def _cursor(self) -> Any:
         """Return a cursor whose rows are tuples, whatever the connection makes."""
@@ -227,12 +270,11 @@ class Database:
         if self._alive():
             return ValueError(
                 f"The database could not answer the question for {what} "
-                f"({_reason(error)}): check the names, the condition `where` and your "
-                "permissions."
+                f"({first_line(error)}): check the names and your permissions."
             )
         return ConnectionError(
             f"The connection to the database is closed or was lost in the question "
-            f"for {what} ({_reason(error)}): connect and start again; nothing was "
+            f"for {what} ({first_line(error)}): connect and start again; nothing was "
             "changed there."
         )
 
@@ -262,7 +304,7 @@ class Database:
         names = {
             str(name): _qualified(str(schema), str(name)) for schema, name in found
         }
-        close = get_close_matches(table.rpartition(".")[2], names, n=1)
+        close = get_close_matches(table.rpartition(".")[2], names, n=1, cutoff=0.65)
         if close and names[close[0]] != table:
             return f"did you mean {names[close[0]]!r}?"
         return "check the name; a schema is given as 'schema.table'."
@@ -284,7 +326,11 @@ def _refuse_query(table: str | Sequence[str]) -> None:
         raise ValueError("The name of the table is empty.")
 
 
-def _reason(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return text.strip().rstrip(".:!")[:160]
+def _fetched(cursor: Any) -> Iterator[list[Row]]:
+    """Yield the rows of a cursor as tuples, in blocks."""
+    if not cursor.description:
+        return
+    while block := cursor.fetchmany(_ROWS_AT_ONCE):
+        if isinstance(block[0], Mapping):
+            block = [tuple(row.values()) for row in block]
+        yield block

@@ -44,6 +44,9 @@ class Dialect:
         Tells whether a float is not a number; "" if there is no such float.
     grouping : int
         Columns that GROUPING takes; 0 if there are no GROUPING SETS.
+    adds_up : bool
+        Whether every GROUP BY sorts the rows, so that counts by few columns are better
+        added up from counts by many.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class Dialect:
     collation: str = ""
     nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"
     grouping: int = 0
+    adds_up: bool = False
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever it holds."""
@@ -204,6 +208,7 @@ DIALECTS = {
             binary="blob",
             collation="BINARY",
             nan="",
+            adds_up=True,
         ),
     )
 }

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from renyi.sources.complaints import first_line
+
 _ROWS = 2**17  # of a batch of answers
 _PLACE = "row number"  # added to the rows that a condition sees
 VIEW = "data"
@@ -108,7 +110,8 @@ class Condition:
             found = connection.sql(self._query).to_arrow_table()
         except duckdb().Error as error:
             raise ValueError(
-                f"The condition {self._where!r:.160} cannot be asked: {told(error)}."
+                f"The condition {self._where!r:.160} cannot be asked: "
+                f"{first_line(error)}."
             ) from None
         mask = np.zeros(batch.num_rows, bool)
         mask[found.column(0).to_numpy()] = True
@@ -246,7 +249,9 @@ class Query:
                 # While batches are read, Arrow hands errors on as one of the system.
                 if isinstance(self._data, Stream) and self._data.error is not None:
                     raise self._data.error from None
-                raise ValueError(f"The query cannot be run: {told(error)}.") from None
+                raise ValueError(
+                    f"The query cannot be run: {first_line(error)}."
+                ) from None
 
 
 def scan(reader: str, files: Sequence[Path]) -> str:
@@ -257,13 +262,3 @@ def scan(reader: str, files: Sequence[Path]) -> str:
     """
     names = ", ".join(literal(str(path)) for path in files)
     return f"{reader}([{names}], union_by_name = true)"
-
-
-def told(error: Exception) -> str:
-    r"""Return the first line of what DuckDB says of an error.
-
-    >>> told(ValueError("Parser Error: syntax error.\nLINE 1"))
-    'Parser Error: syntax error'
-    """
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".!:")

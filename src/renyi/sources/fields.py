@@ -5,6 +5,10 @@ rows is read off these, since a count weighs as much as repetition does: which c
 are numbers, their bins, the labels and which of them are rare. From then on labels are
 grouped by as they are, and numbers by the bin that a CASE expression finds.
 
+A number may have any number of different values: the answer is read in blocks, and
+beyond 2**16 of them neighbours share a cell (`renyi.streams.sketches`), as they do on
+every other road.
+
 The values of a number must be those that the expression compares: a decimal, or a float
 of single precision, is asked for once more as the engine makes a double of it.
 """
@@ -14,7 +18,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,85 +28,25 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from renyi.binning import bin_cells, bin_codes
 from renyi.columns import Levels
 from renyi.encoding import Encoder
-from renyi.factoring import label_text
+from renyi.factoring import Label, label_text, parts
+from renyi.identifiers import refuse_labels, refuse_row_numbers
+from renyi.kinds import resolve
 from renyi.sources.databases import Database, Row
 from renyi.sources.dialects import Dialect, binned
-from renyi.sources.rows import take_rows
+from renyi.sources.groupings import Counted
+from renyi.streams.sketches import MOST, Sketch
 
-MOST_NUMBERS = 2**20
 MOST_LABELS = 20_000
 
 _PLAIN = (str, bool, int, float, bytes, datetime.date, datetime.time)
 _STRAY = -1  # the bin of a text among numbers
 
 
-class Counted(NamedTuple):
-    """The rows that are counted: of which table, and where.
-
-    Parameters
-    ----------
-    dialect : Dialect
-        The dialect of the engine.
-    table : str
-        The table, quoted.
-    conditions : tuple of str
-        What holds for the rows.
-    weight : str or None
-        The column of weights, quoted.
-
-    Examples
-    --------
-    >>> from renyi.sources.dialects import DIALECTS
-    >>> rows = Counted(DIALECTS["sqlite"], '"t"', ("x > 1",))
-    >>> print(rows.by({"a": '"a"', "b": '"b"'}))
-    SELECT "a", "b", COUNT(*)
-    FROM (SELECT "a", "b" FROM "t" WHERE x > 1) AS "counted"
-    GROUP BY "a", "b"
-    """
-
-    dialect: Dialect
-    table: str
-    conditions: tuple[str, ...] = ()
-    weight: str | None = None
-
-    def source(self) -> str:
-        """Return the table and its conditions."""
-        held = " AND ".join(self.conditions)
-        return self.table + (f" WHERE {held}" if held else "")
-
-    def by(
-        self,
-        expressions: Mapping[str, str],
-        sets: Sequence[Sequence[str]] = (),
-        rows: bool = False,
-    ) -> str:
-        """Return the statement that counts by some columns, or by sets of them.
-
-        `expressions` say what each column is; with `rows`, rows are counted before
-        their weights are added up.
-        """
-        quoted = {name: self.dialect.identifier(name) for name in expressions}
-        inner = [
-            made if made == quoted[name] else f"{made} AS {quoted[name]}"
-            for name, made in expressions.items()
-        ]
-        masses = ["COUNT(*)"] if rows or self.weight is None else []
-        if self.weight is not None:
-            inner.append(self.weight)
-            masses.append(f"SUM({self.dialect.as_double(self.weight)})")
-        names = ", ".join(quoted.values())
-        chosen, groups = [names], names
-        if sets:
-            listed = (", ".join(quoted[name] for name in each) for each in sets)
-            groups = f"GROUPING SETS ({', '.join(f'({each})' for each in listed)})"
-            chosen = [f"GROUPING({names})", names]
-        return (
-            f"SELECT {', '.join([*chosen, *masses])}\n"
-            f'FROM (SELECT {", ".join(inner)} FROM {self.source()}) AS "counted"\n'
-            f"GROUP BY {groups}"
-        )
+class ColumnError(ValueError):
+    """Says of one column why it cannot be counted as it is."""
 
 
 class Field(NamedTuple):
@@ -172,35 +118,47 @@ def key_of(cell: Any) -> tuple[type, Any]:
 def labels_of(database: Database, rows: Counted, name: str, encoder: Encoder) -> Field:
     """Return a column whose values are all labels, as the target's are."""
     column = database.grouped(name)
-    sql = rows.by({name: column}, rows=True)
-    values = Values.of(database.ask(sql, f"the values of {name!r}"), name)
-    levels, codes = _learned(name, values, encoder)
+    with closing(_stream(database, rows, name, column)) as blocks:
+        values = Values.of(_begun(blocks), name)
+        levels, codes = _learned(database, rows, name, values, encoder)
     return _label_field(name, column, values, levels, codes)
 
 
 def field_of(database: Database, rows: Counted, name: str, encoder: Encoder) -> Field:
     """Return a column as the encoder takes it; a fitted one has decided already."""
     known = {column.name: column.levels for column in encoder.columns}.get(name)
-    settings = _settings(encoder, name)
     if known is not None and known.kind == "number":
         return _fitted_number(database, rows, name, encoder, known)
-    column = database.grouped(name)
+    settings, column = _settings(encoder, name), database.grouped(name)
+    with closing(_stream(database, rows, name, column)) as blocks:
+        first = _begun(blocks)
+        values = Values.of(first, name)
+        levels, codes = _learned(database, rows, name, values, settings)
+        if levels.kind == "label":
+            return _label_field(name, column, values, levels, codes)
+        answer: Iterable[list[Row]] = chain([first], blocks)
+        if _inexact(rows.dialect, first):
+            blocks.close()
+            answer = _stream(database, rows, name, rows.dialect.as_double(column))
+        return _number_field(database, rows, name, settings, answer)
+
+
+def _stream(
+    database: Database, rows: Counted, name: str, column: str
+) -> Generator[list[Row]]:
+    """Return the different values of a column with their counts, block by block."""
     sql = rows.by({name: column}, rows=True)
-    answer = database.ask(sql, f"the values of {name!r}")
-    values = Values.of(answer, name)
-    real = name in database.reals
-    levels, codes = _learned(name, values, settings, real)
-    if levels.kind == "label":
-        return _label_field(name, column, values, levels, codes)
-    texts = any(isinstance(cell, str) for cell in values.cells)
-    if texts:
-        _check_texts(database, rows, name, values, encoder)
-    elif _inexact(rows.dialect, answer):
-        again = rows.by({name: rows.dialect.as_double(column)}, rows=True)
-        values = Values.of(database.ask(again, f"the numbers of {name!r}"), name)
-        levels, codes = _learned(name, values, settings, real)
-    counts = _added(codes, values.mass, levels)
-    return _number_field(rows, name, encoder, levels, counts, texts)
+    return database.stream(sql, f"the values of {name!r}")
+
+
+def _begun(blocks: Iterable[list[Row]]) -> list[Row]:
+    """Return all of an answer, or enough to know the column is not one of labels."""
+    rows: list[Row] = []
+    for block in blocks:
+        rows += block
+        if len(rows) > MOST:
+            break
+    return rows
 
 
 def _settings(encoder: Encoder, name: str) -> Encoder:
@@ -214,35 +172,27 @@ def _settings(encoder: Encoder, name: str) -> Encoder:
 
 
 def _learned(
-    name: str, values: Values, settings: Encoder, real: bool = False
+    database: Database, rows: Counted, name: str, values: Values, settings: Encoder
 ) -> tuple[Levels, NDArray[Any]]:
     """Return what the encoder makes of a column, and the code of each value."""
-    column = _as_column(name, values.cells, real)
+    column = _as_column(database, name, values.cells)
     mass = values.mass.astype(np.float64)
     fitted, codes = settings.fit_transform(column, mass, refuse_identifiers=False)
     levels = fitted.columns[0].levels
     if levels.kind == "label" and len(values.cells) > MOST_LABELS:
-        raise ValueError(
-            f"Column {name!r} has {len(values.cells):,} different labels, more than "
-            f"{MOST_LABELS:,}: leave it out with `columns`, or make fewer of them in "
-            "a view."
-        )
-    n = int(values.rows.sum())
-    if not settings.columns and 2 * len(values.cells) > n:
-        # Few rows a value: let the encoder look at them as rows, and refuse a column
-        # that identifies them.
-        repeated = np.repeat(np.arange(len(values.cells)), values.rows)
-        each = np.repeat(mass / values.rows, values.rows)
-        settings.fit(take_rows(column, repeated), each)
+        raise _too_many(database, rows, name)
+    if levels.kind == "label" and not settings.columns:
+        with _refusing():
+            refuse_labels(fitted.columns, int(values.rows.sum()))
     return levels, codes[0]
 
 
-def _as_column(name: str, cells: list[Any], real: bool) -> Any:
+def _as_column(database: Database, name: str, cells: list[Any]) -> Any:
     """Return a table of one column, typed if all its cells are of one type."""
     kinds = {type(cell) for cell in cells if cell is not None}
     if len(kinds) < 2:
         # Of a column without a value, the engine alone knows the type.
-        kind = pa.float64() if real and not kinds else None
+        kind = pa.float64() if name in database.reals and not kinds else None
         try:
             return pa.table({name: pa.array(cells, kind)})
         except (pa.ArrowException, OverflowError):
@@ -250,14 +200,34 @@ def _as_column(name: str, cells: list[Any], real: bool) -> Any:
     return pd.DataFrame({name: pd.Series(cells, dtype=object)})
 
 
+# ---- labels
+
+
 def _label_field(
     name: str, column: str, values: Values, levels: Levels, codes: NDArray[Any]
 ) -> Field:
-    counts = _added(codes, values.mass, levels)
-    keys = map(key_of, values.cells)
-    return Field(
-        name, column, levels, dict(zip(keys, codes.tolist(), strict=True)), counts
+    places = dict(zip(map(key_of, values.cells), codes.tolist(), strict=True))
+    return Field(name, column, levels, places, _added(codes, values.mass, levels))
+
+
+def _too_many(database: Database, rows: Counted, name: str) -> ColumnError:
+    """Return what is said of a column of too many labels to ask for them all."""
+    column = database.grouped(name)
+    sql = f"SELECT COUNT(*), COUNT(DISTINCT {column}) FROM {rows.source()}"
+    ((total, count),) = database.ask(sql, f"the number of labels of {name!r}")
+    return ColumnError(
+        f"Column {name!r} has {count:,} different labels in {total:,} rows, more than "
+        f"{MOST_LABELS:,}: drop it (on the command line, --id or --drop), or make "
+        "fewer of them in a view."
     )
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ColumnError(str(error)) from None
 
 
 def _added(codes: NDArray[Any], mass: NDArray[Any], levels: Levels) -> NDArray[Any]:
@@ -270,16 +240,70 @@ def _added(codes: NDArray[Any], mass: NDArray[Any], levels: Levels) -> NDArray[A
 
 
 def _number_field(
+    database: Database,
     rows: Counted,
     name: str,
-    encoder: Encoder,
-    levels: Levels,
-    counts: NDArray[Any],
-    texts: bool,
+    settings: Encoder,
+    answer: Iterable[list[Row]],
 ) -> Field:
-    made = _bin_expression(rows, name, encoder, levels.edges, texts)
+    """Return a number whose bins are those of all its values."""
+    missing = frozenset(label_text(code) for code in settings.missing)
+    seen = _Seen(missing)
+    for block in answer:
+        values = Values.of(block, name)
+        cells = parts(_as_column(database, name, values.cells), [name])
+        (numbers,) = resolve(next(cells), frozenset([name]), missing)
+        seen.add(numbers, values)
+    if seen.spelled:
+        _check_texts(database, rows, name, missing)
+    if settings.numeric == "auto" and seen.whole and not seen.gaps:
+        with _refusing():
+            refuse_row_numbers(name, seen.sketch, seen.rows)
+    levels, counts = seen.binned(settings.bins)
+    made = _bin_expression(rows, name, settings, levels.edges, seen.texts)
+    return _binned_field(name, made, levels, counts.astype(seen.kind))
+
+
+class _Seen:
+    """What is known of a number after some of its values."""
+
+    def __init__(self, missing: frozenset[str]) -> None:
+        self._missing = missing
+        self.sketch = Sketch()
+        self.whole = True  # are all values integers
+        self.rows = 0
+        self.gaps = 0.0  # rows (or weight) without a number
+        self.kind = np.dtype(np.int64)  # of what is added up
+        self.texts = False  # are some values texts
+        self.spelled = False  # are some of the numbers
+
+    def add(self, numbers: Any, values: Values) -> None:
+        mass = values.mass.astype(np.float64)
+        self.sketch.add(numbers.values, mass)
+        self.whole &= numbers.integer
+        self.rows += int(values.rows.sum())
+        self.gaps += float(mass[np.isnan(numbers.values)].sum())
+        self.kind = values.mass.dtype
+        texts = {cell for cell in values.cells if isinstance(cell, str)}
+        self.texts |= bool(texts)
+        self.spelled |= bool(texts - self._missing)
+
+    def binned(self, bins: int) -> tuple[Levels, NDArray[Any]]:
+        """Return the bins and the rows (or weight) of each."""
+        cells = self.sketch.cells
+        edges, texts = bin_cells(cells, bins, self.whole)
+        counts = np.bincount(bin_codes(cells.low, edges), cells.mass, len(texts))
+        held: tuple[Label, ...] = texts
+        if self.gaps:
+            held, counts = (*texts, None), np.append(counts, self.gaps)
+        return Levels("number", held, tuple(edges.tolist())), counts
+
+
+def _binned_field(
+    name: str, expression: str, levels: Levels, counts: NDArray[Any]
+) -> Field:
     codes = {key_of(k): k for k in range(len(levels.categories))}
-    return Field(name, made, levels, codes, counts)
+    return Field(name, expression, levels, codes, counts)
 
 
 def _bin_expression(
@@ -313,14 +337,16 @@ def _fitted_number(
         )
     held = (*bins, None) if len(bins) in codes else bins
     levels = Levels("number", held, known.edges)
-    counts = _added(codes, values.mass, levels)
-    return _number_field(rows, name, encoder, levels, counts, texts)
+    made = _bin_expression(rows, name, encoder, known.edges, texts)
+    return _binned_field(name, made, levels, _added(codes, values.mass, levels))
 
 
 def _inexact(dialect: Dialect, answer: Sequence[Row]) -> bool:
     """Whether a driver's numbers may differ from the doubles that SQL compares."""
     cells = [row[0] for row in answer]
-    exact = dialect.name in ("duckdb", "sqlite")
+    if any(isinstance(cell, str) for cell in cells):
+        return False
+    exact = dialect.name in ("duckdb", "sqlite", "postgres")
     return any(
         isinstance(cell, decimal.Decimal) and cell.as_tuple().exponent != 0
         for cell in cells
@@ -328,20 +354,18 @@ def _inexact(dialect: Dialect, answer: Sequence[Row]) -> bool:
 
 
 def _check_texts(
-    database: Database, rows: Counted, name: str, values: Values, encoder: Encoder
+    database: Database, rows: Counted, name: str, missing: frozenset[str]
 ) -> None:
     """Refuse texts of numbers which the engine reads otherwise than Python does."""
     column = rows.dialect.identifier(name)
-    missing = {label_text(code) for code in encoder.missing}
-    texts = [c for c in values.cells if isinstance(c, str) and c not in missing]
-    if not texts:
-        return
     gone = ", ".join(rows.dialect.string(text) for text in sorted(missing))
     number = rows.dialect.as_double(column)
     if missing:
         number = f"CASE WHEN {column} IN ({gone}) THEN NULL ELSE {number} END"
     sql = f"SELECT DISTINCT {column}, {number} FROM {rows.source()}"
-    for text, read in database.ask(sql, f"the numbers of {name!r}"):
+    for text, read in chain.from_iterable(
+        database.stream(sql, f"the numbers of {name!r}")
+    ):
         known = isinstance(text, str) and text not in missing
         if known and read != float(text) and read == read:
             raise ValueError(

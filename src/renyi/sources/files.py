@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -22,13 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from renyi import __version__
-from renyi.columns import RARE
 from renyi.encoding import Encoder
 from renyi.factoring import Label, label_text
 from renyi.marginals import Marginals
 from renyi.sources import csvfiles, inputs
 from renyi.sources.cells import DataWarning as DataWarning
-from renyi.sources.cells import is_missing, typed
+from renyi.sources.cells import as_floats, is_missing, typed, warn_of_left_out
 from renyi.sources.formats import column_names as column_names
 from renyi.sources.formats import existing as existing
 from renyi.sources.formats import reader_of
@@ -36,7 +34,7 @@ from renyi.sources.formats import require as require
 from renyi.streams.checkpoints import Checkpoint
 from renyi.streams.jobs import Source, Unit
 from renyi.streams.passes import Passes, Progress
-from renyi.streams.plans import Plan, Role
+from renyi.streams.plans import Plan, Role, fitted_text
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -275,7 +273,7 @@ def _texts(
     if where is not None and reader_of(first) is csvfiles:
         condition = inputs.condition_on(first, where, missing)
     found = inputs.text_kinds(first, list(schema.names), missing, condition)
-    texts = {*inputs.undecided_texts(found)}
+    texts = {name for name, kind in found.items() if kind.undecided}
     known = {name for name, kind in kinds.items() if kind in ("number", "figure")}
     texts |= known & {*found}
     return texts - {name for name, kind in kinds.items() if kind == "label"}
@@ -310,7 +308,7 @@ def _with_floats(
         if name == weight and text:
             readers[name] = partial(_read_weights, name)
         elif kinds.get(name) == "number" and not text and field.type != pa.float64():
-            readers[name] = partial(_cast, name)
+            readers[name] = partial(as_floats, name)
     if not readers:
         return source
 
@@ -335,16 +333,6 @@ def _with_floats(
 def _read_weights(name: str, column: Any) -> Any:
     cells = pa.chunked_array([column.dictionary_decode()])
     return typed(name, cells, frozenset(), "number").combine_chunks()
-
-
-def _cast(name: str, column: Any) -> Any:
-    try:
-        return column.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(
-            f"Column {name!r} is to be numeric but holds {column.type} that are no "
-            "numbers: correct it, or leave it out of --numeric."
-        ) from None
 
 
 def _checkpoint(
@@ -393,22 +381,12 @@ def _nothing(source: Source, where: str | None) -> str:
 def column_kinds(encoder: Encoder) -> dict[str, str]:
     """Return how `read_table` should take the columns of a fitted encoder.
 
-    Labels that are numbers are figures: "1.0" in a file is the label 1.
-
     >>> table = pa.table({"a": ["x", "y"], "b": [0.5, 1.5], "c": [1, 2]})
     >>> column_kinds(Encoder().fit(table))
     {'a': 'label', 'b': 'number', 'c': 'figure'}
     """
-    kinds = {}
-    for column in encoder.columns:
-        labels = {*column.categories, *column.levels.rare} - {RARE}
-        if column.kind == "number":
-            kinds[column.name] = "number"
-        elif any(isinstance(label, str) for label in labels):
-            kinds[column.name] = "label"
-        else:
-            kinds[column.name] = "figure"
-    return kinds
+    kinds = {"numbers": "number", "words": "label", "figures": "figure"}
+    return {each.name: kinds[fitted_text(each.levels)] for each in encoder.columns}
 
 
 def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table:
@@ -425,10 +403,5 @@ def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table
         return table
     if count == table.num_rows:
         raise ValueError(f"The target {target!r} is missing in every row.")
-    warnings.warn(
-        f"{count:,} row{'s were' if count > 1 else ' was'} left out: their target "
-        f"{target!r} is missing.",
-        DataWarning,
-        stacklevel=2,
-    )
+    warn_of_left_out(count, target)
     return table.filter(pc.invert(gone))

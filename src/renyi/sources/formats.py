@@ -30,7 +30,7 @@ def reader_of(path: Path) -> ModuleType:
             "(also .gz), .parquet and .arrow; save the table as one of these."
         )
     if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it needs a header and rows.")
+        raise ValueError(f"{path} is empty: take a copy that holds a table.")
     return found[0]
 
 
@@ -71,7 +71,7 @@ def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
     known = set(names)
     for name in wanted:
         if name not in known:
-            close = get_close_matches(name, names, n=1)
+            close = get_close_matches(name, names, n=1, cutoff=0.65)
             columns = ", ".join(repr(n) for n in list(names)[:5])
             more = ", …" if len(names) > 5 else ""
             hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}{more}"

@@ -10,23 +10,20 @@ import dataclasses
 import glob
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from renyi.sources import csvfiles, embedded, parquetfiles
-from renyi.sources.csvheaders import read_header
+from renyi.sources.cells import TextKind
 from renyi.sources.formats import column_names, existing, reader_of, require
 from renyi.streams.jobs import FileError, Source, Unit
 from renyi.streams.plans import family
-from renyi.streams.readings import without
-from renyi.streams.textkinds import TextKind
+from renyi.streams.readings import look_at, without
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -181,7 +178,7 @@ def text_kinds(
     """
     if not columns or reader_of(path) is not csvfiles:
         return {}
-    header = read_header(path)
+    header = csvfiles.read_header(path)
     kinds = {name: TextKind() for name in columns}
     needed = columns if condition is None else [*columns, *condition.columns]
     for piece in csvfiles.pieces(path, header, _SAMPLE):
@@ -189,30 +186,9 @@ def text_kinds(
         if batch is not None:
             batch = batch if condition is None else condition.kept(batch)
             for name in columns:
-                _look(kinds[name], batch.column(name), missing)
+                look_at(kinds[name], batch.column(name), missing)
             break
     return kinds
-
-
-def _look(kind: TextKind, column: pa.DictionaryArray, missing: frozenset[str]) -> None:
-    cells = np.bincount(column.indices.to_numpy(), minlength=len(column.dictionary))
-    known = without(column.dictionary, missing).is_valid().to_numpy(False)
-    known &= cells > 0  # rows may have been dropped
-    kind.add(column.dictionary.filter(pa.array(known)), cells[known])
-
-
-def undecided_texts(kinds: dict[str, TextKind]) -> tuple[str, ...]:
-    """Return the columns of text that may be numbers, or nearly so.
-
-    One that begins with several words, or with words alone, is taken as text without
-    another look.
-    """
-    return tuple(
-        name
-        for name, kind in kinds.items()
-        if kind.may_be_number
-        or (kind.figures and not kind.codes and len(kind.words) <= 2)
-    )
 
 
 # ---- conditions on rows
@@ -235,11 +211,8 @@ def _begin_as(
     path: Path, columns: list[str], missing: frozenset[str]
 ) -> dict[str, str]:
     """Return those columns of a CSV file that begin as "integers" or "numbers"."""
-    kinds = text_kinds(path, columns, missing)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of words among numbers: not asked here
-        found = {name: kind.name(name) for name, kind in kinds.items()}
-    return {name: kind for name, kind in found.items() if kind != "words"}
+    found = text_kinds(path, columns, missing).items()
+    return {name: kind.name for name, kind in found if kind.name != "words"}
 
 
 def kept(source: Source, condition: embedded.Condition) -> Source:

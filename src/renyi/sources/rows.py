@@ -15,6 +15,7 @@ from renyi.counting import class_pair_counts, pair_counts
 from renyi.encoding import Encoder
 from renyi.factoring import as_objects, column_names, refuse_twins
 from renyi.marginals import Marginals
+from renyi.streams.plans import need_column
 
 
 def marginals(
@@ -128,12 +129,7 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     names = column_names(X)
     if names is None:
         raise ValueError("With an array, give the classes y: columns have no names.")
-    if target not in names:
-        raise ValueError(
-            f"There is no column {target!r} to predict; the columns are "
-            + ", ".join(map(repr, names[:12]))
-            + (", …" if len(names) > 12 else ".")
-        )
+    need_column(names, target, "to predict")
     refuse_twins(names)
     rest = [name for name in names if name != target]
     if not rest:

@@ -2,51 +2,53 @@
 
 Plain SQL over any DB-API 2 connection (SQLite, DuckDB, PostgreSQL, …):
 
-1. how many different values each column has, so that nothing large is asked for;
+1. how many rows there are to count;
 2. the values of each column with their counts (`renyi.sources.fields`);
-3. for each pair of columns the counts of their categories, by GROUP BY. Numbers are
-   binned inside the statement. Where the engine has GROUPING SETS, one statement
-   counts many pairs, told apart by GROUPING(): a NULL may be a missing cell or a column
-   that is not in the set.
-
-The margins of every table must be the counts of its two columns: a table that changes
-while it is counted is noticed, unless a snapshot kept the changes out.
+3. for each pair of columns the counts of their categories (`renyi.sources.cubes`), by
+   GROUP BY. Numbers are binned inside the statement. Where an engine does so cheaply,
+   one statement counts many pairs (`renyi.sources.groupings`).
 """
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Sequence
-from itertools import combinations
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.columns import Column, Columns
+from renyi.counting import refuse_large_table
 from renyi.encoding import Encoder
 from renyi.factoring import label_text
 from renyi.indicators import offsets
 from renyi.marginals import Marginals
 from renyi.sources.cells import DataWarning
-from renyi.sources.databases import Database, Row
-from renyi.sources.dialects import Dialect
-from renyi.sources.fields import (
-    MOST_LABELS,
-    MOST_NUMBERS,
-    Counted,
-    Field,
-    cell_of,
-    field_of,
-    key_of,
-    labels_of,
+from renyi.sources.complaints import first_line
+from renyi.sources.cubes import (
+    Cube,
+    batches,
+    decoded,
+    described,
+    refuse_change,
+    statement,
 )
+from renyi.sources.databases import Database
+from renyi.sources.dialects import Dialect
+from renyi.sources.fields import ColumnError, Field, field_of, labels_of
 from renyi.sources.formats import require
+from renyi.sources.groupings import Counted
+from renyi.streams.jobs import time_text
 
-# Columns along one side of a tile of pairs which one statement counts.
-_TILE = 12
+_ASKED = """\
+-- Asked now, since bins and missing codes depend on the answers: how many rows there
+-- are, and the values of each single column with their counts.
+"""
+_PRINTED = "-- Printed only; asked when the table is counted: the counts of pairs.\n"
 
-Cube = tuple[int, ...]  # places of the columns that are counted together
+_T = TypeVar("_T")
 
 
 class _Job(NamedTuple):
@@ -60,6 +62,45 @@ class _Job(NamedTuple):
     weight: str | None
 
 
+class Turn(NamedTuple):
+    """How far a count inside a database has got.
+
+    Parameters
+    ----------
+    step : str
+        What is being asked for: a ``"column"``, or a ``"pair"`` of columns.
+    number, total : int
+        The number of the one that is asked for now, and of all.
+    seconds : float
+        How long the ones before have taken.
+
+    Examples
+    --------
+    >>> print(Turn("pair", 7, 45, seconds=42.0))
+    pair 7 of 45, about 5 min left
+    """
+
+    step: str
+    number: int
+    total: int
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that this step will still take at this pace; None if unknown."""
+        done = self.number - 1
+        return (self.total - done) / done * self.seconds if done else None
+
+    def __str__(self) -> str:
+        """Return one line for a terminal."""
+        text = f"{self.step} {self.number:,} of {self.total:,}"
+        left = self.seconds_left
+        return text if left is None else f"{text}, about {time_text(left)} left"
+
+
+Progress = Callable[[Turn], None] | None
+
+
 def marginals(
     connection: Any,
     table: str | Sequence[str],
@@ -69,6 +110,7 @@ def marginals(
     class_conditional: bool = False,
     where: str | None = None,
     weight: str | None = None,
+    progress: Progress = None,
 ) -> Marginals:
     """Count the pairs of columns of a table in a database; see `Marginals.from_sql`.
 
@@ -93,6 +135,8 @@ def marginals(
         A condition of SQL for the rows to count, sent as it is: yours to write.
     weight : str, optional
         A column of weights; a row of weight 2 counts as two rows.
+    progress : callable, optional
+        Is given a `Turn` before each question; ``print`` will do.
 
     Examples
     --------
@@ -109,12 +153,13 @@ def marginals(
         job = _checked(
             database, table, target, columns, encoder, class_conditional, weight
         )
-        rows, fields = _surveyed(database, job, where)
+        rows, fields = _surveyed(database, job, where, progress)
         blocks: dict[Cube, NDArray[Any]] = {}
-        for batch in _batches(job, rows.dialect):
-            sql = _statement(rows, fields, batch)
-            answer = database.ask(sql, _described(fields, batch))
-            blocks.update(_decoded(answer, fields, batch, job.table))
+        pairs = _batches(job, rows, fields)
+        for batch in _watched("pair", pairs, list(map(len, pairs)), progress):
+            sql = statement(rows, fields, batch)
+            answer = database.ask(sql, described(fields, batch))
+            blocks.update(decoded(answer, fields, batch, job.table))
     return _assembled(job, fields, blocks)
 
 
@@ -127,16 +172,19 @@ def statements(
     class_conditional: bool = False,
     where: str | None = None,
     weight: str | None = None,
+    explained: bool = False,
 ) -> list[str]:
     """Return every statement that `marginals` would send, in order.
 
-    Those about single columns are sent, since bins and missing codes depend on the
-    answers; those about pairs are not.
+    Those about the number of rows and about single columns are asked now, since bins
+    and missing codes depend on the answers; those about pairs are not asked.
 
     Parameters
     ----------
     connection, table, target, columns, encoder, class_conditional, where, weight
         As in `marginals`.
+    explained : bool, default=False
+        Say in comments of SQL which statements are asked now, and which are not.
 
     Returns
     -------
@@ -161,9 +209,30 @@ def statements(
             database, table, target, columns, encoder, class_conditional, weight
         )
         rows, fields = _surveyed(database, job, where)
-        for batch in _batches(job, rows.dialect):
-            database.sent.append(_statement(rows, fields, batch))
+        held = _batches(job, rows, fields)
+        pairs = [statement(rows, fields, batch) for batch in held]
+        if explained:
+            database.sent[0] = _ASKED + database.sent[0]
+            pairs[0] = _PRINTED + pairs[0]
+        database.sent += pairs
     return database.sent
+
+
+def _batches(job: _Job, rows: Counted, fields: list[Field]) -> list[list[Cube]]:
+    sizes = [len(field.codes) for field in fields]
+    return batches(rows.dialect, sizes, job.class_conditional)
+
+
+def _watched(
+    step: str, items: Sequence[_T], sizes: Sequence[int], progress: Progress
+) -> Iterator[_T]:
+    """Yield items that count for so many, and tell how far it is before each."""
+    begun, done = time.monotonic(), 0
+    for item, size in zip(items, sizes, strict=True):
+        if progress is not None:
+            progress(Turn(step, done + 1, sum(sizes), time.monotonic() - begun))
+        yield item
+        done += size
 
 
 # ---- the columns
@@ -207,26 +276,56 @@ def _checked(
 
 
 def _surveyed(
-    database: Database, job: _Job, where: str | None
+    database: Database, job: _Job, where: str | None, progress: Progress = None
 ) -> tuple[Counted, list[Field]]:
     """Return the rows to count and the columns as they are counted, target last."""
-    dialect = database.dialect
-    rows = Counted(dialect, dialect.table(job.table))
-    if where:
-        end = "\n" if "--" in where else ""  # a comment would swallow the bracket
-        rows = rows._replace(conditions=(f"({where}{end})",))
+    rows = _found(database, job, where)
     if job.weight is not None:
         rows = _weighted(database, rows, job.weight)
-    _refuse_large(database, rows, job)
     classes = Encoder(missing=job.encoder.missing, numeric=())
     answer = labels_of(database, rows, job.target, classes)
     if None in answer.levels.categories:
         rows = _with_target(database, rows, answer, job)
         answer = labels_of(database, rows, job.target, classes)
-    fields = [field_of(database, rows, name, job.encoder) for name in job.columns]
+    fields, refused = [], []
+    ones = [1] * len(job.columns)
+    for name in _watched("column", job.columns, ones, progress):
+        try:
+            fields.append(field_of(database, rows, name, job.encoder))
+        except ColumnError as error:  # all of them are told at once
+            refused.append(str(error))
+    if refused:
+        raise ValueError(" ".join(refused))
     for field in fields:
-        _refuse_change(field.counts.sum(), answer.counts.sum(), job.table)
-    return rows, [*fields, answer]
+        refuse_change(field.counts.sum(), answer.counts.sum(), job.table)
+    fields.append(answer)
+    refuse_large_table(
+        sum(len(field.counts) for field in fields),
+        len(answer.counts) if job.class_conditional else 1,
+    )
+    return rows, fields
+
+
+def _found(database: Database, job: _Job, where: str | None) -> Counted:
+    """Return the rows of the condition, if there are some."""
+    rows = Counted(database.dialect, database.dialect.table(job.table))
+    if where:
+        end = "\n" if "--" in where else ""  # a comment would swallow the bracket
+        rows = rows._replace(conditions=(f"({where}{end})",))
+    sql = f"SELECT COUNT(*) FROM {rows.source()}"
+    try:
+        ((total,),) = database.ask(sql, "the number of rows")
+    except ValueError as error:
+        if not where:
+            raise
+        reason = first_line(error.__cause__ or error)
+        raise ValueError(
+            f"The condition {where!r:.160} cannot be asked: {reason}."
+        ) from None
+    if not total:
+        which = "no rows" if not where else f"no rows that fulfil {where!r:.160}"
+        raise ValueError(f"The table {job.table!r} has {which}: nothing to count.")
+    return rows
 
 
 def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
@@ -253,27 +352,6 @@ def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
         raise ValueError("All weights are zero: at least one row must count.")
     held = (*rows.conditions, f"{name} > 0")
     return rows._replace(conditions=held, weight=name)
-
-
-def _refuse_large(database: Database, rows: Counted, job: _Job) -> None:
-    """Refuse a table without rows, and columns of too many values to ask for."""
-    bins = job.encoder.columns.numeric_names if job.encoder.columns else frozenset()
-    names = [name for name in (*job.columns, job.target) if name not in bins]
-    quoted = map(rows.dialect.identifier, names)
-    sizes = [f"COUNT(DISTINCT {name})" for name in quoted]
-    sql = f"SELECT {', '.join(['COUNT(*)', *sizes])} FROM {rows.source()}"
-    ((total, *found),) = database.ask(sql, "the numbers of different values")
-    if not total:
-        which = "no rows" if not rows.conditions else "no rows of this condition"
-        raise ValueError(f"The table {job.table!r} has {which}: nothing to count.")
-    for name, count in zip(names, found, strict=True):
-        most = MOST_LABELS if job.encoder.columns else MOST_NUMBERS
-        if count > most:
-            raise ValueError(
-                f"Column {name!r} has {count:,} different values, more than {most:,}: "
-                "leave it out with `columns`, give an encoder fitted on a sample, or "
-                "round it in a view."
-            )
 
 
 def _with_target(
@@ -309,109 +387,6 @@ def _literal(dialect: Dialect, cell: Any) -> str:
     if isinstance(cell, float):
         return dialect.number(cell)
     return str(cell) if isinstance(cell, int) else dialect.string(label_text(cell))
-
-
-# ---- the pairs
-
-
-def _cubes(job: _Job) -> Iterator[Cube]:
-    """Yield the columns to count together: pairs, or pairs within each class."""
-    d = len(job.columns)
-    if not job.class_conditional:
-        yield from combinations(range(d + 1), 2)
-        return
-    for i in range(d):
-        yield (i, d)
-    for i, j in combinations(range(d), 2):
-        yield (i, j, d)
-
-
-def _batches(job: _Job, dialect: Dialect) -> list[list[Cube]]:
-    """Gather what one statement counts."""
-    if not dialect.grouping:
-        return [[cube] for cube in _cubes(job)]
-    tile = min(_TILE, (dialect.grouping - 1) // 2)
-    tiles: dict[tuple[int, int], list[Cube]] = {}
-    for cube in _cubes(job):
-        tiles.setdefault((cube[0] // tile, cube[1] // tile), []).append(cube)
-    return list(tiles.values())
-
-
-def _statement(rows: Counted, fields: list[Field], batch: list[Cube]) -> str:
-    names = [field.name for field in fields]
-    expressions = {names[i]: fields[i].expression for i in _held(batch)}
-    if len(batch) == 1:
-        return rows.by(expressions)
-    return rows.by(expressions, [[names[i] for i in cube] for cube in batch])
-
-
-def _held(batch: list[Cube]) -> list[int]:
-    return sorted({i for cube in batch for i in cube})
-
-
-def _described(fields: list[Field], batch: list[Cube]) -> str:
-    first = " and ".join(repr(fields[i].name) for i in batch[0])
-    more = len(batch) - 1
-    return f"the counts of {first}" + (f" and {more} more tables" if more else "")
-
-
-def _decoded(
-    answer: Sequence[Row], fields: list[Field], batch: list[Cube], table: Any
-) -> Iterator[tuple[Cube, NDArray[Any]]]:
-    """Yield the table of each cube of a batch, its margins checked."""
-    held = _held(batch)
-    found: dict[int, list[Row]] = {}
-    if len(batch) == 1:
-        found[0] = list(answer)
-    else:
-        for row in answer:
-            found.setdefault(int(row[0]), []).append(row[1:])
-    for cube in batch:
-        # A bit of GROUPING() is set where a column is not in the set.
-        absent = ["0" if i in cube else "1" for i in held]
-        mask = int("".join(absent), 2) if len(batch) > 1 else 0
-        places = [held.index(i) for i in cube]
-        block = _block(found.get(mask, []), [fields[i] for i in cube], places, table)
-        for axis, i in enumerate(cube):
-            others = tuple(a for a in range(len(cube)) if a != axis)
-            _refuse_change(block.sum(axis=others), fields[i].counts, table)
-        yield cube, block
-
-
-def _block(
-    rows: list[Row], fields: list[Field], places: list[int], table: Any
-) -> NDArray[Any]:
-    counts = fields[0].counts
-    block = np.zeros([len(field.counts) for field in fields], counts.dtype)
-    try:
-        codes = [
-            [field.codes[key_of(cell_of(row[p], field.name))] for row in rows]
-            for field, p in zip(fields, places, strict=True)
-        ]
-    except KeyError:
-        raise ValueError(_changed(table)) from None
-    number = int if counts.dtype.kind == "i" else float
-    np.add.at(block, tuple(codes), [number(row[-1]) for row in rows])
-    return block
-
-
-def _refuse_change(found: Any, expected: Any, table: Any) -> None:
-    if np.asarray(expected).dtype.kind == "i":
-        same = np.array_equal(found, expected)
-    else:  # weights are added up in another order
-        scale = np.abs(expected).max(initial=0)
-        same = np.allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
-    if not same:
-        raise ValueError(_changed(table))
-
-
-def _changed(table: Any) -> str:
-    return (
-        f"The table {table!r} changed while it was counted: count again when nobody "
-        "writes to it, or inside a transaction that keeps a snapshot; if nobody did "
-        "write, a column takes different texts for equal, such as 'A' and 'a', which a "
-        "view can tell apart."
-    )
 
 
 # ---- the marginals

@@ -16,21 +16,18 @@ from numpy.typing import NDArray
 
 from renyi.encoding import Encoder
 from renyi.factoring import Label
-from renyi.streams.closings import (
-    Closing,
-    Floats,
-    Places,
-    are_many,
-    close_labels,
-    close_numbers,
-)
+from renyi.kinds import are_many
+from renyi.streams.codebooks import Closing, Floats, Places, close_labels, close_numbers
 from renyi.streams.plans import Role
 from renyi.streams.readings import numbers
-from renyi.streams.sketches import Cells, ascending, keys
-
-_LARGEST = float(np.finfo(np.float64).max)
-_EXACT = 2**53  # the largest integers that floats tell apart
-_MAX_SHIFT = 63
+from renyi.streams.sketches import (
+    EXACT,
+    LARGEST,
+    are_bounds,
+    ascending,
+    fitting,
+    keys,
+)
 
 
 class CellBook:
@@ -62,8 +59,8 @@ class CellBook:
     def read(self, column: Any) -> Floats:
         """Return the cells of a column as floats."""
         values, whole = numbers(self.name, column, self.role, self.missing)
-        values = np.clip(values, -_LARGEST, _LARGEST)
-        if self.role.kind == "auto" and bool((np.abs(values) > _EXACT).any()):
+        values = np.clip(values, -LARGEST, LARGEST)
+        if self.role.kind == "auto" and bool((np.abs(values) > EXACT).any()):
             raise ValueError(
                 f"Column {self.name!r} holds integers of more than 2**53, which one "
                 "pass cannot tell apart: make it a column of text, or give a source "
@@ -82,7 +79,7 @@ class CellBook:
         known |= gone
         if not known.all():
             fresh = np.unique(values[~known])
-            moved, _ = self._join(Cells(fresh, fresh, fresh), self.shift)
+            moved, _ = self._join(fresh, fresh, self.shift)
             places, _ = self._find(values)
         codes = self._order[places] + 1
         codes[gone] = 0
@@ -101,33 +98,29 @@ class CellBook:
             return places, np.zeros(len(values), np.bool_)
         return places, self._keys[places] == shifted
 
-    def _join(self, cells: Cells, shift: int) -> tuple[Places | None, Places]:
+    def _join(
+        self, low: Floats, high: Floats, shift: int
+    ) -> tuple[Places | None, Places]:
         """Add cells; return the new codes of the own ones, if changed, and of these."""
-        low = np.concatenate([self._low, cells.low])
-        high = np.concatenate([self._high, cells.high])
-        places = keys(low)
         own = len(self._low)
-        while True:
-            shifted = places >> shift
-            found, first, inverse = np.unique(
-                shifted, return_index=True, return_inverse=True
-            )
-            if len(found) <= self.most or shift == _MAX_SHIFT:
-                break
-            shift += 1
+        low = np.concatenate([self._low, low])
+        high = np.concatenate([self._high, high])
+        places = keys(low)
+        shift, _ = fitting(np.sort(places), shift, self.most)
+        found, first, inverse = np.unique(
+            places >> shift, return_index=True, return_inverse=True
+        )
         renumbered = shift != self.shift
         if not renumbered:  # own cells come first, in their order
-            rank = np.argsort(np.argsort(first))
-            inverse = rank[inverse]
+            inverse = np.argsort(np.argsort(first))[inverse]
         self.shift = shift
         self._low = np.full(len(found), np.inf)
         self._high = np.full(len(found), -np.inf)
         np.minimum.at(self._low, inverse, low)
         np.maximum.at(self._high, inverse, high)
         self._sort()
-        codes = np.append(0, inverse + 1)
-        moved = codes[: own + 1] if renumbered else None
-        return moved, np.append(0, codes[own + 1 :])
+        moved = np.append(0, inverse[:own] + 1) if renumbered else None
+        return moved, np.append(0, inverse[own:] + 1)
 
     def _sort(self) -> None:
         shifted = keys(self._low) >> self.shift
@@ -138,7 +131,7 @@ class CellBook:
         """Return the new code of each own code, if changed, and of the other's."""
         self.whole &= other.whole
         shift = max(self.shift, other.shift)
-        return self._join(Cells(other._low, other._high, other._low), shift)
+        return self._join(other._low, other._high, shift)
 
     def close(
         self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
@@ -152,35 +145,28 @@ class CellBook:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
-        return {"shift": self.shift, "whole": self.whole}
+        low, high = self._low.tolist(), self._high.tolist()
+        return {"shift": self.shift, "whole": self.whole, "low": low, "high": high}
 
-    def fill(self, data: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    def fill(self, data: Any) -> None:
         """Take the cells of a plain form, checked."""
         good = (
             isinstance(data, dict)
-            and set(data) == {"shift", "whole"}
+            and set(data) == set(self.to_dict())
             and type(data["shift"]) is int
-            and 0 <= data["shift"] <= _MAX_SHIFT
             and type(data["whole"]) is bool
-            and self._are_cells(arrays["low"], arrays["high"])
+            and _are_floats(data["low"])
+            and _are_floats(data["high"])
         )
         if good:
-            self._low, self._high = arrays["low"], arrays["high"]
             self.shift, self.whole = data["shift"], data["whole"]
+            self._low, self._high = np.array(data["low"]), np.array(data["high"])
+            good = are_bounds(self._low, self._high, self.shift, self.most)
+        if good:
             self._sort()
         if not good or not ascending(self._keys):
             raise ValueError("the cells of a column are not valid")
 
-    def _are_cells(self, low: NDArray[Any], high: NDArray[Any]) -> bool:
-        return (
-            low.shape == high.shape
-            and low.dtype == high.dtype == np.float64
-            and low.ndim == 1
-            and len(low) <= self.most
-            and bool((low <= high).all() and (np.abs(low) <= _LARGEST).all())
-            and bool((np.abs(high) <= _LARGEST).all())
-        )
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `fill` takes beside the plain form."""
-        return {"low": self._low, "high": self._high}
+def _are_floats(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is float for value in values)

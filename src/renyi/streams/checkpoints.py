@@ -27,6 +27,7 @@ import numpy as np
 from renyi.storage import checked_fields, replacing, to_text
 from renyi.streams.jobs import WHOLE, Key
 from renyi.streams.parcels import packed, unpacked
+from renyi.streams.requests import difference
 
 fcntl: ModuleType | None
 try:
@@ -125,8 +126,20 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     if before["edges"] != now["edges"]:
         return "its contents are others"
     if before["time"] != now["time"]:
-        return "it was written to since then"
+        return (
+            "its size and both its ends are the same, but its time was "
+            f"{_moment(before['time'])} and is {_moment(now['time'])}"
+        )
     return None
+
+
+def _moment(nanoseconds: int) -> str:
+    """Return the time of a file as `touch -d` takes it.
+
+    >>> _moment(1_500_000_000)
+    '1970-01-01T00:00:01.500000000Z'
+    """
+    return f"{np.datetime64(nanoseconds, 'ns')}Z"
 
 
 def refuse_changed(files: Iterable[Mapping[str, Any]]) -> None:
@@ -137,7 +150,7 @@ def refuse_changed(files: Iterable[Mapping[str, Any]]) -> None:
     >>> refuse_changed([look])
     >>> refuse_changed([{**look, "time": 0}])
     Traceback (most recent call last):
-    ValueError: ...votes.csv has changed while it was counted: it was written to ...
+    ValueError: ...votes.csv has changed while it was counted: its size and both ...
     """
     for before in files:
         what = changed(before, fingerprint(Path(before["path"])))
@@ -238,6 +251,8 @@ class Checkpoint:
             checked_fields(header, _FIELDS, "description")
             for each in header["files"]:
                 checked_fields(each, _FILE, "list of files")
+                if abs(each["time"]) >= 2**63:
+                    raise ValueError("the time of a file is not valid")
             return header, _state(header, arrays)
         except ValueError as error:
             raise self.damaged(error) from None
@@ -251,14 +266,12 @@ class Checkpoint:
         )
 
     def _compare(self, before: dict[str, Any]) -> None:
-        for name in [*self._request, *(before.keys() - self._request.keys())]:
-            if before.get(name) != self._request.get(name):
-                raise ValueError(
-                    f"The checkpoint {self.path} is of another job: {name} was "
-                    f"{_short(before.get(name))} and is "
-                    f"{_short(self._request.get(name))}; delete it to count from the "
-                    "beginning."
-                )
+        what = difference(before, self._request)
+        if what:
+            raise ValueError(
+                f"The checkpoint {self.path} is of another job: {what}; delete it to "
+                "count from the beginning."
+            )
 
     def _compare_files(self, before: list[dict[str, Any]], state: State) -> None:
         """Refuse files that are others; those not read yet may have changed.
@@ -284,8 +297,8 @@ class Checkpoint:
             elif what:
                 raise ValueError(
                     f"{now[file]} has changed since the checkpoint {self.path} was "
-                    f"written: {what}; put the file back, or delete the checkpoint to "
-                    "count from the beginning."
+                    f"written: {what}; {_remedy(before[file], self.files[file])}, or "
+                    "delete the checkpoint to count from the beginning."
                 )
 
     def due(self) -> bool:
@@ -325,6 +338,16 @@ class Checkpoint:
             if each == self.path or half.fullmatch(each.name):
                 with contextlib.suppress(FileNotFoundError):
                     each.unlink()
+
+
+def _remedy(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say how to make a file again what it was."""
+    if changed({**before, "time": now["time"]}, now):
+        return "put the file back"
+    return (
+        "if it is a copy, give it the old time (copy it with cp -p, or use touch -d "
+        f"{_moment(before['time'])})"
+    )
 
 
 def _ranges(done: set[Key]) -> list[list[int]]:
@@ -390,8 +413,3 @@ def _locked(path: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
                 return stream
         stream.close()
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"

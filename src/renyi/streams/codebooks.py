@@ -1,8 +1,9 @@
 """Codebooks: the code of each category of a column, first come first served.
 
 In a stream, labels may appear in any batch, so that categories are numbered as they
-come: 0 is the missing cell, then the labels. What the codes mean in the end (sorted,
-rare ones merged, integers binned) is settled when all rows have been seen.
+come: 0 is the missing cell, then the labels. When all rows have been seen, labels are
+sorted, those of too few rows merged, and numbers binned, by the rules of
+`renyi.encoding` and `renyi.binning`: a `Closing` says where each code goes.
 
 A `LabelBook` knows the labels met so far, a `BinBook` the edges of a column of numbers.
 Numbers without edges are in `renyi.streams.cellbooks`.
@@ -10,30 +11,86 @@ Numbers without edges are in `renyi.streams.cellbooks`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.binning import bin_codes
+from renyi.binning import bin_cells, bin_codes
+from renyi.columns import Levels
 from renyi.encoding import Encoder
-from renyi.factoring import Label, label_text
-from renyi.streams.closings import (
-    Closing,
-    Places,
-    are_many,
-    close_labels,
-    close_numbers,
-)
+from renyi.factoring import Label, label_text, ranked
+from renyi.kinds import are_many
+from renyi.sources.cells import TextKind
 from renyi.streams.plans import Role
 from renyi.streams.readings import coded, labels, numbers
-from renyi.streams.textkinds import TextKind
+from renyi.streams.sketches import Cells
 
+Places = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+_UNUSED = -1
 _FEW_BINS = 32
+
+
+class Closing(NamedTuple):
+    """What becomes of the codes: the levels of the column, and each code's new one.
+
+    A code that no row has becomes -1.
+    """
+
+    levels: Levels
+    places: Places
+
+
+def close_labels(
+    found: Sequence[Label],
+    mass: NDArray[Any],
+    encoder: Encoder,
+    rare: tuple[Label, ...] | None,
+) -> Closing:
+    """Sort labels and merge rare ones, as `Encoder.fit` does.
+
+    The first entry of `mass` is of missing cells. Labels may repeat, or be None.
+
+    >>> close_labels(["b", "a"], np.array([0, 2, 3]), Encoder(), None).places
+    array([-1,  1,  0])
+    """
+    ordered, places = ranked(found)
+    codes = [len(ordered), *places]
+    held = np.bincount(codes, mass, len(ordered) + 1)
+    levels = encoder._levels(ordered, held, rare)
+    moved = encoder.code_table(levels, ordered)[codes]
+    moved[mass <= 0] = _UNUSED
+    return Closing(levels, moved)
+
+
+def close_numbers(
+    low: Floats, high: Floats, mass: NDArray[Any], bins: int, whole: bool
+) -> Closing:
+    """Bin cells of numbers; the first entry of `mass` is of missing cells.
+
+    >>> values = np.array([3.0, 1.0, np.nan])
+    >>> close_numbers(values, values, np.array([0, 5, 5, 1]), 2, True).places
+    array([-1,  1,  0,  2])
+    """
+    held = (mass[1:] > 0) & ~np.isnan(low)
+    order = np.flatnonzero(held)[np.argsort(low[held])]
+    # Texts such as 2 and 2.0 are one value.
+    first = np.flatnonzero(np.diff(low[order], prepend=np.nan) != 0)
+    most, total = high[order], mass[1:][order]
+    if len(first) < len(order):
+        most = np.maximum.reduceat(most, first)
+        total = np.add.reduceat(total, first)
+    edges, texts = bin_cells(Cells(low[order][first], most, total), bins, whole)
+    codes = np.append(len(edges) + 1, bin_codes(low, edges))
+    codes[mass <= 0] = _UNUSED
+    missing = (None,) if len(edges) + 1 in codes else ()
+    levels = Levels("number", (*texts, *missing), tuple(edges.tolist()))
+    return Closing(levels, codes)
 
 
 class LabelBook:
@@ -62,7 +119,7 @@ class LabelBook:
 
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
-        indices, dictionary = coded(column, self.role)
+        indices, dictionary = coded(column)
         if not _same(dictionary, self._dictionary):
             self._dictionary = dictionary
             self._lookup = np.zeros(len(dictionary) + 1, np.uint8)
@@ -108,26 +165,18 @@ class LabelBook:
     def close(
         self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> Closing:
-        """Return the levels of the column, given the rows of each code.
+        """Return the levels of the column, given the rows (or weight) of each code.
 
-        Parameters
-        ----------
-        mass : array
-            Rows, or weight, of each code.
-        encoder : Encoder
-            Its settings count.
-        rare : tuple of labels, optional
-            The labels to merge; by default those of too few rows.
+        The labels in `rare` are merged; by default those of too few rows.
         """
         if self.role.text not in ("guess", "figures"):
             return close_labels(self.labels, mass, encoder, rare)
         texts = pa.array(self.labels, pa.string())
         kind = TextKind()
         kind.add(texts, mass[1:])
-        with warnings.catch_warnings():
-            if self.role.text == "figures":  # known to be labels, whatever is there
-                warnings.simplefilter("ignore")
-            role = self.role._replace(text=kind.name(self.name))
+        if self.role.text == "guess":  # figures are known to be labels
+            kind.warn(self.name)
+        role = self.role._replace(text=kind.name)
         if role.kind == "number" or (role.kind == "auto" and role.text != "words"):
             values, whole = numbers(self.name, texts, role, self.missing)
             if role.kind == "number" or not whole or are_many(values[mass[1:] > 0]):
@@ -138,7 +187,7 @@ class LabelBook:
         """Plain form for JSON."""
         return {"labels": [_plain(label) for label in self.labels]}
 
-    def fill(self, data: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    def fill(self, data: Any) -> None:
         """Take the labels of a plain form, checked."""
         if not isinstance(data, dict) or not isinstance(data.get("labels"), list):
             raise ValueError("the labels are not valid")
@@ -196,7 +245,7 @@ class BinBook:
         """Plain form for JSON."""
         return {}
 
-    def fill(self, data: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    def fill(self, data: Any) -> None:
         """Take the plain form, which holds nothing."""
         if data != {}:
             raise ValueError("the bins are not valid")

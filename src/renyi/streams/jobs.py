@@ -53,14 +53,12 @@ class FileError(ValueError):
 class Source:
     """Some files with the same columns.
 
-    `units` yields what is to be read of some columns; `schema` has all of them. Columns
-    in `texts` are of text that may be meant as numbers.
+    `units` yields what is to be read of some columns; `schema` has all of them.
     """
 
     paths: tuple[Path, ...]
     schema: pa.Schema
     units: Callable[[list[str]], Iterator[Unit]]
-    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,11 +110,15 @@ class Pace:
             f"{self.rows_per_second:,.0f} rows a second"
         )
         left = self.seconds_left
-        return text if left is None else f"{text}, {_time(left)} left"
+        return text if left is None else f"{text}, {time_text(left)} left"
 
 
-def _time(seconds: float) -> str:
-    """Return a readable time: seconds up to two minutes, then minutes, then hours."""
+def time_text(seconds: float) -> str:
+    """Return a readable time: seconds up to two minutes, then minutes, then hours.
+
+    >>> time_text(119), time_text(240)
+    ('119 s', '4 min')
+    """
     for length, name in ((3600, "h"), (60, "min")):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {name}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sized
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,47 @@ def unpacked(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[
         return told["header"], _arrays(told["arrays"], view[start + size :])
     except DistrustError as error:
         raise ValueError(f"The bytes are no {kind} of renyi: {error}.") from None
+
+
+class Filled(Protocol):
+    """What can take the header and the arrays of a parcel of its kind."""
+
+    def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take them, checked."""
+
+
+def filled(kind: str, made: Filled, plan: Mapping[str, Any], data: bytes) -> None:
+    """Fill an empty survey or tally of a plan with what bytes hold, checked."""
+    header, arrays = unpacked(kind, data)
+    try:
+        if header["plan"] != plan:
+            raise ValueError("they are of another plan")
+        made.fill(header, arrays)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"The bytes of the {kind} are not valid: {reason}.") from None
+
+
+def row_count(header: Mapping[str, Any], name: str) -> int:
+    """Return a number of rows that a header holds, checked.
+
+    >>> row_count({"n": 3}, "n")
+    3
+    """
+    if type(header[name]) is not int or header[name] < 0:
+        raise ValueError(f"{name} is not a number of rows")
+    return int(header[name])
+
+
+def one_each(told: Any, columns: Sized) -> list[Any]:
+    """Return a list that holds one entry for each column, checked.
+
+    >>> one_each([{}, {}], ["a", "y"])
+    [{}, {}]
+    """
+    if not isinstance(told, list) or len(told) != len(columns):
+        raise ValueError("the columns are not valid")
+    return told
 
 
 def _arrays(listed: Any, view: memoryview) -> dict[str, NDArray[Any]]:

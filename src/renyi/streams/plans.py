@@ -16,7 +16,7 @@ undecided columns are then counted in fine cells, and binned at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -159,15 +159,15 @@ class Plan:
             )
         names = [str(name) for name in schema.names]
         refuse_twins(names)
-        _need(names, target, "to predict")
+        need_column(names, target, "to predict")
         if weight is not None:
-            _need(names, weight, "of weights")
+            need_column(names, weight, "of weights")
         if weight == target:
             raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
         features = _features(names, target, weight, encoder)
         types = dict(zip(names, schema.types, strict=True))
         known = {column.name: column.levels for column in encoder.columns}
-        numeric = _numeric(encoder, features)
+        numeric = encoder.numeric_names(features)
         roles = [
             _role(name, types[name], numeric, known.get(name), name in texts)
             for name in features
@@ -320,7 +320,13 @@ def family(name: str, kind: pa.DataType) -> str:
     return "other"
 
 
-def _need(names: list[str], name: str, what: str) -> None:
+def need_column(names: Sequence[str], name: str, what: str) -> None:
+    """Refuse a name that is none of a table's columns; `what` says what it is for.
+
+    >>> need_column(["age", "y"], "party", "to predict")
+    Traceback (most recent call last):
+    ValueError: There is no column 'party' to predict; the columns are 'age', 'y'.
+    """
     if name not in names:
         raise ValueError(
             f"There is no column {name!r} {what}; the columns are "
@@ -344,18 +350,6 @@ def _features(
     return features
 
 
-def _numeric(encoder: Encoder, features: Iterable[str]) -> frozenset[str] | None:
-    """Return the columns that are to be numbers; None means by their type."""
-    if encoder.columns:
-        return encoder.columns.numeric_names
-    if isinstance(encoder.numeric, str):
-        return None
-    for name in encoder.numeric:
-        if name not in features:
-            raise ValueError(f"numeric names {name!r}, which is not a column.")
-    return frozenset(encoder.numeric)
-
-
 def _guessed(text: bool) -> str:
     return "guess" if text else ""
 
@@ -370,7 +364,7 @@ def _role(
     """Return the role of a feature."""
     found = family(name, kind)
     if levels is not None:
-        return Role(found, levels.kind, _fitted_text(levels) if text else "", levels)
+        return Role(found, levels.kind, fitted_text(levels) if text else "", levels)
     if numeric is not None:
         return Role(found, "number" if name in numeric else "label", _guessed(text))
     if text or found == "integer":
@@ -378,10 +372,13 @@ def _role(
     return Role(found, "number" if found == "float" else "label")
 
 
-def _fitted_text(levels: Levels) -> str:
+def fitted_text(levels: Levels) -> str:
     """Return how text is read for a column of a fitted encoder.
 
     Labels that are numbers are figures: "1.0" in a file is the label 1.
+
+    >>> fitted_text(Levels("label", ("a", 1))), fitted_text(Levels("label", (1, 2)))
+    ('words', 'figures')
     """
     if levels.kind == "number":
         return "numbers"

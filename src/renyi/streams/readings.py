@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from renyi.factoring import Label, Numbers, label_text, parts, plain_label
 from renyi.kinds import resolve
-from renyi.sources.cells import figures
+from renyi.sources.cells import TextKind, figures
+from renyi.sources.complaints import first_line
 from renyi.streams.arrowcells import entries, from_decimals
 from renyi.streams.plans import Plan, Role, family
 
@@ -129,9 +130,8 @@ def _weights(name: str, column: Array, start: int) -> Floats:
             column = trimmed(column)
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"The column of weights {name!r} is not of numbers ({reason:.120}): "
+            f"The column of weights {name!r} is not of numbers ({first_line(error)}): "
             "correct it, or name another one."
         ) from None
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
@@ -147,12 +147,12 @@ def _weights(name: str, column: Array, start: int) -> Floats:
 # ---- labels
 
 
-def coded(column: Array, role: Role) -> tuple[Array, Array]:
+def coded(column: Array) -> tuple[Array, Array]:
     """Return the cells of a column as indices, and what they are indices into.
 
     A null index is a missing cell.
 
-    >>> indices, dictionary = coded(pa.array(["x", None, "x"]), Role("text", "label"))
+    >>> indices, dictionary = coded(pa.array(["x", None, "x"]))
     >>> indices.to_pylist(), dictionary.to_pylist()
     ([0, None, 0], ['x'])
     """
@@ -182,6 +182,23 @@ def occurring(column: Array) -> Array:
     if size <= len(column) and (np.bincount(places, minlength=size) > 0).all():
         return column
     return column.dictionary_decode().dictionary_encode()
+
+
+def look_at(kind: TextKind, column: Array, missing: frozenset[str]) -> None:
+    """Let what is known of a column of text grow by some of its cells.
+
+    >>> kind = TextKind()
+    >>> look_at(kind, pa.array([" 1", "?", None, "2"]), frozenset("?"))
+    >>> kind.name, kind.known
+    ('integers', 2)
+    """
+    if pa.types.is_dictionary(column.type):
+        column = occurring(column)
+    indices, dictionary = coded(column)
+    counts = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary))
+    texts = without(trimmed(dictionary), missing)
+    known = texts.is_valid().to_numpy(zero_copy_only=False)
+    kind.add(texts.filter(pa.array(known)), counts[known])
 
 
 def labels(dictionary: Array, role: Role, missing: frozenset[str]) -> list[Label]:
@@ -242,7 +259,7 @@ def numbers(
     (array([ 5., nan, nan]), True)
     """
     if role.text in ("integers", "numbers"):
-        values, whole = _from_text(name, column, role, missing), role.text == "integers"
+        values, whole = _from_text(name, column, missing), role.text == "integers"
     elif role.family in ("integer", "float") or pa.types.is_null(column.type):
         cells = column.cast(pa.float64(), safe=False)
         values = cells.to_numpy(zero_copy_only=False)
@@ -258,7 +275,7 @@ def _from_labels(
     name: str, column: Array, role: Role, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
     """Read labels as numbers, as the user asked for."""
-    indices, dictionary = coded(column, role)
+    indices, dictionary = coded(column)
     if role.text:
         dictionary = trimmed(dictionary)
     column = pa.DictionaryArray.from_arrays(indices, dictionary)
@@ -271,7 +288,7 @@ def _from_labels(
     return values, whole
 
 
-def _from_text(name: str, column: Array, role: Role, missing: frozenset[str]) -> Floats:
+def _from_text(name: str, column: Array, missing: frozenset[str]) -> Floats:
     if pa.types.is_dictionary(column.type):
         column = occurring(column)
         indices, texts = column.indices, trimmed(column.dictionary)

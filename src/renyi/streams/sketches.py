@@ -30,7 +30,12 @@ Floats = NDArray[np.float64]
 MOST = 2**16
 """Different values of a column that are told apart."""
 
-_LARGEST = float(np.finfo(np.float64).max)
+LARGEST = float(np.finfo(np.float64).max)
+"""What infinity counts as."""
+
+EXACT = 2**53
+"""The largest of the integers that floats tell apart."""
+
 _PENDING = 2**17  # values that wait until they are sorted in
 _SAMPLE = 2**14  # hashes kept
 _LEAST_BITS = 2  # zeros at the beginning of a hash that is kept
@@ -83,20 +88,30 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
     >>> found.low, found.mass, shift
     (array([1., 3.]), array([1, 2]), 0)
     """
+    if not len(cells.low):
+        return cells, shift
     places = keys(cells.low)
     order = np.argsort(places, kind="stable")
-    places = places[order]
+    shift, first = fitting(places[order], shift, most)
+    low = cells.low[order][first]
+    high = low if not shift else np.maximum.reduceat(cells.high[order], first)
+    return Cells(low, high, np.add.reduceat(cells.mass[order], first)), shift
+
+
+def fitting(
+    places: NDArray[np.int64], shift: int, most: int
+) -> tuple[int, NDArray[np.intp]]:
+    """Return how many bits keys in order must lose, and where their cells begin.
+
+    >>> fitting(np.array([2, 3, 8]), 0, most=2)
+    (1, array([0, 2]))
+    """
     while True:
         shifted = places >> shift
         first = np.flatnonzero(np.diff(shifted, prepend=~shifted[:1]))
         if len(first) <= most or shift == _MAX_SHIFT:
-            break
+            return shift, first
         shift += 1
-    if not len(order):
-        return cells, shift
-    low = cells.low[order][first]
-    high = low if not shift else np.maximum.reduceat(cells.high[order], first)
-    return Cells(low, high, np.add.reduceat(cells.mass[order], first)), shift
 
 
 class Sample:
@@ -182,7 +197,7 @@ class Sketch:
         if not known.all():
             values = values[known]
             weights = None if weights is None else weights[known]
-        values = np.clip(values, -_LARGEST, _LARGEST)
+        values = np.clip(values, -LARGEST, LARGEST)
         if weights is None:
             points, mass = np.unique(values, return_counts=True)
         else:
@@ -278,17 +293,29 @@ class Sketch:
         return found
 
 
-def _are_valid(cells: Cells, shift: int, most: int) -> bool:
+def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> bool:
+    """Whether these can be the bounds of cells, in any order.
+
+    >>> are_bounds(np.array([2.0]), np.array([1.0]), 0, MOST)
+    False
+    """
     return (
         0 <= shift <= _MAX_SHIFT
-        and cells.low.dtype == cells.high.dtype == np.float64
+        and low.dtype == high.dtype == np.float64
+        and low.shape == high.shape
+        and low.ndim == 1
+        and len(low) <= most
+        and bool((np.abs(low) <= LARGEST).all())
+        and bool((np.abs(high) <= LARGEST).all())
+        and bool((low <= high).all())
+    )
+
+
+def _are_valid(cells: Cells, shift: int, most: int) -> bool:
+    return (
+        are_bounds(cells.low, cells.high, shift, most)
         and cells.mass.dtype in (np.int64, np.float64)
-        and cells.low.shape == cells.high.shape == cells.mass.shape
-        and cells.low.ndim == 1
-        and len(cells.low) <= most
-        and bool((np.abs(cells.low) <= _LARGEST).all())
-        and bool((np.abs(cells.high) <= _LARGEST).all())
-        and bool((cells.low <= cells.high).all())
+        and cells.mass.shape == cells.low.shape
         and bool((cells.mass > 0).all())
         and ascending(keys(cells.low) >> shift)
     )

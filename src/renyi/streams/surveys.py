@@ -4,7 +4,7 @@ Bins need the quantiles of all rows, integers are labels if there are few of the
 column of a CSV file is of numbers only if all its cells are. A `Survey` looks at the
 undecided columns of a plan, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.streams.sketches`) and what text looked like
-(`renyi.streams.textkinds`). Summaries of different rows can be merged, in any order.
+(`renyi.sources.cells`). Summaries of different rows can be merged, in any order.
 What is decided is what `Encoder.fit` decides with all rows in memory.
 """
 
@@ -20,17 +20,15 @@ from numpy.typing import NDArray
 from renyi.binning import bin_cells
 from renyi.columns import Levels
 from renyi.factoring import MAX_INTEGER_LABELS
+from renyi.identifiers import refuse_row_numbers
+from renyi.sources.cells import TextKind
 from renyi.streams.codebooks import LabelBook
-from renyi.streams.parcels import packed, unpacked
+from renyi.streams.parcels import filled, one_each, packed, row_count
 from renyi.streams.plans import Plan, Role
-from renyi.streams.readings import coded, numbers, occurring, slices, trimmed, without
-from renyi.streams.sketches import MOST, Cells, Sketch
-from renyi.streams.textkinds import TextKind
+from renyi.streams.readings import look_at, numbers, slices
+from renyi.streams.sketches import EXACT, MOST, Cells, Sketch
 
 _KIND = "survey"
-_EXACT = 2**53  # the largest integers that floats tell apart
-_IDENTIFIER_SHARE = 0.9
-_IDENTIFIER_ROWS = 20
 
 
 class Survey:
@@ -119,27 +117,14 @@ class Survey:
     @classmethod
     def from_bytes(cls, plan: Plan, data: bytes) -> Survey:
         """Return the survey of bytes, checked: they may come from a damaged file."""
-        header, arrays = unpacked(_KIND, data)
         made = cls(plan)
-        try:
-            made._fill(header, arrays)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            reason = str(error).rstrip(".")
-            raise ValueError(
-                f"The bytes of the survey are not valid: {reason}."
-            ) from None
+        filled(_KIND, made, plan.to_dict(), data)
         return made
 
-    def _fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        if header["plan"] != self._plan.to_dict():
-            raise ValueError("they are of another plan")
-        for key in ("n", "seen"):
-            if type(header[key]) is not int or header[key] < 0:
-                raise ValueError(f"{key} is not a number of rows")
-        self.n, self.seen = header["n"], header["seen"]
-        told = header["columns"]
-        if not isinstance(told, list) or len(told) != len(self._columns):
-            raise ValueError("the columns are not valid")
+    def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take what bytes hold, checked."""
+        self.n, self.seen = row_count(header, "n"), row_count(header, "seen")
+        told = one_each(header["columns"], self._columns)
         for j, column in enumerate(self._columns.values()):
             names = (*Cells._fields, "hashes")
             column.fill(told[j], {name: arrays[f"{name} {j}"] for name in names})
@@ -159,7 +144,7 @@ class _Undecided:
     def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
         role = self._role
         if self.text is not None:
-            self._look(cells)
+            look_at(self.text, cells, self._missing)
             if role.kind == "label" or not (
                 self.text.may_be_number or role.kind == "number"
             ):
@@ -174,24 +159,13 @@ class _Undecided:
         self._note_large(cells, rows, values)
         self.sketch.add(values, weights)
 
-    def _look(self, cells: Any) -> None:
-        """See what text looks like."""
-        assert self.text is not None
-        if pa.types.is_dictionary(cells.type):
-            cells = occurring(cells)
-        indices, dictionary = coded(cells, self._role)
-        counts = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary))
-        texts = without(trimmed(dictionary), self._missing)
-        known = texts.is_valid().to_numpy(zero_copy_only=False)
-        self.text.add(texts.filter(pa.array(known)), counts[known])
-
     def _note_large(
         self, cells: Any, rows: NDArray[np.bool_] | None, values: NDArray[np.float64]
     ) -> None:
         """Remember some integers that floats cannot tell apart."""
         if self._role.kind != "auto" or len(self.large) > MAX_INTEGER_LABELS:
             return
-        if not (np.abs(values) > _EXACT).any():
+        if not (np.abs(values) > EXACT).any():
             return
         if rows is not None:
             cells = cells.filter(pa.array(rows))
@@ -201,7 +175,7 @@ class _Undecided:
             return
         found = (int(v) for v in pc.unique(cells).drop_null().to_pylist())
         room = MAX_INTEGER_LABELS + 1
-        self.large |= set(sorted(v for v in found if abs(v) > _EXACT)[:room])
+        self.large |= set(sorted(v for v in found if abs(v) > EXACT)[:room])
 
     def merge(self, other: _Undecided) -> None:
         self.sketch.merge(other.sketch)
@@ -216,14 +190,15 @@ class _Undecided:
         """Return what the column is; n is the number of rows if identifiers matter."""
         role = self._role
         if self.text is not None:
-            role = role._replace(text=self.text.name(self.name))
+            role = role._replace(text=self.text.name)
+            self.text.warn(self.name)
         if role.kind == "label" or (role.kind == "auto" and role.text == "words"):
             return role._replace(kind="label")
         whole = self._is_whole(role)
         if role.kind == "auto" and whole and not self._many():
             return role._replace(kind="label")
-        if whole and n:
-            self._refuse_row_number(n)
+        if whole and not self.gaps:
+            refuse_row_numbers(self.name, self.sketch, n)
         edges, texts = bin_cells(self.sketch.cells, bins, whole)
         levels = Levels("number", texts, tuple(edges.tolist()))
         return role._replace(kind="number", levels=levels)
@@ -235,23 +210,8 @@ class _Undecided:
 
     def _many(self) -> bool:
         low = self.sketch.cells.low
-        count = int((np.abs(low) <= _EXACT).sum()) + len(self.large)
+        count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
         return not self.sketch.exact or max(len(low), count) > MAX_INTEGER_LABELS
-
-    def _refuse_row_number(self, n: int) -> None:
-        low, high, _ = self.sketch.cells
-        if n < _IDENTIFIER_ROWS or self.gaps or not len(low):
-            return
-        if high[-1] - low[0] > 3 * n:  # measurements, more likely than row numbers
-            return
-        count = self.sketch.distinct
-        if count > _IDENTIFIER_SHARE * n:
-            shown = f"{'' if self.sketch.exact else 'about '}{min(count, n)}"
-            raise ValueError(
-                f"Column {self.name!r} numbers the rows: {shown} different "
-                f"values in {n} rows. Drop it (on the command line, --id or --drop), "
-                "or name it in `numeric` to use it as a number."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,6 @@ A tally can be sent to another process as bytes, or kept in a checkpoint.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.columns import Column, Columns
-from renyi.encoding import Encoder, _refuse_identifiers
+from renyi.encoding import Encoder
+from renyi.identifiers import refuse_labels
 from renyi.indicators import offsets
-from renyi.sources.cells import DataWarning
+from renyi.sources.cells import warn_of_left_out
 from renyi.streams.cellbooks import CellBook
-from renyi.streams.closings import Closing
-from renyi.streams.codebooks import BinBook, LabelBook
+from renyi.streams.codebooks import BinBook, Closing, LabelBook
 from renyi.streams.pairtables import PairTable
-from renyi.streams.parcels import packed, unpacked
+from renyi.streams.parcels import filled, one_each, packed, row_count
 from renyi.streams.plans import Plan
 from renyi.streams.readings import ROWS, Slice, slices
 
@@ -240,7 +239,8 @@ class Tally:
 
         self._count()
         self._refuse_nothing()
-        self._warn_of_rows()
+        if self.left_out:
+            warn_of_left_out(self.left_out, self.plan.target)
         self._table.reserve([book.size for book in self._books])
         closings = [self._close(j, book) for j, book in enumerate(self._books)]
         columns = Columns.of(
@@ -250,8 +250,8 @@ class Tally:
         if not self.plan.fitted:
             kinds = np.array([column.kind == "label" for column in columns])
             kinds[-1] = False
-            _refuse_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
-        _refuse_identifiers(columns[-1:], self.n)
+            refuse_labels(columns.take(np.flatnonzero(kinds).tolist()), self.n)
+        refuse_labels(columns[-1:], self.n)
         counts, inner = self._counts(closings, columns)
         n = self.n if self.plan.weight is None else self._weight
         return Marginals(counts, n, columns, self.plan.target, self.plan.encoder, inner)
@@ -265,16 +265,6 @@ class Tally:
         if self.seen:
             raise ValueError("All weights are zero: at least one row must count.")
         raise ValueError("There are no rows to count.")
-
-    def _warn_of_rows(self) -> None:
-        count = self.left_out
-        if count:
-            warnings.warn(
-                f"{count:,} row{'s were' if count > 1 else ' was'} left out: their "
-                f"target {self.plan.target!r} is missing.",
-                DataWarning,
-                stacklevel=3,
-            )
 
     def _close(self, j: int, book: Book) -> Closing:
         encoder, levels = self.plan.encoder, book.role.levels
@@ -315,44 +305,24 @@ class Tally:
             "weight": self._weight,
             "books": [book.to_dict() for book in self._books],
         }
-        arrays = self._table.to_arrays()
-        for j, book in enumerate(self._books):
-            if isinstance(book, CellBook):
-                found = book.arrays()
-                arrays.update({f"{key} {j}": value for key, value in found.items()})
-        return packed(_KIND, header, arrays)
+        return packed(_KIND, header, self._table.to_arrays())
 
     @classmethod
     def from_bytes(cls, plan: Plan, data: bytes) -> Tally:
         """Return the tally of bytes, checked: they may come from a damaged file."""
-        header, arrays = unpacked(_KIND, data)
         made = cls(plan)
-        try:
-            made._fill(header, arrays)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            reason = str(error).rstrip(".")
-            raise ValueError(
-                f"The bytes of the tally are not valid: {reason}."
-            ) from None
+        filled(_KIND, made, plan.to_dict(), data)
         return made
 
-    def _fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        if header["plan"] != self.plan.to_dict():
-            raise ValueError("they are of another plan")
-        for key in ("n", "seen", "left_out"):
-            if type(header[key]) is not int or header[key] < 0:
-                raise ValueError(f"{key} is not a number of rows")
-        weight = header["weight"]
-        if type(weight) is not float or not 0 <= weight < np.inf:
+    def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take what bytes hold, checked."""
+        self.n, self.seen = row_count(header, "n"), row_count(header, "seen")
+        self.left_out, self._weight = row_count(header, "left_out"), header["weight"]
+        if type(self._weight) is not float or not 0 <= self._weight < np.inf:
             raise ValueError("the weight is not valid")
-        self.n, self.seen = header["n"], header["seen"]
-        self.left_out, self._weight = header["left_out"], weight
-        books = header["books"]
-        if not isinstance(books, list) or len(books) != len(self._books):
-            raise ValueError("the columns are not valid")
-        for j, (book, told) in enumerate(zip(self._books, books, strict=True)):
-            own = {key: arrays.get(f"{key} {j}") for key in ("low", "high")}
-            book.fill(told, {k: v for k, v in own.items() if v is not None})
+        told = one_each(header["books"], self._books)
+        for book, entry in zip(self._books, told, strict=True):
+            book.fill(entry)
         self._sizes = [book.size for book in self._books]
         self._table.fill(arrays, self._sizes)
 
