@@ -128,6 +128,18 @@ def test_dates_have_the_same_text_from_every_frame():
         assert texts == ["2020-01-02 00:00:", "2020-01-02 03:04:05.0005"]
 
 
+def test_numbers_lend_texts_of_other_columns_no_type():
+    texts = ["1.5", "2.5", "4", None]
+    both = np.array([[1.5, True, 2.5, 4], texts], object).T
+    numbers, words = (
+        next(part for part in parts(both, ["a", "b"]) if name in part.names)
+        for name in ("a", "b")
+    )
+    assert words.labels[:3] == ["1.5", "2.5", "4"]
+    assert words.codes[0].tolist() == next(parts(both[:, 1:], ["b"])).codes[0].tolist()
+    assert 1.5 in numbers.labels
+
+
 def test_true_and_one_stay_apart_in_an_array_of_objects():
     X = np.array([[True, 1, 1.0, "1"], [False, 0, 0.0, "0"]], object)
     found = {}

@@ -370,7 +370,10 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
         together = np.flatnonzero(~mixed).tolist()
         if together:
             shared = [names[j] for j in together]
-            yield as_labels(shared, codes[together], values.tolist())
+            # Without the numbers of other columns, which might lend texts their type.
+            place = np.append(np.cumsum(~strange[:-1]) - 1, -1)
+            texts = values[~strange[:-1]].tolist()
+            yield as_labels(shared, place[codes[together]], texts)
         for j in np.flatnonzero(mixed).tolist():
             yield _from_mixed(names[j], flat.reshape(len(names), -1)[j])
     except TypeError as error:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.factoring import MAX_INTEGER_LABELS, label_text
+from renyi.streams import arrowcells
 
 _INTEGER = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -325,7 +326,7 @@ def as_floats(name: str, column: Any) -> Any:
     [1.0, None]
     """
     try:
-        return column.cast(pa.float64())
+        return arrowcells.as_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
             f"Column {name!r} is to be numeric but holds {column.type} that are no "

@@ -44,6 +44,18 @@ def time_texts(times: Any) -> Any:
     return pc.replace_substring_regex(texts, _ZEROS, _REST)
 
 
+def as_floats(column: Any) -> Any:
+    """Return numbers, or texts of numbers, as the nearest floats.
+
+    >>> as_floats(pa.array([Decimal("59927.34")]))[0].as_py()
+    59927.34
+    """
+    if pa.types.is_decimal(column.type):
+        # Arrow's own cast is a unit in the last place off for one value in eight.
+        column = column.cast(pa.string())
+    return column.cast(pa.float64(), safe=not pa.types.is_integer(column.type))
+
+
 def from_decimals(column: Any) -> Any:
     """Return decimals as floats, and those of whole numbers as integers.
 
@@ -51,12 +63,9 @@ def from_decimals(column: Any) -> Any:
 
     >>> from_decimals(pa.array([2], pa.decimal128(38, 0))).type
     DataType(int64)
-    >>> from_decimals(pa.array([Decimal("59927.34")]))[0].as_py()
-    59927.34
     """
     if column.type.scale != 0:
-        # Arrow's own cast is a unit in the last place off for one value in eight.
-        return column.cast(pa.string()).cast(pa.float64())
+        return as_floats(column)
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:

@@ -21,6 +21,7 @@ _MAGIC = b"renyi 1\n"
 _SUM = hashlib.sha256().digest_size
 _LENGTH = 8
 _TYPES = ("|u1", "<u2", "<u4", "<u8", "<i8", "<f8")
+_MOST_AXES = 4
 
 
 def packed(
@@ -120,7 +121,8 @@ def _arrays(listed: Any, view: memoryview) -> dict[str, NDArray[Any]]:
             and name not in arrays
             and dtype in _TYPES
             and isinstance(shape, list)
-            and all(type(k) is int and k >= 0 for k in shape)
+            and len(shape) <= _MOST_AXES
+            and all(type(k) is int and 0 <= k < 2**40 for k in shape)
         )
         if not good:
             raise DistrustError("their list of arrays is not valid")

@@ -20,7 +20,7 @@ from renyi.factoring import Label, Numbers, label_text, parts, plain_label
 from renyi.kinds import resolve
 from renyi.sources.cells import TextKind, figures
 from renyi.sources.complaints import first_line
-from renyi.streams.arrowcells import entries, from_decimals
+from renyi.streams.arrowcells import as_floats, entries, from_decimals
 from renyi.streams.plans import Plan, Role, family
 
 ROWS = 61_440
@@ -128,7 +128,7 @@ def _weights(name: str, column: Array, start: int) -> Floats:
             column = column.dictionary_decode()
         if family(name, column.type) == "text":
             column = trimmed(column)
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values = as_floats(column).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
             f"The column of weights {name!r} is not of numbers ({first_line(error)}): "
@@ -261,8 +261,7 @@ def numbers(
     if role.text in ("integers", "numbers"):
         values, whole = _from_text(name, column, missing), role.text == "integers"
     elif role.family in ("integer", "float") or pa.types.is_null(column.type):
-        cells = column.cast(pa.float64(), safe=False)
-        values = cells.to_numpy(zero_copy_only=False)
+        values = as_floats(column).to_numpy(zero_copy_only=False)
         whole = role.family == "integer"
     else:
         return _from_labels(name, column, role, missing)

@@ -91,7 +91,7 @@ def _of_roles(name: str, before: Any, now: Any) -> str:
         if before["family"] != now["family"]:
             return f"column {name!r} held {before['family']} and holds {now['family']}"
         if before["kind"] != now["kind"]:
-            was, is_now = (_KINDS.get(each["kind"]) for each in (before, now))
+            was, is_now = (_KINDS.get(str(each["kind"])) for each in (before, now))
             return f"column {name!r} was taken as {was} and is taken as {is_now}"
         if before["levels"] != now["levels"]:
             return f"the encoder has other categories or bins of column {name!r}"

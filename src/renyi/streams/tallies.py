@@ -103,9 +103,9 @@ class Tally:
         """Encode some rows; count those that wait when there are enough."""
         target = self._target.encode(piece.columns[-1])
         keep, weights = target > 0, piece.weights
-        left_out = piece.rows - int(keep.sum())
-        if weights is not None:
-            keep &= weights > 0
+        counted = np.True_ if weights is None else weights > 0
+        left_out = int((~keep & counted).sum())
+        keep &= counted
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
         cells = self._cells(piece, rows)
@@ -259,9 +259,11 @@ class Tally:
     def _refuse_nothing(self) -> None:
         if self.n:
             return
-        if self.left_out and self.left_out == self.seen:
-            name = self.plan.target
-            raise ValueError(f"The target {name!r} is missing in every row.")
+        if self.left_out:
+            which = "" if self.left_out == self.seen else " of a weight above zero"
+            raise ValueError(
+                f"The target {self.plan.target!r} is missing in every row{which}."
+            )
         if self.seen:
             raise ValueError("All weights are zero: at least one row must count.")
         raise ValueError("There are no rows to count.")
