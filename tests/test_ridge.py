@@ -8,8 +8,8 @@ from sklearn.linear_model import Ridge
 
 from joints import moments as table_moments
 from joints import one_hot
-from renyi import ridge
-from renyi.datasets import random_joint
+from renyi import Marginals, RenyiClassifier, ridge
+from renyi.datasets import load, random_joint
 from renyi.dual import fit_dual
 
 SIZES = (3, 2, 4, 2)
@@ -383,6 +383,17 @@ def test_auto_uses_rows_only_where_they_matter():
     many = make_rows(100 * sum(SIZES) + 1, 2)
     assert primal(many, "auto", True).choice.method == "gcv"
     assert primal(many, "loo", True).choice.method == "loo"
+
+
+def test_gcv_of_a_given_alpha_is_that_of_the_path():
+    """Two ways to the degrees of freedom: eigenvalues, and the trace of an inverse."""
+    m = Marginals.from_data(*load("votes"))
+    chosen = RenyiClassifier().fit_marginals(m)
+    given = RenyiClassifier(alpha=chosen.alpha_).fit_marginals(m)
+    assert chosen.certificate_.loo_risk == pytest.approx(
+        given.certificate_.loo_risk, rel=1e-10
+    )
+    assert given.certificate_.loo_risk > given.certificate_.gamma
 
 
 def test_loo_and_gcv_agree_when_rows_are_many():

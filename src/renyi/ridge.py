@@ -382,15 +382,17 @@ def _fit_given(
         values, vectors = eigen(A)
         shrink = np.sqrt(pseudo_inverse(values))
         basis = vectors * shrink
+        df = np.count_nonzero(shrink)
     else:
         inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
         assert info == 0
         basis = inverse.T  # basis @ basis.T is the inverse of A + alpha
+        df = len(A) - alpha * np.vdot(basis, basis)  # the trace of A·(A + alpha)⁻¹
     C = basis.T @ R
     Z = basis @ C
     if rows is None:
         risk = _fitted_risk(equations, R, A @ Z, Z)
-        df = equations.fit_intercept + (basis * (A @ basis)).sum()
+        df += equations.fit_intercept
         held_out = HeldOut.of_risk(np.atleast_1d(_corrected(risk, df, n)))
     else:
         ones = np.ones((basis.shape[1], 1))
