@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -205,3 +206,23 @@ def test_integer_labels_are_counted_cell_by_cell(
         {"x": [None if c is None else str(c) for c in cells], "y": list("npnppnp") * 9}
     )
     assert m == Marginals.from_data(rows, target="y", encoder=encoder)
+
+
+def test_booleans_read_the_same_in_every_format(tmp_path: Path) -> None:
+    table = pa.table({"a": [True, False, None] * 20, "y": ["n", "p"] * 30})
+    cells = zip(["True", "False", ""] * 20, ["n", "p"] * 30, strict=True)
+    (tmp_path / "rows.csv").write_text("\n".join(["a,y", *map(",".join, cells)]))
+    pq.write_table(table, tmp_path / "rows.parquet")
+    first = files.marginals(tmp_path / "rows.csv", "y")
+    second = files.marginals(tmp_path / "rows.parquet", "y")
+    assert first == second
+    assert second.categories["a"] == (False, True, None)
+    whole = table.set_column(0, "a", table["a"].cast(pa.int8()))
+    assert first != Marginals.from_data(whole, target="y")
+
+
+def test_quote_of_the_header_that_is_never_closed(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('a,"y\n' + "1,2\n" * 50)
+    with pytest.raises(ValueError, match="goes on over many lines, so a quote in it"):
+        files.marginals(path, "y")

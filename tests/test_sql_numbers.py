@@ -95,6 +95,19 @@ def test_sqlite_has_missing_codes_after_all_numbers(lite: sqlite3.Connection) ->
     assert m.categories["x"][-1] is None
 
 
+def test_sqlite_has_a_word_after_all_numbers(lite: sqlite3.Connection) -> None:
+    numbers = np.random.default_rng(4).normal(size=70_000).tolist()
+    lite.execute("CREATE TABLE t (x, y)")
+    rows = [(cell, k % 2) for k, cell in enumerate([*numbers, "?", "word"])]
+    lite.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    lite.commit()
+    told = refusal(lambda: Marginals.from_sql(lite, "t", "y"))
+    assert "'x' holds more than 65,536 numbers and also 'word': correct it" in told
+    named = Encoder(numeric=("x",))
+    told = refusal(lambda: Marginals.from_sql(lite, "t", "y", encoder=named))
+    assert "'x' is to be numeric but holds 'word'" in told
+
+
 def test_texts_of_very_many_numbers() -> None:
     texts = [repr(v) for v in np.random.default_rng(5).normal(size=70_000).tolist()]
     table = pa.table({"x": texts, "y": ["a", "b"] * 35_000})
@@ -239,7 +252,7 @@ def test_columns_named_as_the_statement_names_things(
 def test_progress_tells_columns_then_pairs(connection: Any) -> None:
     load(connection, "visits", visits(100))
     turns: list[sql.Turn] = []
-    m = sql.marginals(connection, "visits", "class", progress=turns.append)
+    m = Marginals.from_sql(connection, "visits", "class", progress=turns.append)
     assert m == Marginals.from_sql(connection, "visits", "class")
     columns = [turn for turn in turns if turn.step == "column"]
     pairs = [turn for turn in turns if turn.step == "pair"]

@@ -19,6 +19,7 @@ import warehouses
 from renyi.encoding import Encoder
 from renyi.marginals import Marginals
 from renyi.sources import dialects, sql
+from renyi.sources.databases import Database
 from warehouses import engine_of, load, visits
 
 connection = warehouses.connection
@@ -98,6 +99,46 @@ def test_postgres_in_autocommit_is_left_idle(postgres: Any) -> None:
         assert postgres.info.transaction_status == 0
     finally:
         postgres.autocommit = False
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_postgres_is_left_idle_by_an_answer_that_fails(
+    postgres: Any, autocommit: bool
+) -> None:
+    postgres.execute(
+        "CREATE TABLE far AS SELECT k % 2 AS y, CASE WHEN k % 3 = 0 THEN"
+        " date 'infinity' ELSE date '2020-01-01' END AS day FROM generate_series(1, 9)"
+        " AS k"
+    )
+    postgres.commit()
+    postgres.autocommit = autocommit
+    try:
+        with pytest.raises(ValueError, match="the values of 'day'"):
+            Marginals.from_sql(postgres, "far", "y")
+        assert postgres.info.transaction_status == 0
+        assert postgres.execute("SELECT name FROM pg_cursors").fetchall() == []
+    finally:
+        postgres.rollback()
+        postgres.autocommit = False
+        postgres.execute("DROP TABLE far")
+        postgres.commit()
+
+
+def test_cursors_are_closed_when_an_answer_fails(lite: sqlite3.Connection) -> None:
+    made: list[sqlite3.Cursor] = []
+
+    class Kept(Meddler):
+        def cursor(self) -> Any:
+            made.append(super().cursor())
+            return made[-1]
+
+    for statement in ("SELECT nothing", "SELECT abs(-9223372036854775808)"):
+        with pytest.raises(ValueError, match="could not answer"):
+            Database(Kept(lite, 0, None)).ask(statement, "a test")
+    for cursor in made:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
+            cursor.fetchall()
+    assert len(made) == 4  # with those that ask whether anybody is there
 
 
 def test_a_transaction_of_the_caller_goes_on(connection: Any) -> None:
@@ -284,6 +325,45 @@ def test_what_is_no_connection(lite: sqlite3.Connection) -> None:
     lite.execute("CREATE TABLE t (a, y)")
     with pytest.raises(ValueError, match="give an encoder of order 1"):
         Marginals.from_sql(lite, "t", "y", encoder=tuples)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+def test_a_transaction_that_failed_before(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    connection = (
+        duckdb.connect() if engine == "duckdb" else request.getfixturevalue("postgres")
+    )
+    load(connection, "visits", visits(30))
+    connection.execute("BEGIN TRANSACTION" if engine == "duckdb" else "SELECT 1")
+    with pytest.raises((duckdb.Error, psycopg.Error)):
+        connection.execute("SELECT CAST('a' AS INTEGER) FROM visits")
+    with pytest.raises(ValueError, match="aborted.*: .*roll back your transaction"):
+        Marginals.from_sql(connection, "visits", "class")
+    connection.rollback()
+    assert Marginals.from_sql(connection, "visits", "class").n == 30
+
+
+def test_statements_leave_out_what_asks_nothing() -> None:
+    class Watched:
+        def __init__(self, inner: Any) -> None:
+            self.inner, self.seen = inner, []
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def execute(self, statement: str) -> Any:
+            self.seen.append(statement)
+            return self.inner.execute(statement)
+
+    with duckdb.connect() as connection:
+        load(connection, "visits", visits(30))
+        made = type("Connection", (Watched,), {"__module__": "duckdb"})(connection)
+        told = sql.statements(made, "visits", "class")
+        seen: list[str] = made.seen
+        assert seen[:2] == ["SELECT txid_current()"] * 2
+        assert [each for each in told if each in seen] == seen[2:]
+        assert not any("txid" in each for each in told)
 
 
 # ---- connections that go

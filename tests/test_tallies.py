@@ -141,14 +141,10 @@ def test_weights_of_zero_leave_rows_out() -> None:
         tally.finish()
 
 
-def test_rows_of_weight_zero_are_not_left_out_rows() -> None:
-    rows = {"a": ["p", "q", "p"], "y": [None, "v", None], "w": [0.0, 1.0, 2.0]}
-    table = pa.table(rows)
-    with pytest.warns(DataWarning, match="1 row "):
-        m = counted([table], Plan.of(table.schema, "y", weight="w"))
-    assert m.n == 1
-    with pytest.raises(ValueError, match="missing in every row of a weight above zero"):
-        counted([table[::2]], Plan.of(table.schema, "y", weight="w"))
+def test_rows_without_a_target_or_a_weight_alone_are_refused() -> None:
+    table = pa.table({"a": ["p", "q"], "y": ["v", None], "w": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="'y' is missing, or the weight zero"):
+        counted([table], Plan.of(table.schema, "y", weight="w"))
 
 
 def test_rows_without_a_target_are_left_out_with_a_warning() -> None:

@@ -12,6 +12,7 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -127,7 +128,11 @@ def _opened(path: str | os.PathLike[str], kind: str) -> Iterator[zipfile.ZipFile
     except DistrustError as error:
         raise ValueError(f"{path} is not a {kind} file: {error}.") from None
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
-        raise ValueError(f"{path} is not a {kind} file, or is truncated.") from None
+        table = kind == "renyi-marginals" and Path(path).suffix != ".renyi"
+        hint = " (renyi marginals build makes one of a table)" if table else ""
+        raise ValueError(
+            f"{path} is not a {kind} file, or is truncated{hint}."
+        ) from None
 
 
 def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:

@@ -52,6 +52,21 @@ class Levels(NamedTuple):
         """Hash of the kind and the categories."""
         return hash((self.kind, self.categories))
 
+    def reads_as(self, other: Levels) -> bool:
+        """Whether these are the same levels, labels being compared by their texts.
+
+        >>> Levels("label", (False, True)).reads_as(Levels("label", ("False", "True")))
+        True
+        """
+        if self == other:
+            return True
+        return self._read() == other._read()
+
+    def _read(self) -> tuple[Any, ...]:
+        labels = (*self.categories, *self.rare)
+        texts = [label if label is None else label_text(label) for label in labels]
+        return self.kind, self.edges, texts, len(self.rare)
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The categories as they are shown."""
@@ -210,13 +225,15 @@ class Columns(Sequence[Column]):
             yield Column(name, self.levels[k])
 
     def __eq__(self, other: object) -> bool:
-        """Whether names and levels are the same, in the same order."""
+        """Whether names and levels read the same, in the same order."""
         if not isinstance(other, Columns):
             return NotImplemented
         return (
             len(self) == len(other)
             and tuple(self.names) == tuple(other.names)
-            and all(a.levels == b.levels for a, b in zip(self, other, strict=True))
+            and all(
+                a.levels.reads_as(b.levels) for a, b in zip(self, other, strict=True)
+            )
         )
 
     def __hash__(self) -> int:

@@ -147,6 +147,7 @@ class Origins:
         class_conditional: bool = False,
         where: str | None = None,
         weight: str | None = None,
+        progress: Any = None,
     ) -> Marginals:
         """Count the pairs of a table in a database, which only counts leave.
 
@@ -164,7 +165,7 @@ class Origins:
         """
         from renyi.sources import sql
 
-        kept = (columns, encoder, class_conditional, where, weight)
+        kept = (columns, encoder, class_conditional, where, weight, progress)
         return sql.marginals(connection, table, target, *kept)
 
     @classmethod

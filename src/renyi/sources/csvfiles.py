@@ -44,6 +44,7 @@ _START = 2**18  # bytes that are looked at first
 _WORTH = 8  # rows of a label that make a dictionary worth its while
 _QUOTE = ord('"')
 _MARK = b"\xef\xbb\xbf"
+_MOST_NAME_LINES = 20  # in the header; more are rows behind a quote
 _BROKEN = (OSError, EOFError, zlib.error)  # what reading may raise, packed or not
 
 Bytes = bytes | bytearray
@@ -95,6 +96,11 @@ def read_header(path: Path) -> Header:
         raise ValueError(_cannot(path, error)) from None
     if not cells:
         raise ValueError(f"{path} is empty: it needs a header and rows.")
+    if max(name.count("\n") for name in cells) > _MOST_NAME_LINES:
+        raise ValueError(
+            f"{path}: a name in the header goes on over many lines, so a quote in it "
+            "is not closed: correct the header."
+        )
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
     return Header(delimiter, names, skip, start)
 

@@ -31,6 +31,15 @@ _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
+# Types of DuckDB of which its driver drops nanoseconds, or makes infinity a day.
+_TIMES = (
+    "DATE",
+    "TIME_NS",
+    "TIMESTAMP",
+    "TIMESTAMP_S",
+    "TIMESTAMP_MS",
+    "TIMESTAMP_NS",
+)
 # With 4 MB, PostgreSQL sorts the rows for each of many tables instead of hashing them
 # once: 12 s where 3 s are enough. The setting ends with the transaction.
 _MORE_MEMORY = (
@@ -47,7 +56,7 @@ class Database:
     Parameters
     ----------
     connection : DB-API 2 connection
-        Of any driver; it is neither closed nor changed.
+        Of any driver; it stays open.
 
     Examples
     --------
@@ -96,12 +105,16 @@ class Database:
         self.ask(f"DECLARE {_CURSOR} NO SCROLL CURSOR WITH HOLD FOR\n{sql}", what)
         fetch, close = f"FETCH {_ROWS_AT_ONCE} FROM {_CURSOR}", f"CLOSE {_CURSOR}"
         self.sent += [fetch, close]  # as often as there are rows, and once
+        own = self._own
         try:
             while block := list(chain.from_iterable(self._blocks(fetch, what))):
                 yield block
         finally:
-            with suppress(Exception):  # with the transaction, the cursor ended
-                self._cursor().execute(close)
+            # A cursor ends with its transaction: to close it then would begin a new
+            # one, in which it fails.
+            if self._own == own:
+                with suppress(Exception), self._asked(close):
+                    pass
 
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
@@ -111,6 +124,8 @@ class Database:
         try:
             _, description = self._answer(sql, f"the columns of {shown!r}")
         except ValueError as error:
+            if _is_aborted(error):
+                raise
             reason = first_line(error.__cause__ or error)
             raise ValueError(
                 f"There is no table {shown!r} to read ({reason}): {self._hint(shown)}"
@@ -128,8 +143,8 @@ class Database:
 
         Texts differ in any letter, even where a column is declared to be blind to
         capital letters. What drivers would change is sent in another form: floats of
-        single precision as doubles, times with a zone as their labels, and texts of a
-        fixed length without the spaces that fill them up.
+        single precision as doubles, times with a zone as their labels, times of DuckDB
+        as texts, and texts of a fixed length without the spaces that fill them up.
 
         >>> import sqlite3
         >>> Database(sqlite3.connect(":memory:")).grouped("a")
@@ -149,6 +164,8 @@ class Database:
             return forms[kind](column) if kind in forms else column
         if dialect.zoned and str(kind) == dialect.zoned:
             return dialect.in_utc(column)
+        if dialect.name == "duckdb" and str(kind) in _TIMES:
+            return dialect.as_text(column)
         return dialect.lettered(column) if str(kind) in dialect.texts else column
 
     def _is_real(self, kind: Any) -> bool:
@@ -175,27 +192,24 @@ class Database:
 
     def _answer(self, sql: str, what: str) -> tuple[list[Row], Any]:
         self.sent.append(sql)
-        with self._telling(what):
-            cursor = self._asked(sql)
+        with self._telling(what), self._asked(sql) as cursor:
             description = cursor.description
-            rows = list(chain.from_iterable(_fetched(cursor)))
-            self._close(cursor)
-        return rows, description
+            return list(chain.from_iterable(_fetched(cursor))), description
 
     def _blocks(self, sql: str, what: str) -> Iterator[list[Row]]:
-        with self._telling(what):
-            cursor = self._asked(sql)
+        with self._telling(what), self._asked(sql) as cursor:
             yield from _fetched(cursor)
-            self._close(cursor)
 
-    def _asked(self, sql: str) -> Any:
+    @contextmanager
+    def _asked(self, sql: str) -> Iterator[Any]:
+        """Give the cursor of an answer, and close it whatever happens."""
         cursor = self._cursor()
-        cursor.execute(sql)
-        return cursor
-
-    def _close(self, cursor: Any) -> None:
-        if cursor is not self.connection:
-            cursor.close()
+        try:
+            cursor.execute(sql)
+            yield cursor
+        finally:
+            if cursor is not self.connection:
+                cursor.close()
 
     @contextmanager
     def _telling(self, what: str) -> Iterator[None]:
@@ -258,8 +272,8 @@ class Database:
             if self.dialect.name == "postgres" and not self.connection.autocommit:
                 self.connection.rollback()
             else:
-                cursor = self._cursor()
-                cursor.execute("ROLLBACK")
+                with self._asked("ROLLBACK"):
+                    pass
             self.sent.append("ROLLBACK")
         except Exception:  # a connection that is gone has nothing left to end
             return
@@ -268,9 +282,14 @@ class Database:
 
     def _trouble(self, error: Exception, what: str) -> Exception:
         if self._alive():
+            advice = (
+                "roll back your transaction, in which a statement failed before."
+                if _is_aborted(error)
+                else "check the names and your permissions."
+            )
             return ValueError(
                 f"The database could not answer the question for {what} "
-                f"({first_line(error)}): check the names and your permissions."
+                f"({first_line(error)}): {advice}"
             )
         return ConnectionError(
             f"The connection to the database is closed or was lost in the question "
@@ -283,9 +302,8 @@ class Database:
         if hasattr(self.connection, "closed"):
             return not self.connection.closed
         try:
-            cursor = self._cursor()
-            cursor.execute("SELECT 1")
-            cursor.fetchall()
+            with self._asked("SELECT 1") as cursor:
+                cursor.fetchall()
         except Exception as error:
             return "transaction" in str(error).lower()  # the caller's, and aborted
         return True
@@ -308,6 +326,11 @@ class Database:
         if close and names[close[0]] != table:
             return f"did you mean {names[close[0]]!r}?"
         return "check the name; a schema is given as 'schema.table'."
+
+
+def _is_aborted(error: Exception) -> bool:
+    """Whether a transaction of the caller's must be rolled back first."""
+    return "transaction is aborted" in str(error).lower()
 
 
 def _qualified(schema: str, name: str) -> str:

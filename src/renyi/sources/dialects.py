@@ -100,6 +100,15 @@ class Dialect:
             return "(" + quoted.replace("\0", "' || char(0) || '") + ")"
         return quoted
 
+    def binary_string(self, value: bytes) -> str:
+        """Return the literal of bytes.
+
+        >>> DIALECTS["sqlite"].binary_string(b"?")
+        "X'3f'"
+        """
+        made = {"duckdb": "unhex('{}')", "postgres": "decode('{}', 'hex')"}
+        return made.get(self.name, "X'{}'").format(value.hex())
+
     def number(self, value: float) -> str:
         """Return the literal of a float, exact to the last bit."""
         if not math.isfinite(value):
@@ -145,7 +154,8 @@ class Dialect:
         there = f"{moment} AT TIME ZONE 'UTC'"
         if self.name == "postgres":  # whose texts of times depend on settings
             told = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
-            return f"rtrim(rtrim({told}, '0'), '.') || 'Z'"
+            label = f"rtrim(rtrim({told}, '0'), '.') || 'Z'"
+            return f"COALESCE({label}, {self.as_text(there)})"  # it may be infinite
         return self.as_text(there) + " || 'Z'"
 
     def is_nan(self, expression: str) -> str:

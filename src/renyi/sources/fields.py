@@ -136,11 +136,13 @@ def field_of(database: Database, rows: Counted, name: str, encoder: Encoder) -> 
         levels, codes = _learned(database, rows, name, values, settings)
         if levels.kind == "label":
             return _label_field(name, column, values, levels, codes)
-        answer: Iterable[list[Row]] = chain([first], blocks)
-        if _inexact(rows.dialect, first):
-            blocks.close()
-            answer = _stream(database, rows, name, rows.dialect.as_double(column))
-        return _number_field(database, rows, name, settings, answer)
+        if not _inexact(rows.dialect, first):
+            answer = chain([first], blocks)
+            return _number_field(database, rows, name, settings, answer)
+    with closing(
+        _stream(database, rows, name, rows.dialect.as_double(column))
+    ) as doubles:
+        return _number_field(database, rows, name, settings, doubles)
 
 
 def _stream(
@@ -252,16 +254,47 @@ def _number_field(
     for block in answer:
         values = Values.of(block, name)
         cells = parts(_as_column(database, name, values.cells), [name])
-        (numbers,) = resolve(next(cells), frozenset([name]), missing)
+        with _mixed(name, settings, values.cells, missing):
+            (numbers,) = resolve(next(cells), frozenset([name]), missing)
         seen.add(numbers, values)
     if seen.spelled:
-        _check_texts(database, rows, name, missing)
+        check_texts(database, rows, name, missing)
     if settings.numeric == "auto" and seen.whole and not seen.gaps:
         with _refusing():
             refuse_row_numbers(name, seen.sketch, seen.rows)
     levels, counts = seen.binned(settings.bins)
     made = _bin_expression(rows, name, settings, levels.edges, seen.texts)
     return _binned_field(name, made, levels, counts.astype(seen.kind))
+
+
+@contextmanager
+def _mixed(
+    name: str, settings: Encoder, cells: list[Any], missing: frozenset[str]
+) -> Iterator[None]:
+    """Tell of a word among very many numbers, of a column not named as numeric."""
+    try:
+        yield
+    except ValueError:
+        texts = {_decoded(cell) for cell in cells if isinstance(cell, (str, bytes))}
+        words = sorted(text for text in texts - missing if _read(text) is None)
+        if settings.numeric != "auto" or not words:
+            raise
+        raise ColumnError(
+            f"Column {name!r} holds more than {MOST:,} numbers and also "
+            f"{words[0]!r:.60}: correct it, or name it as a missing code."
+        ) from None
+
+
+def _decoded(cell: str | bytes) -> str:
+    return cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+
+
+def _read(text: str) -> float | None:
+    """Return the number that a text is, if it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 class _Seen:
@@ -325,20 +358,26 @@ def _fitted_number(
 ) -> Field:
     """Return a number whose bins are known: only their counts are asked for."""
     texts = name not in database.reals
-    made = _bin_expression(rows, name, encoder, known.edges, texts, str(_STRAY))
-    sql = rows.by({name: made}, rows=True)
-    values = Values.of(database.ask(sql, f"the bins of {name!r}"), name)
-    bins = tuple(c for c in known.categories if c is not None)
-    codes = np.array([int(cell) for cell in values.cells], np.intp)
+    made = _bin_expression(rows, name, encoder, known.edges, texts)
+    wary = _bin_expression(rows, name, encoder, known.edges, texts, str(_STRAY))
+    codes, mass = _bins_of(database, rows, name, wary)
     if _STRAY in codes:
-        raise ValueError(
-            f"Column {name!r} is to be numeric but holds text: make numbers of it in a "
-            "view, or name the text as a missing code."
-        )
+        missing = frozenset(label_text(code) for code in encoder.missing)
+        check_texts(database, rows, name, missing)
+        codes, mass = _bins_of(database, rows, name, made)
+    bins = tuple(c for c in known.categories if c is not None)
     held = (*bins, None) if len(bins) in codes else bins
     levels = Levels("number", held, known.edges)
-    made = _bin_expression(rows, name, encoder, known.edges, texts)
-    return _binned_field(name, made, levels, _added(codes, values.mass, levels))
+    return _binned_field(name, made, levels, _added(codes, mass, levels))
+
+
+def _bins_of(
+    database: Database, rows: Counted, name: str, expression: str
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the bins that occur and the rows (or weight) of each."""
+    sql = rows.by({name: expression}, rows=True)
+    values = Values.of(database.ask(sql, f"the bins of {name!r}"), name)
+    return np.array([int(cell) for cell in values.cells], np.intp), values.mass
 
 
 def _inexact(dialect: Dialect, answer: Sequence[Row]) -> bool:
@@ -353,22 +392,28 @@ def _inexact(dialect: Dialect, answer: Sequence[Row]) -> bool:
     ) or (not exact and any(isinstance(cell, float) for cell in cells))
 
 
-def _check_texts(
+def check_texts(
     database: Database, rows: Counted, name: str, missing: frozenset[str]
 ) -> None:
-    """Refuse texts of numbers which the engine reads otherwise than Python does."""
+    """Refuse texts which the engine reads as other numbers than Python does.
+
+    SQLite makes a number of any text, and 0 of a word.
+    """
     column = rows.dialect.identifier(name)
     gone = ", ".join(rows.dialect.string(text) for text in sorted(missing))
     number = rows.dialect.as_double(column)
     if missing:
-        number = f"CASE WHEN {column} IN ({gone}) THEN NULL ELSE {number} END"
+        cell = rows.dialect.as_text(column)
+        number = f"CASE WHEN {cell} IN ({gone}) THEN NULL ELSE {number} END"
+    if rows.dialect.name == "sqlite":  # whose columns mix numbers and texts
+        test = rows.dialect.is_of(column, rows.dialect.texts)
+        rows = rows._replace(conditions=(*rows.conditions, test))
     sql = f"SELECT DISTINCT {column}, {number} FROM {rows.source()}"
-    for text, read in chain.from_iterable(
-        database.stream(sql, f"the numbers of {name!r}")
-    ):
-        known = isinstance(text, str) and text not in missing
-        if known and read != float(text) and read == read:
-            raise ValueError(
-                f"Column {name!r} holds the text {text!r:.60}, which the database "
-                f"reads as the number {read!r}: make numbers of it in a view."
-            )
+    with closing(database.stream(sql, f"the numbers of {name!r}")) as blocks:
+        for text, read in chain.from_iterable(blocks):
+            known = isinstance(text, (str, bytes)) and read is not None
+            if known and read != _read(_decoded(text)) and read == read:
+                raise ValueError(
+                    f"Column {name!r} holds the text {text!r:.60}, which the database "
+                    f"reads as the number {read!r}: make numbers of it in a view."
+                )

@@ -72,7 +72,7 @@ def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
     for name in wanted:
         if name not in known:
             close = get_close_matches(name, names, n=1, cutoff=0.65)
-            columns = ", ".join(repr(n) for n in list(names)[:5])
+            columns = ", ".join(repr(n[:60]) for n in list(names)[:5])
             more = ", …" if len(names) > 5 else ""
             hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}{more}"
             raise ValueError(f"{path} has no column {name!r}: {hint}")

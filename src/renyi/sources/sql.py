@@ -37,7 +37,13 @@ from renyi.sources.cubes import (
 )
 from renyi.sources.databases import Database
 from renyi.sources.dialects import Dialect
-from renyi.sources.fields import ColumnError, Field, field_of, labels_of
+from renyi.sources.fields import (
+    ColumnError,
+    Field,
+    check_texts,
+    field_of,
+    labels_of,
+)
 from renyi.sources.formats import require
 from renyi.sources.groupings import Counted
 from renyi.streams.jobs import time_text
@@ -117,8 +123,11 @@ def marginals(
     Parameters
     ----------
     connection : DB-API 2 connection
-        To DuckDB, SQLite, PostgreSQL or any other engine. It stays open, and is left
-        in the transaction it was in.
+        To DuckDB, SQLite, PostgreSQL or any other engine. It stays open, and these
+        three are left in the transaction they were in; a driver of another engine may
+        have begun one. DuckDB forgets what is not yet fetched of an answer before, and
+        there and in PostgreSQL a transaction of yours is aborted by a statement that
+        fails, such as one with a wrong `where`.
     table : str or sequence of str
         A table or a view: ``"visits"``, ``"clinic.visits"``, or a tuple of the parts
         of a name that holds dots itself, such as ``("clinic", "visits.2024")``. Names
@@ -177,7 +186,9 @@ def statements(
     """Return every statement that `marginals` would send, in order.
 
     Those about the number of rows and about single columns are asked now, since bins
-    and missing codes depend on the answers; those about pairs are not asked.
+    and missing codes depend on the answers; those about pairs are not asked. Left out
+    is what asks nothing about a table: in DuckDB, ``SELECT txid_current()``, sent twice
+    to learn whether a transaction is under way.
 
     Parameters
     ----------
@@ -287,6 +298,7 @@ def _surveyed(
     if None in answer.levels.categories:
         rows = _with_target(database, rows, answer, job)
         answer = labels_of(database, rows, job.target, classes)
+        _refuse_missing(answer)
     fields, refused = [], []
     ones = [1] * len(job.columns)
     for name in _watched("column", job.columns, ones, progress):
@@ -337,6 +349,8 @@ def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
         f"FROM {rows.source()}"
     )
     ((total, known, low, high),) = database.ask(sql, f"the weights {weight!r}")
+    if rows.dialect.name == "sqlite":
+        check_texts(database, rows, weight, frozenset())
     if total and known < total:
         raise ValueError(
             f"The weight {weight!r} is missing in {total - known:,} rows: give every "
@@ -350,7 +364,7 @@ def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
         )
     if total and not high:
         raise ValueError("All weights are zero: at least one row must count.")
-    held = (*rows.conditions, f"{name} > 0")
+    held = (*rows.conditions, f"{value} > 0")
     return rows._replace(conditions=held, weight=name)
 
 
@@ -382,8 +396,19 @@ def _with_target(
     return rows._replace(conditions=(*rows.conditions, *tests))
 
 
+def _refuse_missing(answer: Field) -> None:
+    """Refuse a target whose missing codes the engine could not compare."""
+    if None in answer.levels.categories:
+        raise ValueError(
+            f"The target {answer.name!r} holds missing codes that the database cannot "
+            "leave out: leave these rows out with `where`."
+        )
+
+
 def _literal(dialect: Dialect, cell: Any) -> str:
     """Return the literal of a missing code of the target."""
+    if isinstance(cell, bytes):
+        return dialect.binary_string(cell)
     if isinstance(cell, float):
         return dialect.number(cell)
     return str(cell) if isinstance(cell, int) else dialect.string(label_text(cell))

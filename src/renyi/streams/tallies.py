@@ -103,9 +103,9 @@ class Tally:
         """Encode some rows; count those that wait when there are enough."""
         target = self._target.encode(piece.columns[-1])
         keep, weights = target > 0, piece.weights
-        counted = np.True_ if weights is None else weights > 0
-        left_out = int((~keep & counted).sum())
-        keep &= counted
+        left_out = piece.rows - int(keep.sum())
+        if weights is not None:
+            keep &= weights > 0
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
         cells = self._cells(piece, rows)
@@ -259,10 +259,12 @@ class Tally:
     def _refuse_nothing(self) -> None:
         if self.n:
             return
+        target = self.plan.target
+        if self.left_out and self.left_out == self.seen:
+            raise ValueError(f"The target {target!r} is missing in every row.")
         if self.left_out:
-            which = "" if self.left_out == self.seen else " of a weight above zero"
             raise ValueError(
-                f"The target {self.plan.target!r} is missing in every row{which}."
+                f"No row counts: the target {target!r} is missing, or the weight zero."
             )
         if self.seen:
             raise ValueError("All weights are zero: at least one row must count.")
