@@ -9,9 +9,9 @@ For a data set, on the random splits of the committed `renyi reproduce table1`:
 * how many features Algorithm 1 selected, and the error with them, as `table1` found it.
 
     python experiments/diagnose.py votes:20 credit:20 promoters:20 kr-vs-kp:10:5 \
-        adult:10:2
+        adult:10:1
 
-(10 splits of adult at order 1, 2 at order 2, which takes longer; 10 if none are named)
+(10 splits of adult at order 1, 1 at order 2, which takes longer; 10 if none are named)
 writes ``experiments/results/diagnosis.md``.
 """
 
