@@ -14,7 +14,7 @@ import numpy as np
 from peers import tall
 
 import renyi
-from renyi.counting import pair_counts
+from renyi.counting.pair_counts import pair_counts
 
 
 def benchmark() -> list[Section]:

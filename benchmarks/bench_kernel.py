@@ -19,8 +19,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from renyi.counting import class_pair_counts, pair_counts
-from renyi.paircounts import bitplanes
+from renyi.counting import bitplanes
+from renyi.counting.pair_counts import class_pair_counts, pair_counts
 
 OURS = "pair_counts"
 SHAPES = [

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import renyi
-from renyi import dual, ridge
-from renyi.encoding import Encoder
-from renyi.indicators import dense
-from renyi.ridge import Rows
-from renyi.tuples import TupleEncoder
+from renyi.counting.onehot import dense
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import TupleEncoder
+from renyi.solvers import ridge, ridge_dual
+from renyi.solvers.ridge import Rows
 
 MOST = 20
 LOO, ONE, EIGEN = "leave-one-out, 50 values", "one Cholesky", "eigenvectors alone"
@@ -52,8 +52,8 @@ def tasks(rows: Rows) -> dict[str, Any]:
     grid = ridge.alpha_grid(d)
     assert len(grid) == 50
     if n < D:
-        kernel = dual._kernel(rows, True)
-        matrix, path = kernel.G, partial(dual._path, kernel, rows, grid, True)
+        kernel = ridge_dual._kernel(rows, True)
+        matrix, path = kernel.G, partial(ridge_dual._path, kernel, rows, grid, True)
     else:
         W, Y = dense(rows.codes, rows.sizes), np.eye(rows.n_classes)[rows.y]
         equations = ridge.moments(W.T @ W / n, W.T @ Y / n, Y.mean(axis=0), True)

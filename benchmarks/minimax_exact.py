@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 
 import renyi
-from renyi.certification.closedform import class_conditional
-from renyi.robust.cuttingplanes import Progress
+from renyi.certificates.closed_form import class_conditional
+from renyi.robust.cutting_planes import Progress
 
 STEM, TITLE = "minimax_exact", "The minimax problem by cutting planes"
 SIZES = (20, 30, 40)
@@ -75,7 +75,9 @@ def solve(m: renyi.Marginals, limit: float | None, seed: int = 0) -> dict[str, A
     }
 
 
-def recheck(m: renyi.Marginals, result: renyi.robust.saddle.MinimaxResult) -> str:
+def recheck(
+    m: renyi.Marginals, result: renyi.robust.minimax_problem.MinimaxResult
+) -> str:
     """Count the exhibited distribution anew; how far is it from the marginals?"""
     if result.worst_distribution is None:
         return "–"

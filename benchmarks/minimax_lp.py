@@ -21,9 +21,9 @@ import pandas as pd
 from accuracy import splits
 
 import renyi
-from renyi.robust.ambiguity import Ambiguity
-from renyi.robust.localprogram import solve_local
-from renyi.robust.simplerules import quadratic_rule, table_rule
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.pairwise_program import solve_local
+from renyi.robust.simple_rules import quadratic_rule, table_rule
 
 NAMES = ("votes", "credit", "kr-vs-kp", "promoters")
 MARGINS = (0.0, 1.0)

@@ -184,12 +184,12 @@ def ask(peer: str, problem, how: str = "") -> dict | None:
 
 
 def section(name: str) -> Section:
-    from renyi.group_lasso import path_rows
+    from renyi.solvers.l1inf import path_rows
 
     problem = PROBLEMS[name]()
     codes, m, y, ratio = problem
     sizes, lambdas = np.full(len(codes), m), penalties(*problem)
-    ours = "renyi.group_lasso.path_rows"
+    ours = "renyi.solvers.l1inf.path_rows"
     solve = partial(path_rows, codes, sizes, y, lambdas, tol=TOL, fit_intercept=False)
     timings = measure({ours: solve}, 3 if WITHOUT_FAST else 15)
     found, W = solve(), one_hot(codes, m)

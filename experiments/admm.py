@@ -80,7 +80,7 @@ def solve(Q, target, sizes, penalty, tol=1e-9):
 def main(name="votes"):
     """Print the objectives of both ways along a path."""
     import renyi
-    from renyi.group_lasso import path
+    from renyi.solvers.l1inf import path
 
     X, y = renyi.datasets.load(name)
     m = renyi.Marginals.from_data(X, y)

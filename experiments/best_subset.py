@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import renyi
-from renyi.ridge import moments
-from renyi.subsets import MOST_FEATURES, best_subset, forward, subset_value
+from renyi.solvers.best_subset import MOST_FEATURES, best_subset, forward, subset_value
+from renyi.solvers.ridge import moments
 
 HERE = Path(__file__).parent
 SETS = ("votes", "credit", "adult", "kr-vs-kp", "promoters")

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 import renyi
-from renyi.reproduce import table1
-from renyi.reproduce.contenders import Split, random_split
+from experiments import table1
+from experiments.contenders import Split, random_split
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -14,8 +14,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from commandline import Done, Run, contents
 from renyi.cli import main
+from support.commandline import Done, Run, contents
 
 CI = bool(os.environ.get("CI"))
 GENOTYPES = Path(__file__).parents[2] / "shared" / "data" / "genotypes"

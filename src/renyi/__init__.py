@@ -21,60 +21,62 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from renyi import baselines as baselines
     from renyi import datasets as datasets
-    from renyi.certificates import Certificate as Certificate
-    from renyi.certificates import certify as certify
-    from renyi.classifier import RenyiClassifier as RenyiClassifier
+    from renyi.certification import Certificate as Certificate
+    from renyi.certification import certify as certify
     from renyi.correlation import HGR as HGR
     from renyi.correlation import hgr as hgr
     from renyi.correlation import hgr_lower_bound as hgr_lower_bound
     from renyi.correlation import hgr_matrix as hgr_matrix
     from renyi.correlation import hgr_table as hgr_table
-    from renyi.encoding import Encoder as Encoder
-    from renyi.marginals import Marginals as Marginals
-    from renyi.minimaxclassifier import MinimaxClassifier as MinimaxClassifier
-    from renyi.paths import PathResult as PathResult
-    from renyi.paths import selection_path as selection_path
-    from renyi.robust.brier import ThetaResult as ThetaResult
-    from renyi.robust.brier import theta as theta
-    from renyi.robust.distributions import WorstDistribution as WorstDistribution
-    from renyi.robust.saddle import MinimaxResult as MinimaxResult
-    from renyi.robust.saddle import MinimaxRule as MinimaxRule
-    from renyi.robust.saddle import minimax as minimax
+    from renyi.encoding.encoder import Encoder as Encoder
+    from renyi.estimators.classifier import RenyiClassifier as RenyiClassifier
+    from renyi.estimators.minimax_classifier import (
+        MinimaxClassifier as MinimaxClassifier,
+    )
+    from renyi.estimators.selector import RenyiSelector as RenyiSelector
+    from renyi.marginals.marginals import Marginals as Marginals
+    from renyi.robust.brier_risk import ThetaResult as ThetaResult
+    from renyi.robust.brier_risk import theta as theta
+    from renyi.robust.distribution import WorstDistribution as WorstDistribution
+    from renyi.robust.minimax_problem import MinimaxResult as MinimaxResult
+    from renyi.robust.minimax_problem import MinimaxRule as MinimaxRule
+    from renyi.robust.minimax_problem import minimax as minimax
     from renyi.robust.separability import Separability as Separability
     from renyi.robust.separability import separable as separable
     from renyi.robust.worst import WorstCase as WorstCase
     from renyi.robust.worst import worst_case as worst_case
     from renyi.scorecard import Scorecard as Scorecard
-    from renyi.selection import RenyiSelector as RenyiSelector
+    from renyi.selection import PathResult as PathResult
+    from renyi.selection import selection_path as selection_path
 
 __version__ = "0.1.0"
 
 # No module is named like a function here: importing it would hide the function.
 _HOME = {
     "HGR": "correlation",
-    "Certificate": "certificates",
-    "Encoder": "encoding",
-    "Marginals": "marginals",
-    "MinimaxClassifier": "minimaxclassifier",
-    "MinimaxResult": "robust.saddle",
-    "MinimaxRule": "robust.saddle",
-    "PathResult": "paths",
-    "RenyiClassifier": "classifier",
-    "RenyiSelector": "selection",
+    "Certificate": "certificates.record",
+    "Encoder": "encoding.encoder",
+    "Marginals": "marginals.marginals",
+    "MinimaxClassifier": "estimators.minimax_classifier",
+    "MinimaxResult": "robust.minimax_problem",
+    "MinimaxRule": "robust.minimax_problem",
+    "PathResult": "selection",
+    "RenyiClassifier": "estimators.classifier",
+    "RenyiSelector": "estimators.selector",
     "Scorecard": "scorecard",
     "Separability": "robust.separability",
-    "ThetaResult": "robust.brier",
+    "ThetaResult": "robust.brier_risk",
     "WorstCase": "robust.worst",
-    "WorstDistribution": "robust.distributions",
-    "certify": "certificates",
+    "WorstDistribution": "robust.distribution",
+    "certify": "certification",
     "hgr": "correlation",
     "hgr_lower_bound": "correlation",
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
-    "minimax": "robust.saddle",
-    "selection_path": "paths",
+    "minimax": "robust.minimax_problem",
+    "selection_path": "selection",
     "separable": "robust.separability",
-    "theta": "robust.brier",
+    "theta": "robust.brier_risk",
     "worst_case": "robust.worst",
 }
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.counting import pair_counts
-from renyi.encoding import Encoder
-from renyi.indicators import offsets
-from renyi.marginals import Marginals
+from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import pair_counts
+from renyi.encoding.encoder import Encoder
+from renyi.marginals.marginals import Marginals
 
 if TYPE_CHECKING:
     import pandas as pd

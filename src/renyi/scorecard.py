@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding import Encoder
-from renyi.factoring import Label, label_text
-from renyi.indicators import lookup_sum, offsets
+from renyi.counting.onehot import lookup_sum, offsets
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import Label, label_text
+from renyi.encoding.tuples import encoder_from_dict
 from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
-from renyi.tuples import encoder_from_dict
 
 if TYPE_CHECKING:
     import os
@@ -239,13 +239,13 @@ class Scorecard:
         >>> card.to_sql("postgres", "republican").count("+ CASE")
         16
         """
-        from renyi import scorecard_sql
+        from renyi.exports import sql
 
         if table is None:
-            return scorecard_sql.expression(self, dialect, label)
+            return sql.expression(self, dialect, label)
         if label is not None:
             raise ValueError("A query has the scores of all classes: give no label.")
-        return scorecard_sql.query(self, table, dialect)
+        return sql.query(self, table, dialect)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

@@ -1,470 +1,433 @@
-"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
+r"""The path of Algorithm 1 as a result: which features enter, and what they are worth.
 
-Which features have points depends on one number, the penalty λ. It follows from what
-the user knows: a number of features, a cap on the certified error, λ itself, or nothing
-at all. Then it is chosen by cross-validation (`renyi.folds`), or, where there are no
-rows to hold out, the number of features is, by generalised cross-validation of the
-ridge fits on the first 1, 2, … features of the path (`renyi.lasso.nested`).
+From the largest penalty downwards (`renyi.solvers.l1inf`) features get points one after
+the other, in an order that `renyi.solvers.path_entries` makes as sure as it can be.
+
+A feature that is a function of another one, such as a copy, needs no points: added to
+the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
+``max|z_i| + max|z_j|``. Solvers may give it some all the same. It comes last.
+
+For the first k features, refitted by ridge with next to no penalty
+(`renyi.solvers.nested_fits`):
+
+* ``γ_S = min γ(z)`` over points of these features;
+* ``√(1 − γ_S/(q(1−q)))``, a lower bound on the maximal correlation of X_S and Y in
+  every distribution with these marginals (for K classes the first canonical one);
+* the worst error of the refitted model, rules map and sharp.
+
+γ_S falls with every feature. That is no promise about new rows.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi import ridge
-from renyi.blocks import Block
-from renyi.certification.guarantees import SELECTED
-from renyi.certification.verdicts import rounded_up
-from renyi.classifier import RenyiClassifier
-from renyi.encoding import Encoder
-from renyi.estimators import TupleClassifier
-from renyi.factoring import as_table
-from renyi.folds import CrossValidation, cross_validated, deal
-from renyi.group_lasso import MAX_PASSES, N_LAMBDAS, RATIO, TOL
-from renyi.lasso.entries import down_to, penalties
-from renyi.lasso.materials import FromCounts, FromRows, Material, cheaper
-from renyi.lasso.nested import nested_fits
-from renyi.marginals import Marginals
-from renyi.parameters import check_positive, check_share, check_whole, is_number
-from renyi.paths import entry_path
-from renyi.tuples import TupleEncoder
+from renyi.certificates.score_moments import refuse_impossible
+from renyi.checks import check_positive, check_whole
+from renyi.counting.onehot import offsets
+from renyi.encoding.targets import need_two_classes, refuse_missing_class
+from renyi.encoding.tuples import AND
+from renyi.figures import rounded_down, rounded_up
+from renyi.marginals.marginals import Marginals
+from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
+from renyi.solvers.l1inf import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
+from renyi.solvers.nested_fits import nested_fits
+from renyi.solvers.path_data import FromCounts, Material
+from renyi.solvers.path_entries import (
+    entries,
+    functions_of_earlier,
+    latecomers,
+    penalties,
+    walked,
+)
+from renyi.solvers.ridge import Moments
+from renyi.solvers.screening import places_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-Refit = Callable[[Places], RenyiClassifier]
 
-_BY_CV = ("cv", "cv-1se")
-_FOLD_TOL = 1e-3
-_GCV_GRID = np.logspace(-8, 1, 10)
+WIDTH = 40  # of a name in a text
+_SHOWN = 40  # lines of a text
+_MOST_CATEGORIES = 10_000  # of which all pairs are held: 0.8 GB
+_NAMED = 15  # features whose names are drawn
 
 
-class RenyiSelector(SelectorMixin, TupleClassifier):
-    """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
+@dataclass(frozen=True, eq=False)
+class PathResult:
+    """Features in order of entry, and what the first k of them are worth.
 
     Parameters
     ----------
-    n_features : int, optional
-        Select exactly so many: the first to enter the path of penalties. Those that
-        never enter come later, copies and functions of other features last.
-    penalty : {"cv", "cv-1se"} or float, default="cv"
-        The penalty λ of Algorithm 1, if neither `n_features` nor `max_error` is given.
-        "cv" takes that of least held-out risk γ, "cv-1se" the largest within one
-        standard error of it. From marginals alone nothing can be held out: there "cv"
-        takes the number of features of least generalised cross-validation after the
-        refit.
-    refit_alpha : float or {"auto", "loo"}, default="auto"
-        Ridge penalty of the refit, see `RenyiClassifier`.
-    max_error : float, optional
-        Select the fewest features, in order of entry, whose refitted model has a
-        certified worst error of at most this, under the rule. Those that enter come
-        first, as for `n_features`; if they do not suffice, all others follow.
-    order : int, default=1
-        Number of columns in a feature. At order 2 pairs of columns are selected, from
-        rows or from marginals of order 2; `transform` returns the columns that occur
-        in a selected pair, `features_` names the pairs.
-    rule : {"map", "renyi", "sharp"}, default="map"
-        How the refitted model answers.
-    n_folds : int, default=5
-        Number of folds. Their solutions are computed to a relative duality gap of 1e-3
-        at least, since only their risk matters.
-    n_lambdas, ratio, tol : default=30, 0.01, 1e-4
-        Penalties to try, the smallest as a share of the largest, and the relative
-        duality gap to be reached; see `selection_path`.
+    entries : tuple of str
+        The features, in order of entry.
+    lambdas : ndarray of shape (k,)
+        Penalty at which each has points for the first time; NaN for those that need
+        none at any penalty.
+    gamma : ndarray of shape (k,)
+        γ_S of the first 1, 2, … features.
+    hgr : ndarray of shape (k,)
+        Lower bound on their maximal correlation with the class.
+    bounds : dict
+        Worst error of the refitted model by rule, ``"map"`` and ``"sharp"``, over all
+        distributions with these marginals.
+    gaps : ndarray of shape (k,)
+        Duality gap of the solution at each of `lambdas`.
+    n_features : int
+        Number of features to choose from.
+    places : ndarray of shape (k,)
+        Places of the entries among all features.
+    lasso : LassoPath
+        The solutions themselves, at all penalties.
+    n : float
+        Number of rows.
+    n_indicators : ndarray of shape (k,)
+        Number of categories of the first 1, 2, … features that have rows.
+
+    Notes
+    -----
+    `gamma`, `hgr` and `bounds` are those of refits on all pairs of categories. They are
+    NaN where the features have more than 10,000 of these.
+
+    `frame` gives the same as a table, `plot` as a drawing, ``print`` as text.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    >>> path = renyi.selection_path(m)
+    >>> path.features(2)
+    ('physician-fee-freeze', 'adoption-of-the-budget-resolution')
+    >>> path.gamma[:2].round(4)
+    array([0.0392, 0.0364])
+    """
+
+    entries: tuple[str, ...]
+    lambdas: Floats
+    gamma: Floats
+    hgr: Floats
+    bounds: dict[str, Floats]
+    gaps: Floats
+    n_features: int
+    places: Places
+    lasso: LassoPath
+    n: float
+    n_indicators: Places
+
+    def features(self, k: int) -> tuple[str, ...]:
+        """Return the first k features.
+
+        Parameters
+        ----------
+        k : int
+            How many; at most as many as entered.
+        """
+        if not 0 <= k <= len(self.entries):
+            raise ValueError(
+                f"{len(self.entries)} of {self.n_features} features entered the path, "
+                f"so there is no set of {k}: choose fewer, or a smaller ratio."
+            )
+        return self.entries[:k]
+
+    def frame(self) -> pd.DataFrame:
+        """Return a table with one row per number of features.
+
+        >>> import renyi
+        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+        >>> table = renyi.selection_path(m).frame()
+        >>> table["feature"].tolist()[0], round(table["map"].tolist()[0], 4)
+        ('physician-fee-freeze', 0.1569)
+        """
+        import pandas as pd
+
+        columns = {
+            "feature": self.entries,
+            "lambda": self.lambdas,
+            "gamma": self.gamma,
+            "hgr": self.hgr,
+            "map": self.bounds["map"],
+            "sharp": self.bounds["sharp"],
+            "gap": self.gaps,
+        }
+        index = pd.RangeIndex(1, len(self.entries) + 1, name="n_features")
+        return pd.DataFrame(columns, index=index)
+
+    def plot(self, ax: Any = None, selected: Iterable[str] = ()) -> Any:
+        """Draw worst error and correlation against the number of features.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default on a figure of its own, which
+            ``path.plot().figure.savefig("path.svg")`` writes to a file.
+        selected : iterable of str, optional
+            Features to mark.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        if ax is not None and not hasattr(ax, "plot"):
+            raise TypeError(
+                f"plot takes matplotlib axes, not a {type(ax).__name__}: to write a "
+                "file, call path.plot().figure.savefig(file)."
+            )
+        ax = axes() if ax is None else ax
+        k = np.arange(1, len(self.entries) + 1)
+        if self.doubtful.any():
+            shade = (k[self.doubtful][0] - 0.5, k[-1] + 0.5)
+            ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
+        ax.plot(k, self.bounds["map"], "o-", ms=3, label="worst error, rule map")
+        ax.plot(k, self.bounds["sharp"], "s-", ms=3, label="worst error, rule sharp")
+        ax.plot(k, self.gamma, "-", label="γ")
+        ax.plot(k, self.hgr, "--", color="grey", label="maximal correlation, at least")
+        self._mark(ax, set(selected))
+        self._label(ax)
+        return ax
+
+    def _mark(self, ax: Any, selected: set[str]) -> None:
+        chosen = [k for k, name in enumerate(self.entries, 1) if name in selected]
+        if chosen:
+            ax.plot(
+                chosen, [0] * len(chosen), "k^", ms=6, clip_on=False, label="selected"
+            )
+
+    def _label(self, ax: Any) -> None:
+        """Name the axes and, if they are few, the features; put the legend above."""
+        from matplotlib.ticker import MaxNLocator
+
+        count = len(self.entries)
+        if count <= _NAMED:
+            names = [f"{k} {short(n, 28)}" for k, n in enumerate(self.entries, 1)]
+            ax.set_xticks(range(1, count + 1), names, rotation=30, ha="right")
+            ax.set_xlabel("features in order of entry")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.set_xlabel("number of features")
+        ax.set_ylabel("share of rows; correlation")
+        ax.set_xlim(0.5, count + 0.5)
+        ax.set_ylim(0, 1)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+
+    @property
+    def doubtful(self) -> NDArray[np.bool_]:
+        """Whether γ and bounds say little about new rows: categories are too many."""
+        return np.asarray(self.n_indicators >= self.n / 2)
+
+    def __str__(self) -> str:
+        """Return one line per feature, in order of entry."""
+        return self.text()
+
+    def text(self, selected: Iterable[str] = ()) -> str:
+        """Return one line per feature, with a mark at some of them.
+
+        Bounds that say little about new rows are not printed.
+        """
+        marked, shown = set(selected), min(len(self.entries), _SHOWN)
+        width = min(max([7, *(len(name) for name in self.entries[:shown])]), WIDTH)
+        head = ("lambda", "gamma", "hgr >=", "map", "sharp")
+        cells = [" ".join(f"{name:>7}" for name in head)]
+        cells += [self._cells(k) for k in range(shown)]
+        names = ["feature", *(short(name, width) for name in self.entries[:shown])]
+        marks = [" ", *("*" if n in marked else " " for n in self.entries[:shown])]
+        lines = [
+            f"{k or 'k':>4}{mark} {name:<{width}} {cell}"
+            for k, (mark, name, cell) in enumerate(
+                zip(marks, names, cells, strict=True)
+            )
+        ]
+        if shown < len(self.entries):
+            lines.append(f"      and {len(self.entries) - shown} more")
+        return "\n".join(lines)
+
+    def _cells(self, k: int) -> str:
+        """Return the figures of a line; bounds are rounded outwards."""
+        lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
+        texts = ["-"] * 4
+        if not (self.doubtful[k] or np.isnan(self.gamma[k])):
+            worst = [rounded_up(float(b[k])) for b in self.bounds.values()]
+            values = (self.gamma[k], rounded_down(float(self.hgr[k])), *worst)
+            texts = [f"{v:.4f}" for v in values]
+        return " ".join(f"{text:>7}" for text in (lam, *texts))
+
+
+def short(name: str, width: int) -> str:
+    """Return a name that fits; of a tuple of columns, something of each.
+
+    >>> short("physician-fee-freeze", 12)
+    'physician-f…'
+    >>> short("physician-fee-freeze & crime", 20)
+    'physician-f… & crime'
+    """
+    if len(name) <= width:
+        return name
+    parts = name.split(AND)
+    left = width - len(AND) * (len(parts) - 1)
+    if len(parts) == 1 or left < 2 * len(parts):
+        return name[: width - 1] + "…"
+    room: dict[int, int] = {}
+    # The short ones first: what they do not need is left to the others.
+    for place in sorted(range(len(parts)), key=lambda i: len(parts[i])):
+        room[place] = min(len(parts[place]), left // (len(parts) - len(room)))
+        left -= room[place]
+    return AND.join(short(part, room[i]) for i, part in enumerate(parts))
+
+
+def axes() -> Any:
+    """Return axes to draw on, or say how to get what is needed for that."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Plots need matplotlib: install the extra, pip install 'renyi[plot]'."
+        ) from error
+    return Figure(figsize=(7, 4.5), layout="constrained").subplots()
+
+
+def selection_path(
+    m: Marginals,
+    *,
+    n_lambdas: int = N_LAMBDAS,
+    ratio: float = RATIO,
+    tol: float = TOL,
+    alpha: float = ALPHA,
+    max_passes: int = MAX_PASSES,
+) -> PathResult:
+    """Features in order of entry along a path of penalties, from marginals alone.
+
+    Parameters
+    ----------
+    m : Marginals
+        Of any order: at order 2 the features are pairs of columns.
+    n_lambdas : int, default=30
+        Number of penalties, evenly spaced on a logarithmic scale; some more are added
+        where several features enter at once.
+    ratio : float, default=0.01
+        Smallest penalty, as a share of the largest that matters.
+    tol : float, default=1e-4
+        Duality gap to be reached at every penalty, relative to the objective.
+    alpha : float, default=1e-6
+        Ridge penalty of the refits; next to none by default, so that `gamma` is γ_S.
     max_passes : int, default=30,000
         Passes over the features after which a penalty is given up, with a
         `sklearn.exceptions.ConvergenceWarning`.
-    encoder : Encoder, optional
-        How cells become categories.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the folds and of the randomised rules.
 
-    Attributes
-    ----------
-    features_ : ndarray of str
-        The selected features, in order of entry.
-    penalty_ : float
-        The penalty at which they were selected; with a number of features, where the
-        last of them entered (NaN, if it needs no points at any penalty). If held-out
-        rows are answered best without any feature, the first to enter is kept, and
-        this is where it did.
-    path_ : PathResult
-        The whole path.
-    cv_ : CrossValidation or None
-        Held-out risks and mistakes by penalty, if they were asked for. Features are
-        selected anew in each fold: an honest estimate, where leave-one-out of
-        `classifier_` is not.
-    classifier_ : RenyiClassifier
-        The refitted model; takes what `transform` returns. Its certificate is
-        ``classifier_.certificate_``, and ``classifier_.save(file)`` keeps it for
-        `RenyiClassifier.load` and ``renyi predict``.
-    classes_, encoder_, marginals_, n_features_in_, feature_names_in_
-        As for `RenyiClassifier`, of all columns; `marginals_` is None after `fit`.
+    Returns
+    -------
+    PathResult
 
     Examples
     --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
-    >>> selector = renyi.RenyiSelector(n_features=3).fit(X, y)
-    >>> selector.features_.tolist()[:2]
-    ['physician-fee-freeze', 'adoption-of-the-budget-resolution']
-    >>> selector.transform(X).shape
-    (435, 3)
-    >>> round(selector.score(X, y), 3)
-    0.956
+    >>> m = renyi.Marginals.from_data(X.iloc[:, :4], y)
+    >>> print(renyi.selection_path(m))
+       k  feature                            lambda   gamma  hgr >=     map   sharp
+       1  physician-fee-freeze ...
     """
-
-    def __init__(
-        self,
-        n_features: int | None = None,
-        penalty: float | str = "cv",
-        refit_alpha: float | str = "auto",
-        max_error: float | None = None,
-        order: int = 1,
-        rule: str = "map",
-        n_folds: int = 5,
-        n_lambdas: int = N_LAMBDAS,
-        ratio: float = RATIO,
-        tol: float = TOL,
-        max_passes: int = MAX_PASSES,
-        encoder: Encoder | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_features = n_features
-        self.penalty = penalty
-        self.refit_alpha = refit_alpha
-        self.max_error = max_error
-        self.order = order
-        self.rule = rule
-        self.n_folds = n_folds
-        self.n_lambdas = n_lambdas
-        self.ratio = ratio
-        self.tol = tol
-        self.max_passes = max_passes
-        self.encoder = encoder
-        self.random_state = random_state
-
-    # ---- training
-
-    def _train_on_rows(self, block: Block) -> None:
-        sizes, K = block.encoder.columns.sizes, len(self.classes_)
-        rows = FromRows(block.codes, sizes, block.y, K, block.mass)
-
-        def refit(places: Places) -> RenyiClassifier:
-            part = _part_of(block.encoder, places)
-            chosen = Block(part, block.codes[places], block.y, block.mass)
-            names = getattr(self, "feature_names_in_", None)
-            if names is not None:
-                names = np.array(part.input_names, object)
-            clf = self._model()
-            clf._fit_block(chosen, self.classes_, self._target, names)
-            return _with_note(clf, len(places) < len(sizes))
-
-        self._select(cheaper(rows), rows, block.encoder, refit)
-        self.marginals_: Marginals | None = None
-
-    def fit_marginals(self, m: Marginals) -> Self:
-        """Select features by marginals alone, and refit on them.
-
-        Parameters
-        ----------
-        m : Marginals
-            Of the training rows, and of the selector's order.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-        >>> renyi.RenyiSelector(n_features=1).fit_marginals(m).features_.tolist()
-        ['physician-fee-freeze']
-        """
-        return super().fit_marginals(m)
-
-    def _train(self, m: Marginals) -> None:
-        def refit(places: Places) -> RenyiClassifier:
-            part = _part_of(m.encoder, places)
-            chosen = m.select(part.feature_names)
-            settings = dataclasses.replace(part, columns=chosen.settings.columns)
-            chosen = dataclasses.replace(chosen, settings=settings)
-            clf = self._model().fit_marginals(chosen)
-            if not hasattr(self, "feature_names_in_"):
-                clf.__dict__.pop("feature_names_in_", None)
-            return _with_note(clf, len(places) < len(m.feature_names))
-
-        self._select(FromCounts.of(m), None, m.encoder, refit)
-
-    def _model(self) -> RenyiClassifier:
-        return RenyiClassifier(
-            order=self.order,
-            alpha=self.refit_alpha,
-            rule=self.rule,
-            random_state=self.random_state,
+    if not isinstance(m, Marginals):
+        raise TypeError(
+            f"selection_path takes marginals, not a {type(m).__name__}: count them "
+            "with Marginals.from_data, or use RenyiSelector for rows."
         )
-
-    def _select(
-        self,
-        material: Material,
-        rows: FromRows | None,
-        encoder: Encoder,
-        refit: Refit,
-    ) -> None:
-        """Choose the features, refit on them, and store what came of it."""
-        names = encoder.feature_names
-        _need_features(self.n_features, len(names))
-        self.cv_: CrossValidation | None = None
-        grid = self._grid(material)
-
-        def walk(at_least: int) -> None:
-            self.path_ = entry_path(
-                material, names, grid, tol=self.tol, at_least=at_least,
-                max_passes=self.max_passes,
-            )  # fmt: skip
-
-        walk(self.n_features or 0)
-        if self.max_error is not None:
-            k = self._fewest(refit, walk)
-            places, self.penalty_ = self._first(k)
-        else:
-            places, self.penalty_ = self._chosen(material, rows, grid)
-        self.classifier_ = refit(np.sort(places))
-        self.features_ = np.array([names[i] for i in places.tolist()], object)
-        used = _columns_in(encoder, places)
-        self._support = np.isin(np.arange(len(encoder.input_names)), used)
-        self.encoder_ = encoder
-
-    # ---- how many
-
-    def _grid(self, material: Material) -> Floats:
-        """Return the penalties to try, down to the one given."""
-        grid = penalties(material, self.n_lambdas, self.ratio)
-        if self._by_cv or self.n_features or self.max_error is not None:
-            return grid
-        top, least = grid[0], float(self.penalty)
-        if least >= top:
-            raise ValueError(
-                f"penalty={least:g} leaves no feature: take one below {top:.4g}."
-            )
-        # The same penalties as ever above it, so that features enter where they do.
-        return down_to(grid, least)
-
-    @property
-    def _by_cv(self) -> bool:
-        return isinstance(self.penalty, str)
-
-    def _chosen(
-        self,
-        material: Material,
-        rows: FromRows | None,
-        grid: Floats,
-    ) -> tuple[Places, float]:
-        """Return the selected features in order of entry, and the penalty."""
-        if self.n_features is not None:
-            return self._first(self.n_features)
-        if not self._by_cv:
-            return self._active(float(grid[-1]))
-        if rows is None:
-            return self._first(self._by_gcv(material))
-        folds = deal(rows, self.n_folds, self.random_state)
-        tol = max(self.tol, _FOLD_TOL)
-        self.cv_ = cross_validated(rows, material, grid, folds, tol)
-        best = self.cv_.best(one_error=self.penalty == "cv-1se")
-        return self._active(float(grid[best]))
-
-    def _first(self, k: int) -> tuple[Places, float]:
-        return self.path_.places[:k], float(self.path_.lambdas[k - 1])
-
-    def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points at a penalty; one at least."""
-        path = self.path_
-        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
-        held = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
-        if not held.any():
-            return self._first(1)
-        return path.places[held], penalty
-
-    def _fewest(self, refit: Refit, walk: Callable[[int], None]) -> int:
-        """Return the least number of features that are certified to err that little.
-
-        `walk` goes on with the path for a number of features.
-        """
-        found = self._certified(refit)
-        if found is None and len(self.path_.entries) < self.path_.n_features:
-            walk(self.path_.n_features)
-            found = self._certified(refit)
-        if found is not None:
-            return found
-        cap = self.max_error
-        bounds = refit(np.sort(self.path_.places)).certificate_.bounds
-        advice = "raise it."
-        if bounds["sharp"] < bounds[self.rule]:
-            sharp = rounded_up(bounds["sharp"])
-            advice = f"raise it, or choose rule 'sharp', with {sharp:.4f}."
-        raise ValueError(
-            f"max_error={cap:g} cannot be certified: a model of all "
-            f"{len(self.path_.entries)} features reaches "
-            f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}; {advice}"
-        )
-
-    def _certified(self, refit: Refit) -> int | None:
-        """Return how many features of the path are certified to err that little."""
-        # No refit on these features does better than the one of the path.
-        assert self.max_error is not None
-        cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
-        for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
-            clf = refit(np.sort(self.path_.places[:k]))
-            if clf.certificate_.bounds[self.rule] <= cap:
-                return int(k)
-        return None
-
-    def _by_gcv(self, material: Material) -> int:
-        """Return the number of features of least generalised cross-validation."""
-        places = self.path_.places
-        equations, priors = material.moments(places)
-        tried = [
-            nested_fits(equations, material.sizes[places], priors, a).gcv(material.n)
-            for a in len(places) * _GCV_GRID
-        ]
-        risks = np.min(tried, axis=0)
-        if not np.isfinite(risks).any():
-            raise ValueError(
-                f"The total weight, {material.n:g}, is too small to choose features "
-                "by, since it stands for the number of rows: scale the marginals to "
-                "counts, or give n_features."
-            )
-        return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
-
-    # ---- checks
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        ridge.check_alpha(self.refit_alpha)
-        _check_penalty(self.penalty)
-        if self.n_features is not None:
-            check_whole("n_features", self.n_features, 1)
-        if self.max_error is not None:
-            check_share("max_error", self.max_error)
-        check_whole("n_folds", self.n_folds, 2)
-        check_whole("n_lambdas", self.n_lambdas, 2)
-        check_share("ratio", self.ratio)
-        check_positive("tol", self.tol)
-        check_whole("max_passes", self.max_passes, 1)
-        given = {
-            "n_features": self.n_features is not None,
-            "max_error": self.max_error is not None,
-            "penalty": not self._by_cv,
-        }
-        named = [name for name, there in given.items() if there]
-        if len(named) > 1:
-            raise ValueError(
-                f"{named[0]} and {named[1]} both say how many features to select: "
-                "give one of them."
-            )
-
-    # ---- what follows from the selection
-
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        check_is_fitted(self)
-        return self._support
-
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Put selected columns back in their places; the others are missing.
-
-        Parameters
-        ----------
-        X : frame or array of shape (n, k)
-            As `transform` returns it; cells may be missing.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Of floats if X is of numbers, else of objects; NaN in the other columns.
-        """
-        chosen = self._get_support_mask()
-        table = np.asarray(X)
-        if table.ndim != 2 or table.shape[1] != chosen.sum():
-            raise ValueError(
-                f"X has a shape of {table.shape}, and {chosen.sum()} columns were "
-                "selected: give what transform returns."
-            )
-        dtype = np.float64 if table.dtype.kind in "biuf" else object
-        whole = np.full((len(table), len(chosen)), np.nan, dtype)
-        whole[:, chosen] = table
-        return whole
-
-    def _reduced(self, X: Any) -> Any:
-        """Return the selected columns of a table, as it came."""
-        check_is_fitted(self)
-        table = as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        places = np.flatnonzero(self._support)
-        if hasattr(table, "iloc"):
-            return table.iloc[:, places]
-        if hasattr(table, "select"):
-            return table.select(places.tolist())
-        return table[:, places]
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Answer of the refitted model at each row; X has all columns."""
-        table = self._reduced(X)  # first: it tells whether there is a model
-        return self.classifier_.predict(table)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities by the refitted model; X has all columns."""
-        table = self._reduced(X)
-        return self.classifier_.predict_proba(table)
-
-    def decision_function(self, X: Any) -> Floats:
-        """Scores of the refitted model; X has all columns."""
-        table = self._reduced(X)
-        return self.classifier_.decision_function(table)
+    check_positive("alpha", alpha, ALMOST_NONE)
+    check_whole("n_lambdas", n_lambdas, 2)
+    refuse_missing_class(m)
+    need_two_classes(np.asarray(m.classes))
+    refuse_impossible(m)
+    material = FromCounts.of(m)
+    grid = penalties(material, n_lambdas, ratio)
+    return entry_path(
+        material, m.feature_names, grid, tol=tol, alpha=alpha, max_passes=max_passes
+    )
 
 
-def _with_note(clf: RenyiClassifier, selected: bool) -> RenyiClassifier:
-    """Let the certificate tell that features were selected before the fit."""
-    if selected:
-        clf._heavy = (*clf._heavy, SELECTED)
-    return clf
+def entry_path(
+    material: Material,
+    names: tuple[str, ...],
+    grid: Floats,
+    *,
+    tol: float = TOL,
+    alpha: float = ALPHA,
+    at_least: int = 0,
+    max_passes: int = MAX_PASSES,
+) -> PathResult:
+    """Return the path over some penalties, and what the features are worth.
+
+    Parameters
+    ----------
+    material : Material
+        Counts or rows.
+    names : tuple of str
+        Names of the features.
+    grid : ndarray of shape (L,)
+        The penalties, falling.
+    tol, alpha, max_passes
+        As for `selection_path`.
+    at_least : int
+        Number of features to go on for, to smaller penalties; features that never get
+        points come last, in order of how much is left for them to explain.
+    """
+    found = walked(material, grid, tol, at_least, max_passes)
+    order, first = entries(found, material.sizes)
+    candidates = np.concatenate([order, latecomers(material, found, order, at_least)])
+    looked_at = candidates[: _affordable(material.sizes[candidates])]
+    equations, priors = material.moments(looked_at)
+    last = np.zeros(len(candidates), bool)
+    last[: len(looked_at)] = functions_of_earlier(equations, material.sizes[looked_at])
+    kept = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
+    places = candidates[kept]
+    fitted = kept[np.logical_and.accumulate(kept < len(looked_at))]
+    equations = _reordered(equations, places_of(fitted, material.sizes[looked_at]))
+    fits = nested_fits(equations, material.sizes[candidates[fitted]], priors, alpha)
+    gamma, hgr, by_map, sharp = (_padded(v, len(kept)) for v in fits[:4])
+    entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
+    needed = (entered >= 0) & ~last[kept]
+    return PathResult(
+        tuple(names[i] for i in places.tolist()),
+        np.where(needed, found.lambdas[entered], np.nan),
+        gamma,
+        hgr,
+        {"map": by_map, "sharp": sharp},
+        np.where(needed, found.gaps[entered], np.nan),
+        len(names),
+        places,
+        found,
+        material.n,
+        np.cumsum(_with_rows(material)[places]),
+    )
 
 
-def _part_of(encoder: Encoder, places: Places) -> Encoder:
-    """Return the encoder of some features, and of no columns but theirs."""
-    columns = encoder.columns.take(places.tolist())
-    if not isinstance(encoder, TupleEncoder):
-        return dataclasses.replace(encoder, columns=columns)
-    base = encoder.base.take(_columns_in(encoder, places).tolist())
-    return dataclasses.replace(encoder, columns=columns, base=base)
+def _affordable(sizes: Places) -> int:
+    """Return of how many features all pairs of categories are looked at; of one always.
+
+    >>> _affordable(np.array([3, 2])), _affordable(np.array([6_000, 6_000]))
+    (2, 1)
+    """
+    return max(int((np.cumsum(sizes) <= _MOST_CATEGORIES).sum()), 1)
 
 
-def _columns_in(encoder: Encoder, places: Places) -> Places:
-    """Return the columns of the table that occur in some features, ascending."""
-    if not isinstance(encoder, TupleEncoder):
-        return np.sort(places)
-    members = [encoder._members[i] for i in places.tolist()]
-    return np.unique(np.array(members, np.int64))
+def _padded(values: Floats, count: int) -> Floats:
+    """Return `count` values, NaN where there are none."""
+    return np.concatenate([values, np.full(count - len(values), np.nan)])
 
 
-def _need_features(k: int | None, d: int) -> None:
-    if k is not None and k > d:
-        raise ValueError(
-            f"n_features={k} is more than the {d} features there are: give {d} or less."
-        )
+def _with_rows(material: Material) -> Places:
+    """Return how many categories of each feature have rows."""
+    there = (material.probabilities() > 0).astype(np.int64)
+    return np.add.reduceat(there, offsets(material.sizes)[:-1])
 
 
-def _check_penalty(penalty: Any) -> None:
-    if isinstance(penalty, str):
-        if penalty not in _BY_CV:
-            raise ValueError(
-                f"penalty must be 'cv', 'cv-1se' or a positive number, not {penalty!r}."
-            )
-        return
-    if not is_number(penalty) or not penalty > 0:
-        raise ValueError(
-            f"penalty must be a positive number, not {penalty!r}: for no penalty at "
-            "all use RenyiClassifier."
-        )
+def _reordered(equations: Moments, own: Places) -> Moments:
+    """Return the normal equations of some categories, in this order."""
+    if np.array_equal(own, np.arange(len(equations.R))):
+        return equations
+    A, R, centre = equations.A[np.ix_(own, own)], equations.R[own], equations.centre
+    return equations._replace(A=A, R=R, centre=centre[own])

@@ -34,11 +34,11 @@ from renyi.baselines.structures import (
 )
 from renyi.baselines.tan import fit_bayes_tree
 from renyi.baselines.trees import Edge
-from renyi.encoding import Encoder
-from renyi.estimators import CountsClassifier, need_class_pairs
-from renyi.marginals import Marginals
-from renyi.parameters import check_amount
-from renyi.robust.saddle import MinimaxRule, answer_proba
+from renyi.checks import check_amount
+from renyi.encoding.encoder import Encoder
+from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.marginals.marginals import Marginals
+from renyi.robust.minimax_problem import MinimaxRule, answer_proba
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ smallest worst error that any rule can promise is
     \sum_{S \ni y} w_S = P(\cdot, y), \quad w_S \ge 0,
 
 S running over the nonempty sets of classes, w_S being a measure on the outcomes (see
-`renyi.robust.directprogram`). Only its tables on the edges are asked for: tables along
+`renyi.robust.direct_program`). Only its tables on the edges are asked for: tables along
 a tree that agree on the features they share always belong to a measure. So the program
 has a variable for each cell and set, not for each outcome. The w_S of single classes
 are the slack of ``Σ w_S ≤ P``: for two classes what is left is the largest measure t
@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.baselines.trees import rooted
-from renyi.indicators import offsets
-from renyi.programs import Program, Solution, solve, solve_interior
-from renyi.robust.ambiguity import Ambiguity
+from renyi.counting.onehot import offsets
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.solvers.programs import Program, Solution, solve, solve_interior
 
 Floats = NDArray[np.float64]
 Sets = list[tuple[int, ...]]

@@ -30,10 +30,10 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.encoding import Encoder
-from renyi.estimators import CountsClassifier, need_class_pairs
-from renyi.marginals import Marginals
-from renyi.parameters import check_amount
+from renyi.checks import check_amount
+from renyi.encoding.encoder import Encoder
+from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 
 Floats = NDArray[np.float64]

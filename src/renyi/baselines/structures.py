@@ -35,9 +35,9 @@ from renyi.baselines.trees import (
     spanning_tree,
 )
 from renyi.baselines.witnesses import Witnesses, margins
-from renyi.columns import Column, Columns
-from renyi.indicators import offsets
-from renyi.robust.ambiguity import Ambiguity, Table
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import Column, Columns
+from renyi.robust.ambiguity_set import Ambiguity, Table
 
 Floats = NDArray[np.float64]
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from renyi.baselines.trees import Edge, conditional_information, spanning_tree
-from renyi.encoding import Encoder
-from renyi.estimators import CountsClassifier, need_class_pairs
-from renyi.indicators import offsets
-from renyi.marginals import Marginals
-from renyi.parameters import check_amount
+from renyi.checks import check_amount
+from renyi.counting.onehot import offsets
+from renyi.encoding.encoder import Encoder
+from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.indicators import offsets
+from renyi.counting.onehot import offsets
 
 Floats = NDArray[np.float64]
 Edge = tuple[int, int]

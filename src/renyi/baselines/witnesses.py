@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.baselines.trees import Edge
-from renyi.indicators import offsets
+from renyi.counting.onehot import offsets
 
 Floats = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi import programs
-from renyi.robust import interiorpoints
-from renyi.robust.ambiguity import Ambiguity
-from renyi.robust.gauges import gauge
-from renyi.robust.interiorpoints import Box, Point
+from renyi.robust import interior_points
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.interior_points import Box, Point
+from renyi.robust.reference_cells import gauge
+from renyi.solvers import programs
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class Master:
         """Return the multiplier of a point in the middle, with a gap of the target."""
         c = centre[self.cells]
         box = Box(c, radius, c + _INSIDE * radius * self.one)
-        self.last = interiorpoints.solve(
+        self.last = interior_points.solve(
             self.G, self.g, self.b, box, target, self.last, deadline
         )
         found = np.zeros(len(self.ambiguity.b))
@@ -101,7 +101,7 @@ class Master:
         """Return the member of C that the weights of the cuts are near to, if any."""
         if self.last is None:
             return None
-        w = interiorpoints.corrected(self.G[: len(self.last.w)], self.b, self.last.w)
+        w = interior_points.corrected(self.G[: len(self.last.w)], self.b, self.last.w)
         return None if w is None else self._distribution(w)
 
     def sparse_member(

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import rules
-from renyi.certification import evidence
-from renyi.factoring import label_text
-from renyi.indicators import offsets
-from renyi.marginals import Marginals
-from renyi.robust.ambiguity import Ambiguity
+from renyi.certificates import score_moments
+from renyi.counting.onehot import offsets
+from renyi.encoding.frame_columns import label_text
+from renyi.marginals.marginals import Marginals
+from renyi.robust.ambiguity_set import Ambiguity
 from renyi.scorecard import Scorecard
 
 Floats = NDArray[np.float64]
@@ -70,8 +70,8 @@ class Losses:
     @classmethod
     def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
         """Match the scorecard with the marginals, by names and labels."""
-        m = evidence.aligned(card, m)
-        points = card.per_class(card.tables[0][evidence.places(card, m)])
+        m = score_moments.aligned(card, m)
+        points = card.per_class(card.tables[0][score_moments.places(card, m)])
         base = card.per_class(np.atleast_2d(card.intercept))[0] + 1 / card.n_classes
         known = [label_text(label) for label in card.classes]
         own = np.array([known.index(label_text(label)) for label in m.classes])

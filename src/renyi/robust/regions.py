@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.robust.localprogram import Layout
 from renyi.robust.losses import KINK, Losses
+from renyi.robust.pairwise_program import Layout
 
 Floats = NDArray[np.float64]
 

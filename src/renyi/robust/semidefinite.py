@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi import programs
-from renyi.programs import Program
+from renyi.solvers import programs
+from renyi.solvers.programs import Program
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -38,13 +38,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi import programs
-from renyi.indicators import dense, offsets
-from renyi.marginals import Marginals
-from renyi.ridge import eigen
-from renyi.robust import directprogram
-from renyi.robust.ambiguity import Ambiguity
-from renyi.sources.rows import checked_weights
+from renyi.counting.onehot import dense, offsets
+from renyi.marginals.marginals import Marginals
+from renyi.robust import direct_program
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.solvers import programs
+from renyi.solvers.ridge import eigen
+from renyi.sources.frames import checked_weights
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -263,9 +263,9 @@ def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
     X = ambiguity.outcomes()
     t = _estimates(ambiguity, X, Z)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    mass, _, answer = directprogram.worst_member(ambiguity, good.astype(float), X)
+    mass, _, answer = direct_program.worst_member(ambiguity, good.astype(float), X)
     if answer.status != "optimal":
-        raise ValueError(directprogram.contradiction(ambiguity))
+        raise ValueError(direct_program.contradiction(ambiguity))
     return bool(mass >= 1 - tolerance)
 
 
@@ -301,5 +301,5 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
 def _refuse_empty(ambiguity: Ambiguity, X: Codes) -> None:
     """Refuse tables that no distribution has: θ is about none."""
     anything = np.zeros((len(X), ambiguity.n_classes))
-    if directprogram.worst_member(ambiguity, anything, X)[2].status != "optimal":
-        raise ValueError(directprogram.contradiction(ambiguity))
+    if direct_program.worst_member(ambiguity, anything, X)[2].status != "optimal":
+        raise ValueError(direct_program.contradiction(ambiguity))

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi import programs
-from renyi.programs import Program
-from renyi.robust import localprogram
-from renyi.robust.ambiguity import Ambiguity
-from renyi.robust.energies import FORBIDDEN, Grid
+from renyi.robust import pairwise_program
+from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.losses import KINK, Losses
+from renyi.robust.pairwise_min import FORBIDDEN, Grid
+from renyi.solvers import programs
+from renyi.solvers.programs import Program
 
 Floats = NDArray[np.float64]
 Outcomes = NDArray[np.int64]
@@ -90,7 +90,7 @@ def sliced_program(
     Variables: cells of pairs and of columns, then for each slice whether the margin is
     in it, and the margin if it is.
     """
-    layout = localprogram.layout_of(ambiguity)
+    layout = pairwise_program.layout_of(ambiguity)
     d, W, J = len(layout.sizes), layout.width, len(slices)
     first = layout.single_starts
     single = np.concatenate([layout.single(i) for i in range(d)])
@@ -111,7 +111,7 @@ def sliced_program(
     eye = sparse.eye_array(J)
     sums[d + 2 : d + 2 + J, W:] = sparse.hstack([-low * eye, eye])
     sums[d + 2 + J :, W:] = sparse.hstack([high * eye, -eye])
-    consistency = localprogram.consistency_rows(layout, 1)
+    consistency = pairwise_program.consistency_rows(layout, 1)
     consistency.resize((consistency.shape[0], W + 2 * J))
     equal = np.concatenate([np.zeros(consistency.shape[0]), np.ones(d + 1), [constant]])
     integer = np.zeros(W + 2 * J, bool)

@@ -6,14 +6,14 @@ duality gives
 .. math:: \max_{P \in C} E_P[\ell_Y(X)] = \min \{ b^T a : \lambda_y(x) \ge \ell_y(x)
     \text{ for all } x, y \},
 
-λ_y being the functions of a multiplier a (`renyi.robust.ambiguity`). Any feasible
+λ_y being the functions of a multiplier a (`renyi.robust.ambiguity_set`). Any feasible
 multiplier is an upper bound, and any member of C a lower one. From cheap to exact:
 
 * the closed form, whose λ_y are quadratic in the score;
-* a program of polynomial size (`renyi.robust.localworst`), linear or semidefinite;
+* a program of polynomial size (`renyi.robust.pairwise_worst`), linear or semidefinite;
 * small tables: one linear program over all outcomes;
-* larger ones: a search that adds outcomes one by one (`renyi.robust.worstsearch`), from
-  the best of the multipliers above.
+* larger ones: a search that adds outcomes one by one (`renyi.robust.worst_search`),
+  from the best of the multipliers above.
 
 Multipliers that a solver finds are mended before they count: λ_y is raised by what it
 lacks at most, so that the bound is proven whatever the solver's tolerance.
@@ -30,17 +30,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi import certificates, rules
-from renyi.certification.verdicts import at_least, at_most
-from renyi.marginals import Marginals
-from renyi.programs import Program, solve
-from renyi.robust.cuttingplanes import Progress
-from renyi.robust.distributions import EQUAL, WorstDistribution
-from renyi.robust.energies import MAX_OUTCOMES
-from renyi.robust.localworst import solve_worst
+from renyi import certification, rules
+from renyi.figures import at_least, at_most
+from renyi.marginals.marginals import Marginals
+from renyi.robust.cutting_planes import Progress
+from renyi.robust.distribution import EQUAL, WorstDistribution
 from renyi.robust.losses import Losses
-from renyi.robust.worstsearch import EMPTY, State, search
+from renyi.robust.pairwise_min import MAX_OUTCOMES
+from renyi.robust.pairwise_worst import solve_worst
+from renyi.robust.worst_search import EMPTY, State, search
 from renyi.scorecard import Scorecard
+from renyi.solvers.programs import Program, solve
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class WorstCase:
         Time it took.
     multiplier : ndarray or None
         Proof of `upper`, unless that is the closed form: a number for every cell of the
-        tables (`renyi.robust.ambiguity`), whose functions are above the losses.
+        tables (`renyi.robust.ambiguity_set`), whose functions are above the losses.
     interrupted : bool
         Whether Ctrl-C ended it.
 
@@ -185,7 +185,7 @@ def worst_case(
     if method not in METHODS:
         raise ValueError(f"method must be 'exact', 'lp' or 'sdp', not {method!r}.")
     _check_positive(time_limit=time_limit, tolerance=tolerance)
-    closed = certificates.certify(model, m).bounds[name]
+    closed = certification.certify(model, m).bounds[name]
     card: Scorecard = getattr(model, "scorecard_", model)
     losses = Losses.of(card, m, name)
     _check_start(start, losses, closed)

@@ -16,12 +16,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from renyi.encoding import Encoder
-from renyi.marginals import Marginals
+from renyi.encoding.encoder import Encoder
+from renyi.marginals.marginals import Marginals
 from renyi.sources.complaints import first_line
-from renyi.streams.plans import Plan
-from renyi.streams.surveys import Survey
-from renyi.streams.tallies import Tally
+from renyi.streaming.counter import Tally
+from renyi.streaming.profile import Survey
+from renyi.streaming.spec import Plan
 
 # Rows of a stream that are kept while a column has shown no value.
 _ROWS_AHEAD = 2**18

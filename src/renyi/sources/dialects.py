@@ -143,7 +143,7 @@ class Dialect:
         return f"{text} COLLATE {self.collation}" if self.collation else text
 
     def in_utc(self, moment: str) -> str:
-        """Return the label of a zoned time, as `renyi.streams.arrowcells` has it."""
+        """Return the label of a zoned time, as `renyi.encoding.arrow_cells` has it."""
         if self.name == "spark":
             form = (
                 "map('timeZone', 'UTC', 'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS')"

@@ -3,10 +3,10 @@
 A table is read whole (`read_table`), batch by batch (`batches`), or counted as it is
 read (`marginals`), in memory that does not grow with the number of rows.
 
-Every cell of a CSV file is read as text first; `renyi.sources.cells` then makes numbers
-of columns of numbers. A model is asked with files that were guessed differently:
-`kinds` says what its columns are, so that a column of labels is compared by its text as
-it stands in the file.
+Every cell of a CSV file is read as text first; `renyi.encoding.text_cells` then makes
+numbers of columns of numbers. A model is asked with files that were guessed
+differently: `kinds` says what its columns are, so that a column of labels is compared
+by its text as it stands in the file.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from renyi import __version__
-from renyi.encoding import Encoder
-from renyi.factoring import Label, label_text
-from renyi.marginals import Marginals
-from renyi.sources import csvfiles, inputs
-from renyi.sources.cells import DataWarning as DataWarning
-from renyi.sources.cells import as_floats, is_missing, typed, warn_of_left_out
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import Label, label_text
+from renyi.encoding.text_cells import DataWarning as DataWarning
+from renyi.encoding.text_cells import as_floats, is_missing, typed, warn_of_left_out
+from renyi.marginals.marginals import Marginals
+from renyi.sources import csv as csvfiles
+from renyi.sources import inputs
 from renyi.sources.formats import column_names as column_names
 from renyi.sources.formats import existing as existing
 from renyi.sources.formats import reader_of
 from renyi.sources.formats import require as require
-from renyi.streams.checkpoints import Checkpoint
-from renyi.streams.jobs import Source, Unit
-from renyi.streams.passes import Passes, Progress
-from renyi.streams.plans import Plan, Role, fitted_text
+from renyi.streaming.checkpoint import Checkpoint
+from renyi.streaming.passes import Passes, Progress
+from renyi.streaming.run import Source, Unit
+from renyi.streaming.spec import Plan, Role, fitted_text
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -178,7 +179,7 @@ def marginals(
         A file in which to keep, every few seconds, what has been counted. The same call
         goes on from there after a kill. It is deleted when all is done.
     progress : callable, optional
-        Called with a `renyi.streams.jobs.Pace` after every piece; `print` will do.
+        Called with a `renyi.streaming.run.Pace` after every piece; `print` will do.
     kinds : mapping of name to {"label", "number"}, optional
         What some columns are, whatever they look like.
     interval : float, default=3

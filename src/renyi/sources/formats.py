@@ -9,17 +9,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from renyi.sources import arrowfiles, csvfiles, parquetfiles
+from renyi.sources import csv, ipc, parquet
 
-_READERS = (csvfiles, parquetfiles, arrowfiles)
+_READERS = (csv, parquet, ipc)
 
 
 def reader_of(path: Path) -> ModuleType:
     """Return the module that reads a file, by the ending of its name.
 
-    >>> reader_of(Path(csvfiles.__file__))
+    >>> reader_of(Path(csv.__file__))
     Traceback (most recent call last):
-    ValueError: ...csvfiles.py has '.py' for an ending: ...
+    ValueError: ...csv.py has '.py' for an ending: ...
     """
     name = path.name.lower()
     found = [module for module in _READERS if name.endswith(module.ENDINGS)]

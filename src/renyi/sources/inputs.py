@@ -18,12 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi.sources import csvfiles, embedded, parquetfiles
-from renyi.sources.cells import TextKind
+from renyi.encoding.text_cells import TextKind
+from renyi.sources import csv, duckdb, parquet
 from renyi.sources.formats import column_names, existing, reader_of, require
-from renyi.streams.jobs import FileError, Source, Unit
-from renyi.streams.plans import family
-from renyi.streams.readings import look_at, without
+from renyi.streaming.arrow_values import look_at, without
+from renyi.streaming.run import FileError, Source, Unit
+from renyi.streaming.spec import family
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -80,7 +80,7 @@ def _is_part(path: Path) -> bool:
     """Whether a file in a folder is part of a table; engines leave others there."""
     name = path.name.lower()
     hidden = name.startswith((".", "_"))
-    return path.is_file() and not hidden and name.endswith(parquetfiles.ENDINGS)
+    return path.is_file() and not hidden and name.endswith(parquet.ENDINGS)
 
 
 def gathered(
@@ -120,8 +120,8 @@ def gathered(
             require(first, names, found)
     schema = _one_schema(paths, reader, wanted)
     read = reader.units
-    if reader is csvfiles:
-        read = partial(csvfiles.units, verbatim=verbatim)
+    if reader is csv:
+        read = partial(csv.units, verbatim=verbatim)
 
     def units(columns: list[str]) -> Iterator[Unit]:
         for file, path in enumerate(paths):
@@ -165,7 +165,7 @@ def text_kinds(
     path: Path,
     columns: list[str],
     missing: frozenset[str],
-    condition: embedded.Condition | None = None,
+    condition: duckdb.Condition | None = None,
 ) -> dict[str, TextKind]:
     """Return what the first records of a CSV file hold; nothing for other formats.
 
@@ -176,13 +176,13 @@ def text_kinds(
     >>> kinds["age"].may_be_number, kinds["sex"].may_be_number
     (True, False)
     """
-    if not columns or reader_of(path) is not csvfiles:
+    if not columns or reader_of(path) is not csv:
         return {}
-    header = csvfiles.read_header(path)
+    header = csv.read_header(path)
     kinds = {name: TextKind() for name in columns}
     needed = columns if condition is None else [*columns, *condition.columns]
-    for piece in csvfiles.pieces(path, header, _SAMPLE):
-        batch = csvfiles.parse(path, header, piece.data, list(dict.fromkeys(needed)))
+    for piece in csv.pieces(path, header, _SAMPLE):
+        batch = csv.parse(path, header, piece.data, list(dict.fromkeys(needed)))
         if batch is not None:
             batch = batch if condition is None else condition.kept(batch)
             for name in columns:
@@ -194,7 +194,7 @@ def text_kinds(
 # ---- conditions on rows
 
 
-def condition_on(path: Path, text: str, missing: frozenset[str]) -> embedded.Condition:
+def condition_on(path: Path, text: str, missing: frozenset[str]) -> duckdb.Condition:
     """Return a condition in SQL on the rows of files such as this one.
 
     >>> import renyi
@@ -202,9 +202,9 @@ def condition_on(path: Path, text: str, missing: frozenset[str]) -> embedded.Con
     ['crime']
     """
     schema = reader_of(path).read_schema(path)
-    asked = _begin_as(path, embedded.spoken_of(text, schema.names), missing)
+    asked = _begin_as(path, duckdb.spoken_of(text, schema.names), missing)
     types = {"integers": "BIGINT", "numbers": "DOUBLE"}
-    return embedded.Condition(text, schema, {n: types[k] for n, k in asked.items()})
+    return duckdb.Condition(text, schema, {n: types[k] for n, k in asked.items()})
 
 
 def _begin_as(
@@ -215,7 +215,7 @@ def _begin_as(
     return {name: kind.name for name, kind in found if kind.name != "words"}
 
 
-def kept(source: Source, condition: embedded.Condition) -> Source:
+def kept(source: Source, condition: duckdb.Condition) -> Source:
     """Return a source of those rows only for which a condition is true."""
 
     def read(unit: Unit, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -232,7 +232,7 @@ def kept(source: Source, condition: embedded.Condition) -> Source:
 
 def answered(sql: str, missing: frozenset[str], files: Sequence[Path] = ()) -> Source:
     """Return the rows of a query as a source; it has no files of its own."""
-    query = embedded.Query(sql, _as_data(files, missing) if files else None)
+    query = duckdb.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
         def read() -> Iterator[pa.RecordBatch]:
@@ -247,16 +247,16 @@ def answered(sql: str, missing: frozenset[str], files: Sequence[Path] = ()) -> S
 def _as_data(files: Sequence[Path], missing: frozenset[str]) -> Any:
     """Return files as a table for DuckDB."""
     reader = reader_of(files[0])
-    if reader is parquetfiles:
-        return embedded.scan("read_parquet", files)
-    if reader is csvfiles:
+    if reader is parquet:
+        return duckdb.scan("read_parquet", files)
+    if reader is csv:
         return _typed_rows(gathered(files), missing)
     from pyarrow import dataset
 
     return dataset.dataset([str(path) for path in files], format="ipc")
 
 
-def _typed_rows(source: Source, missing: frozenset[str]) -> embedded.Stream:
+def _typed_rows(source: Source, missing: frozenset[str]) -> duckdb.Stream:
     """Return the rows of CSV files, with the types that their columns begin with.
 
     DuckDB is given cells that were read here: it would guess other quotes and types of
@@ -273,7 +273,7 @@ def _typed_rows(source: Source, missing: frozenset[str]) -> embedded.Stream:
                 cells = [_read_as(f, batch.column(f.name), missing) for f in schema]
                 yield pa.RecordBatch.from_arrays(cells, schema=schema)
 
-    return embedded.Stream(schema, batches)
+    return duckdb.Stream(schema, batches)
 
 
 def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:

@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 import renyi
-from renyi.encoding import Encoder
-from renyi.marginals import Marginals
-from renyi.streams.plans import Plan
-from renyi.streams.surveys import Survey
-from renyi.streams.tallies import Tally
+from renyi.encoding.encoder import Encoder
+from renyi.marginals.marginals import Marginals
+from renyi.streaming.counter import Tally
+from renyi.streaming.profile import Survey
+from renyi.streaming.spec import Plan
 
 State = TypeVar("State", Survey, Tally)
 

@@ -3,10 +3,11 @@
 Plain SQL over any DB-API 2 connection (SQLite, DuckDB, PostgreSQL, …):
 
 1. how many rows there are to count;
-2. the values of each column with their counts (`renyi.sources.fields`);
-3. for each pair of columns the counts of their categories (`renyi.sources.cubes`), by
-   GROUP BY. Numbers are binned inside the statement. Where an engine does so cheaply,
-   one statement counts many pairs (`renyi.sources.groupings`).
+2. the values of each column with their counts (`renyi.sources.sql_columns`);
+3. for each pair of columns the counts of their categories
+   (`renyi.sources.pair_queries`), by GROUP BY. Numbers are binned inside the statement.
+   Where an engine does so cheaply, one statement counts many pairs
+   (`renyi.sources.filtered_table`).
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.columns import Column, Columns
-from renyi.counting import refuse_large_table
-from renyi.encoding import Encoder
-from renyi.factoring import label_text
-from renyi.indicators import offsets
-from renyi.marginals import Marginals
-from renyi.sources.cells import DataWarning
+from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import refuse_large_table
+from renyi.encoding.columns import Column, Columns
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import label_text
+from renyi.encoding.text_cells import DataWarning
+from renyi.marginals.marginals import Marginals
 from renyi.sources.complaints import first_line
-from renyi.sources.cubes import (
+from renyi.sources.databases import Database
+from renyi.sources.dialects import Dialect
+from renyi.sources.filtered_table import Counted
+from renyi.sources.formats import require
+from renyi.sources.pair_queries import (
     Cube,
     batches,
     decoded,
@@ -35,18 +40,14 @@ from renyi.sources.cubes import (
     refuse_change,
     statement,
 )
-from renyi.sources.databases import Database
-from renyi.sources.dialects import Dialect
-from renyi.sources.fields import (
+from renyi.sources.sql_columns import (
     ColumnError,
     Field,
     check_texts,
     field_of,
     labels_of,
 )
-from renyi.sources.formats import require
-from renyi.sources.groupings import Counted
-from renyi.streams.jobs import time_text
+from renyi.streaming.run import time_text
 
 _ASKED = """\
 -- Asked now, since bins and missing codes depend on the answers: how many rows there

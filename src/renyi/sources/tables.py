@@ -17,11 +17,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.columns import Column, Columns
-from renyi.encoding import Encoder
-from renyi.indicators import offsets
-from renyi.marginals import Marginals
-from renyi.merging import occurring
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import Column, Columns
+from renyi.encoding.encoder import Encoder
+from renyi.marginals.arithmetic import occurring
+from renyi.marginals.marginals import Marginals
 
 
 def marginals(

@@ -1,0 +1,282 @@
+"""The classifiers of the comparison: how each is trained, and what it is asked.
+
+All see the same rows and the same categories. What has to be chosen is chosen inside
+the training rows: the ridge by leave-one-out (by generalised cross-validation where
+rows far outnumber the categories), the number of selected features by 5 folds, and the
+one parameter of each of the others by 3 folds over a short grid.
+
+A fit answers for one or several columns of the table. For each there is the `error` on
+the test rows; of a randomised rule it is the expectation. The `bound` is what training
+promised about `rule`, the error of the rule that the bound speaks of. It differs from
+`error` for classifiers whose deterministic answer is the usual one, but whose bound is
+that of the randomised one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.svm import LinearSVC
+
+from renyi.baselines import (
+    DiscreteChebyshevClassifier,
+    MinimaxProbabilityMachine,
+    TreeAugmentedNaiveBayes,
+)
+from renyi.counting.onehot import offsets
+from renyi.encoding.encoder import Encoder
+from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.minimax_classifier import MinimaxClassifier
+from renyi.estimators.selector import RenyiSelector
+
+Outcome = dict[str, float | None]
+Outcomes = dict[str, Outcome]
+
+FOLDS = 3
+
+
+class Split(NamedTuple):
+    """Training and test rows, and the seed of the folds."""
+
+    X: pd.DataFrame
+    y: pd.Series
+    X_test: pd.DataFrame
+    y_test: NDArray[Any]
+    seed: int
+
+
+def random_split(
+    X: pd.DataFrame, y: pd.Series, share: float, seed: Sequence[int]
+) -> Split:
+    """Return a random split in which the share of rows trains.
+
+    >>> X, y = pd.DataFrame({"a": range(10)}), pd.Series(["n", "y"] * 5)
+    >>> split = random_split(X, y, 0.7, [0, 0])
+    >>> len(split.X), len(split.X_test)
+    (7, 3)
+    """
+    random = np.random.default_rng(list(seed))
+    order = random.permutation(len(X))
+    cut = round(share * len(X))
+    first, second = order[:cut], order[cut:]
+    folds = int(random.integers(2**31))
+    return Split(
+        X.iloc[first], y.iloc[first], X.iloc[second], y.iloc[second].to_numpy(), folds
+    )
+
+
+def expected_error(proba: Any, classes: Any, truth: Any) -> float:
+    """Error of a rule that answers with these probabilities, in the mean.
+
+    >>> expected_error(np.array([[0.25, 0.75], [1.0, 0.0]]), ["a", "b"], ["b", "b"])
+    0.625
+    """
+    right = np.asarray(truth)[:, None] == np.asarray(classes)[None, :]
+    return float(1 - np.where(right, proba, 0.0).sum(axis=1).mean())
+
+
+def _wrong(clf: Any, split: Split, X: Any = None) -> float:
+    answers = clf.predict(split.X_test if X is None else X)
+    return float((answers != split.y_test).mean())
+
+
+def _outcome(
+    error: float,
+    bound: float | None = None,
+    parameter: float | None = None,
+    rule: float | None = None,
+    features: int | None = None,
+) -> Outcome:
+    return {
+        "error": error,
+        "rule": error if rule is None else rule,
+        "bound": bound,
+        "parameter": parameter,
+        "features": features,
+    }
+
+
+# ---- the Rényi classifier
+
+
+def _renyi(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
+    clf = RenyiClassifier(order=order).fit(split.X, split.y)
+    return {
+        column: _of_rule(clf, split.X_test, split, rule, clf.alpha_)
+        for column, rule in columns.items()
+    }
+
+
+def _of_rule(
+    clf: Any, X: Any, split: Split, rule: str, parameter: float, n: int | None = None
+) -> Outcome:
+    error = expected_error(clf.rule_proba(X, rule), clf.classes_, split.y_test)
+    bound = clf.certificate_.bounds[rule]
+    return _outcome(error, bound, parameter, features=n)
+
+
+def _first(split: Split) -> Outcomes:
+    return _renyi(split, 1, {"δ̃map": "map", "δ̃": "renyi", "δ̃sharp": "sharp"})
+
+
+def _second(split: Split) -> Outcomes:
+    return _renyi(split, 2, {"δ̃map₂": "map", "δ̃₂": "renyi"})
+
+
+def _selected(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
+    selector = RenyiSelector(order=order, penalty="cv", random_state=split.seed)
+    selector.fit(split.X, split.y)
+    X = split.X_test.loc[:, selector.get_support()]
+    return {
+        column: _of_rule(
+            selector.classifier_,
+            X,
+            split,
+            rule,
+            selector.penalty_,
+            len(selector.features_),
+        )
+        for column, rule in columns.items()
+    }
+
+
+def _first_selected(split: Split) -> Outcomes:
+    return _selected(split, 1, {"δ̃map_FS1": "map"})
+
+
+def _second_selected(split: Split) -> Outcomes:
+    return _selected(split, 2, {"δ̃map_FS2": "map", "δ̃_FS2": "renyi"})
+
+
+# ---- the others
+
+
+def _tuned(clf: Any, name: str, grid: tuple[float, ...], split: Split) -> Any:
+    """Choose a parameter by cross-validated error inside the training rows."""
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=split.seed)
+    search = GridSearchCV(clf, {name: grid}, cv=folds, error_score="raise")
+    return search.fit(split.X, split.y)
+
+
+def _chebyshev(
+    split: Split, structure: str, column: str, grid: tuple[float, ...]
+) -> Outcomes:
+    clf = DiscreteChebyshevClassifier(structure=structure)
+    best = _tuned(clf, "smoothing", grid, split).best_estimator_
+    rule = expected_error(best.rule_proba(split.X_test), best.classes_, split.y_test)
+    error = _wrong(best, split)
+    return {column: _outcome(error, best.guarantee_, best.smoothing, rule)}
+
+
+def _dcc(split: Split) -> Outcomes:
+    return _chebyshev(split, "tree", "DCC", (0.0, 1.0, 5.0, 20.0, 100.0))
+
+
+def _gdcc(split: Split) -> Outcomes:
+    return _chebyshev(split, "greedy", "gDCC", (0.0, 5.0, 100.0))
+
+
+def _mpm(split: Split) -> Outcomes:
+    clf, grid = MinimaxProbabilityMachine(), (0.0, 0.001, 0.01, 0.1, 1.0)
+    best = _tuned(clf, "regularisation", grid, split).best_estimator_
+    error = _wrong(best, split)
+    return {"MPM": _outcome(error, best.guarantee_, best.regularisation)}
+
+
+def _tan(split: Split) -> Outcomes:
+    clf = TreeAugmentedNaiveBayes()
+    best = _tuned(clf, "smoothing", (1.0, 5.0, 20.0, 100.0), split).best_estimator_
+    return {"TAN": _outcome(_wrong(best, split), parameter=best.smoothing)}
+
+
+def one_hot(codes: NDArray[Any], sizes: NDArray[Any]) -> Any:
+    """Sparse indicators of codes (d, n); an unseen label has none.
+
+    >>> one_hot(np.array([[0, 2], [1, 1]]), np.array([2, 2])).toarray()
+    array([[1., 0., 0., 1.],
+           [0., 0., 0., 1.]])
+    """
+    starts = offsets(sizes)
+    known = codes < np.asarray(sizes)[:, None]
+    feature, row = np.nonzero(known)
+    places = starts[feature] + codes[feature, row]
+    shape = (codes.shape[1], int(starts[-1]))
+    return csr_matrix((np.ones(len(row)), (row, places)), shape=shape)
+
+
+def _svm(split: Split) -> Outcomes:
+    encoder, codes = Encoder().fit_transform(split.X)
+    sizes = encoder.columns.sizes
+    rows = split._replace(X=one_hot(codes, sizes))
+    clf = LinearSVC(max_iter=10_000, random_state=0)
+    best = _tuned(clf, "C", (0.01, 0.1, 1.0, 10.0), rows).best_estimator_
+    later = one_hot(encoder.transform(split.X_test), sizes)
+    return {"SVM": _outcome(_wrong(best, split, later), parameter=best.C)}
+
+
+def _minimax(split: Split) -> Outcomes:
+    clf = MinimaxClassifier(method="lp").fit(split.X, split.y)
+    rule = expected_error(clf.rule_proba(split.X_test), clf.classes_, split.y_test)
+    return {"minimax": _outcome(_wrong(clf, split), clf.guarantee_, rule=rule)}
+
+
+def _majority(split: Split) -> Outcomes:
+    shares = split.y.value_counts(normalize=True)
+    error = float((split.y_test != shares.index[0]).mean())
+    return {"majority": _outcome(error, float(1 - shares.iloc[0]))}
+
+
+FITS: dict[tuple[str, ...], Callable[[Split], Outcomes]] = {
+    ("δ̃map", "δ̃", "δ̃sharp"): _first,
+    ("δ̃map₂", "δ̃₂"): _second,
+    ("δ̃map_FS1",): _first_selected,
+    ("δ̃map_FS2", "δ̃_FS2"): _second_selected,
+    ("DCC",): _dcc,
+    ("gDCC",): _gdcc,
+    ("MPM",): _mpm,
+    ("TAN",): _tan,
+    ("SVM",): _svm,
+    ("minimax",): _minimax,
+    ("majority",): _majority,
+}
+COLUMNS = tuple(column for columns in FITS for column in columns)
+RENYI = tuple(column for column in COLUMNS if column.startswith("δ̃"))
+BASELINES = ("DCC", "gDCC", "MPM", "TAN", "SVM")
+
+
+def outcomes(split: Split, columns: Sequence[str] = COLUMNS) -> Outcomes:
+    """Train every classifier that one of the columns asks for; see what comes of it.
+
+    Parameters
+    ----------
+    split : Split
+        The rows.
+    columns : sequence of str
+        Columns of the table; all by default.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> found = outcomes(random_split(X, y, 0.7, [0, 0]), ["δ̃map", "majority"])
+    >>> found["δ̃map"]["error"] < 0.1 < found["majority"]["error"]
+    True
+    """
+    found: Outcomes = {}
+    for names, fit in FITS.items():
+        if set(names).isdisjoint(columns):
+            continue
+        began = time.process_time()
+        answers = fit(split)
+        seconds = time.process_time() - began
+        for name in names:
+            if name in columns:
+                found[name] = {**answers[name], "seconds": seconds}
+    return found

@@ -1,0 +1,175 @@
+"""Error and certificate against the number of features, by three ways to select.
+
+A piece is one random split of a data set. On the training rows features are ordered by
+Algorithm 1 (`renyi.RenyiSelector`), by mutual information with the class, and by mRMR;
+a Rényi classifier is then trained on the first k of them, its ridge by leave-one-out,
+and tested on the other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments import rankings, table1
+from experiments.contenders import Split, expected_error
+from experiments.reports import Report, machine
+from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.selector import RenyiSelector
+from renyi.marginals.marginals import Marginals
+
+SPLITS = 20
+DATASETS = table1.DATASETS
+_ALL = 16  # up to so many features every number of them is tried
+_NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50)
+Row = dict[str, Any]
+METHODS = ("Rényi", "mutual information", "mRMR")
+# Lines that lie on each other are told apart by their strokes and open markers.
+_STYLES = ("C0o-", "C1s--", "C2^:")
+_LINE = {"markersize": 3, "markerfacecolor": "none", "linewidth": 1.2}
+_SHOWN = (1, 2, 3, 5, 8, 12)  # numbers of features in the table for people
+
+keys = table1.keys
+
+
+def numbers(d: int) -> list[int]:
+    """Return the numbers of features that are tried among d.
+
+    >>> numbers(4), numbers(36)[-3:]
+    ([1, 2, 3, 4], [25, 30, 36])
+    """
+    if d <= _ALL:
+        return list(range(1, d + 1))
+    return [*(k for k in _NUMBERS if k < d), d]
+
+
+def work(key: str, settings: Mapping[str, Any]) -> list[Row]:
+    """Select, train and test on one split, for every way and number of features."""
+    split = table1.split_of(key, settings["seed"])
+    m = Marginals.from_data(split.X, split.y)
+    rows = []
+    for method, names in orders(m).items():
+        for k in numbers(len(names)):
+            rows.append({"method": method, "k": k, **_tested(split, names[:k])})
+    return rows
+
+
+def orders(m: Marginals) -> dict[str, list[str]]:
+    """Return the names of the features in the order of every way to select.
+
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> found = orders(Marginals.from_data(X, y))
+    >>> [names[0] for names in found.values()]
+    ['physician-fee-freeze', 'physician-fee-freeze', 'physician-fee-freeze']
+    """
+    # All of them: those that never enter the path come last.
+    selector = RenyiSelector(n_features=len(m.feature_names)).fit_marginals(m)
+    entered = selector.features_.tolist()
+    found = (entered, rankings.by_information(m), rankings.by_mrmr(m))
+    return dict(zip(METHODS, found, strict=True))
+
+
+def _tested(split: Split, names: list[str]) -> Row:
+    clf = RenyiClassifier().fit(split.X[names], split.y)
+    X, classes = split.X_test[names], clf.classes_
+    proba = {rule: clf.rule_proba(X, rule) for rule in ("map", "sharp")}
+    return {
+        "error": expected_error(proba["map"], classes, split.y_test),
+        "sharp": expected_error(proba["sharp"], classes, split.y_test),
+        "bound": clf.certificate_.bounds["sharp"],
+    }
+
+
+# ---- from pieces to tables
+
+
+def summary(results: Mapping[str, list[Row]]) -> pd.DataFrame:
+    """Return means over splits for every data set, way and number of features."""
+    frame = pd.DataFrame(
+        [
+            {"dataset": key.split()[0], **row}
+            for key, rows in results.items()
+            for row in rows
+        ]
+    )
+    frame["exceeded"] = (frame["sharp"] > frame["bound"]).astype(np.float64)
+    grouped = frame.groupby(["dataset", "method", "k"], sort=False)
+    table = grouped[["error", "sharp", "bound", "exceeded"]].mean()
+    table.insert(0, "splits", grouped.size())
+    table.insert(2, "standard error", grouped["error"].sem())
+    return table.reset_index()
+
+
+def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+    """Return errors and certificates against the number of features."""
+    table = summary(results)
+    splits = settings["splits"]
+    title = f"Test error of δ̃map, percent, on the first k features, {splits} splits"
+    tables = {
+        title: _wide(table, "error"),
+        "Certified error of δ̃sharp, percent": _wide(table, "bound"),
+    }
+    notes = [
+        "Features are ordered on the training rows by Algorithm 1 (Rényi), by mutual "
+        "information with the class, and by mRMR; the classifier is the same for all "
+        "three: δ̃map trained on the first k, its ridge by leave-one-out.",
+        "The certificate is that of δ̃sharp, 2γ, at the training marginals; table.csv "
+        "has every k, the expected test error of δ̃sharp, and how often it exceeded "
+        "the certificate.",
+        "Bands in the figure are one standard error of the mean over the splits.",
+        machine(),
+    ]
+    return Report(
+        "Feature selection", tables, notes, lambda figure: _draw(figure, table), table
+    )
+
+
+def _wide(table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return a row for every data set and way, a column for some numbers."""
+    rows = []
+    for (name, method), part in table.groupby(["dataset", "method"], sort=False):
+        values = 100 * part.set_index("k")[what]
+        row = {"data set": name, "selection": method}
+        row |= {f"k = {k}": values.get(k, np.nan) for k in _SHOWN}
+        rows.append({**row, "all": values.iloc[-1]})
+    wide = pd.DataFrame(rows)
+    figures = wide.columns[2:]
+    wide[figures] = wide[figures].map(lambda v: "" if np.isnan(v) else f"{v:.1f}")
+    return wide
+
+
+def _draw(figure: Any, table: pd.DataFrame) -> None:
+    """Draw two panels for every data set: error above, certificate below."""
+    names = list(dict.fromkeys(table["dataset"]))
+    figure.set_size_inches(2 + 2.2 * len(names), 5.4)
+    panels = figure.subplots(2, len(names), sharex="col", squeeze=False)
+    for column, name in zip(panels.T, names, strict=True):
+        _draw_set(column, table[table["dataset"] == name])
+        column[0].set_title(name)
+        column[1].set_xlabel("features")
+    panels[0][0].set_ylabel("test error of δ̃map, %")
+    panels[1][0].set_ylabel("certified error, %")
+    lines, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=len(METHODS))
+
+
+def _draw_set(column: Any, table: pd.DataFrame) -> None:
+    """Draw the two panels of a data set; lines that meet stay visible."""
+    from matplotlib.ticker import MaxNLocator
+
+    for method, style in zip(METHODS, _STYLES, strict=True):
+        part = table[table["method"] == method]
+        error = 100 * part["error"]
+        spread = 100 * part["standard error"].fillna(0.0)
+        column[0].plot(part["k"], error, style, label=method, **_LINE)
+        column[0].fill_between(
+            part["k"], error - spread, error + spread, color=style[:2], alpha=0.15
+        )
+        column[1].plot(part["k"], 100 * part["bound"], style, **_LINE)
+    for axes in column:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylim(0, 1.05 * axes.dataLim.ymax)

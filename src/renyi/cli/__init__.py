@@ -1,0 +1,111 @@
+"""The command line: how a command is run, and how errors are told.
+
+What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here,
+so that ``renyi --help`` answers at once; the work is done in
+`renyi.cli.commands`, which is loaded when a command is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from renyi.cli.parser import parser
+
+_EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code: 2 for bad input, 1 for our faults.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+
+    Examples
+    --------
+    >>> main(["fit", "votes", "--json"])  # doctest: +ELLIPSIS
+    {...
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    args = parser().parse_args(arguments)
+    args.argv = arguments
+    # A terminal that lacks a letter of somebody's column name must not stop the work.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    code = _run(args)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Nor can what is buffered be written later, when Python ends.
+        _silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            return code or _fail(f"the output cannot be written: {error.strerror}")
+    return code
+
+
+def _silence(stream: Any) -> None:
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        return
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run a command; tell what went wrong in one sentence."""
+    try:
+        from renyi.cli import commands
+
+        commands.run(args)
+    except BrokenPipeError:  # the reader has gone, as `head` does
+        return 0
+    except KeyboardInterrupt:
+        print("renyi: interrupted", file=sys.stderr)
+        return 130
+    except MemoryError as error:
+        reason = str(error) or "the table is too large for this machine"
+        return _fail(f"memory ran out: {reason}")
+    except OSError as error:
+        return _fail(_of_system(error))
+    except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
+        return _fail(str(error))
+    except ImportError as error:
+        return _fail(str(error)) if _EXTRA in str(error) else _surprise(error)
+    except Exception as error:
+        return _surprise(error)
+    return 0
+
+
+def _surprise(error: Exception) -> int:
+    """Tell of an error that nobody thought of, which is a fault of this program."""
+    if os.environ.get("RENYI_DEBUG"):
+        raise error
+    name = type(error).__name__
+    reason = f"{name} ({error})" if str(error) else name
+    _fail(
+        f"this should not have happened: {reason}; please report it, with what "
+        "RENYI_DEBUG=1 in the environment makes the same command print"
+    )
+    return 1
+
+
+def _of_system(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    advice = ""
+    if isinstance(error, PermissionError):
+        advice = ": ask its owner for the permission, or choose another"
+    return f"{error.filename}: {error.strerror.lower()}{advice}"
+
+
+def _fail(message: str) -> int:
+    text = " ".join(message.split())
+    text += "" if text.endswith((".", "?", "!")) else "."
+    print(f"renyi: error: {text}", file=sys.stderr)
+    return 2

@@ -1,0 +1,266 @@
+"""Marginals of rows that are counted as they are read: files, queries, databases.
+
+The options mean what they mean for rows in memory (`renyi.cli.inputs`), and the
+counts are the same. What has to be seen of all rows together, such as a target with a
+single class, is checked of the counts (`renyi.cli.check_marginals`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from renyi.cli import database_files
+from renyi.cli.check_marginals import refuse_classes, with_texts
+from renyi.cli.inputs import (
+    chosen_columns,
+    is_searched,
+    listed,
+    no_target,
+    note_identifiers,
+    table_paths,
+    target_of,
+)
+from renyi.cli.output import MARGINALS, Meter, tell
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import label_text
+from renyi.encoding.text_cells import is_missing
+from renyi.marginals.marginals import Marginals
+from renyi.sources import files, inputs, sql
+from renyi.sources.databases import Database
+from renyi.sources.formats import existing
+
+_FIRST = 2**16  # rows that are looked at for identifiers
+# Packed files take several times their size in memory.
+_PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}
+
+
+def asked_for(args: argparse.Namespace, order: int, limit: int) -> bool:
+    """Whether the rows are to be counted as they are read, not held in memory.
+
+    Features of several columns (`order`) need the rows in memory. `limit` is the number
+    of bytes beyond which the rows of a file are not held.
+
+    >>> none = dict.fromkeys(["where", "sql", "table", "checkpoint"])
+    >>> asked_for(argparse.Namespace(files=["a.csv", "b.csv"], **none), 1, 10)
+    True
+    """
+    one = len(args.files) == 1
+    options = ("where", "sql", "table", "checkpoint")
+    given = [f"--{name}" for name in options if getattr(args, name, None)]
+    if one and (database_files.is_database(args.file) or is_searched(args.file)):
+        given.append(args.file)
+    if order > 1:
+        if not one or given:
+            raise ValueError(
+                f"Features of {order} columns need the rows in memory: name one file, "
+                "without --where, --sql, --table and --checkpoint."
+            )
+        return False
+    return not one or bool(given) or _size(Path(args.file)) > limit
+
+
+def _size(path: Path) -> int:
+    """Return about how many bytes the rows of a file take."""
+    if not path.is_file() or path.suffix == MARGINALS:
+        return 0
+    return path.stat().st_size * _PACKED.get(path.suffix.lower(), 1)
+
+
+def marginals(
+    args: argparse.Namespace, encoder: Encoder, class_conditional: bool = False
+) -> Marginals:
+    """Count the rows that the command line names.
+
+    Parameters
+    ----------
+    args : Namespace
+        The options of `renyi.cli.source_options`, and those about columns.
+    encoder : Encoder
+        How cells become categories.
+    class_conditional : bool, default=False
+        Count the pairs of features within each class too.
+
+    Examples
+    --------
+    >>> none = dict.fromkeys(["target", "weight", "sql", "table"])
+    >>> lists = dict.fromkeys(["id", "drop", "numeric", "categorical"], ())
+    >>> where = "crime = 'y'"
+    >>> args = dict(file="votes", files=["votes"], where=where, **none, **lists)
+    >>> marginals(argparse.Namespace(**args), Encoder()).n
+    248
+    """
+    if any(name.endswith(MARGINALS) for name in args.files):
+        raise ValueError(
+            f"{_named(args)} cannot be read as rows: marginals are counted already; "
+            "add them with 'renyi marginals merge'."
+        )
+    if _in_database(args):
+        with _table(args, encoder) as asked, Meter() as meter:
+            m = sql.marginals(
+                *asked,
+                encoder,
+                class_conditional,
+                args.where,
+                args.weight,
+                progress=lambda turn: meter.say(turn.step, f"in the database: {turn}"),
+            )
+    else:
+        m = _of_files(args, encoder, class_conditional)
+    refuse_classes(m, _named(args))
+    return with_texts(m)
+
+
+def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
+    """Return the statements that count a table of a database; some are asked now."""
+    if not _in_database(args):
+        raise ValueError(
+            "--print-sql is for tables of databases: name a database and a --table."
+        )
+    with _table(args, encoder) as asked:
+        given = (encoder, args.class_conditional, args.where, args.weight)
+        return sql.statements(*asked, *given, explained=True)
+
+
+def _named(args: argparse.Namespace) -> str:
+    """Return what a sentence calls the rows."""
+    if args.table is not None:
+        return f"the table {args.table!r}"
+    if not args.files:
+        return "the query"
+    more = f" and {len(args.files) - 1} more" if len(args.files) > 1 else ""
+    return f"{args.files[0]}{more}"
+
+
+# ---- files
+
+
+def _of_files(
+    args: argparse.Namespace, encoder: Encoder, class_conditional: bool
+) -> Marginals:
+    paths = table_paths(args.files) if args.files else None
+    names = _names(args, paths, encoder)
+    target = _target(args, paths, names)
+    columns = chosen_columns(args, _named(args), names, target, encoder)
+    aside = {target, args.weight}
+    columns = [name for name in columns if name not in aside]
+    if not encoder.columns and args.sql is None:
+        _note_identifiers(args, paths, [*columns, target], encoder)
+    checkpoint = getattr(args, "checkpoint", None)
+    kinds = {
+        **dict.fromkeys(args.numeric, "number"),
+        **dict.fromkeys(args.categorical, "label"),
+    }
+    with _interruptible(checkpoint), Meter() as meter:
+        return files.marginals(
+            paths,
+            target,
+            encoder,
+            class_conditional,
+            columns=columns,
+            where=args.where,
+            sql=args.sql,
+            weight=args.weight,
+            checkpoint=checkpoint,
+            progress=lambda pace: meter.say(pace.step, str(pace)),
+            kinds=kinds,
+        )
+
+
+def _names(
+    args: argparse.Namespace, paths: list[Path] | None, encoder: Encoder
+) -> list[str]:
+    """Return the names of all columns."""
+    if args.sql is None:
+        assert paths is not None
+        return files.column_names(paths[0])
+    missing = frozenset(label_text(code) for code in encoder.missing)
+    names: list[str] = inputs.answered(args.sql, missing, paths or ()).schema.names
+    return names
+
+
+def _target(
+    args: argparse.Namespace, paths: list[Path] | None, names: Sequence[str]
+) -> str:
+    if args.target is None and (paths is None or len(paths) > 1):
+        raise ValueError(no_target(_named(args), names))
+    return str(args.target) if paths is None else target_of(args, paths[0])
+
+
+def _note_identifiers(
+    args: argparse.Namespace,
+    paths: list[Path] | None,
+    columns: list[str],
+    encoder: Encoder,
+) -> None:
+    """Note what looks like an identifier in the first rows with a target (the last)."""
+    suspects = [n for n in columns if n not in {*args.numeric, *args.categorical}]
+    missing = frozenset(label_text(code) for code in encoder.missing)
+    for batch in files.batches(paths, suspects, missing=encoder.missing):
+        first = batch[:_FIRST]
+        gone = is_missing(first[columns[-1]], missing)
+        which = "" if len(first) == len(batch) else "the first "
+        suspicious = first.filter(pc.invert(gone)).drop_columns([columns[-1]])
+        note_identifiers(suspicious, which)
+        break
+
+
+@contextmanager
+def _interruptible(checkpoint: str | None) -> Iterator[None]:
+    """Say after Ctrl-C what was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            tell(["Nothing was kept; --checkpoint FILE keeps what has been counted."])
+        elif Path(checkpoint).exists():
+            tell([f"{checkpoint} keeps what was counted: the same command goes on."])
+        raise
+
+
+# ---- databases
+
+
+def _in_database(args: argparse.Namespace) -> bool:
+    """Whether the rows are in a database; what does not go with it is refused."""
+    found = [name for name in args.files if database_files.is_database(name)]
+    if args.table is None and not found:
+        return False
+    if len(args.files) != 1 or not found:
+        raise ValueError(
+            "--table is a table of one database (.duckdb, .db, .sqlite): name that "
+            "file, and no other."
+        )
+    for option in ("sql", "numeric", "categorical", "checkpoint"):
+        if getattr(args, option, None):
+            raise ValueError(
+                f"--{option} is for files; {found[0]} is a database, which is counted "
+                "by --table and --where: make a view of what you need."
+            )
+    return True
+
+
+@contextmanager
+def _table(
+    args: argparse.Namespace, encoder: Encoder
+) -> Iterator[tuple[Any, str, str, list[str]]]:
+    """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
+    path = existing(args.files[0])
+    with database_files.connected(path) as connection:
+        if args.table is None:
+            tables = listed(database_files.tables(connection)) or "it has none"
+            raise ValueError(
+                f"{path} is a database: name one of its tables with --table ({tables})."
+            )
+        names = Database(connection).columns(args.table)
+        if args.target is None:
+            raise ValueError(no_target(_named(args), names))
+        source = f"The table {args.table!r}"
+        columns = chosen_columns(args, source, names, args.target, encoder)
+        features = [n for n in columns if n not in (args.target, args.weight)]
+        yield connection, args.table, args.target, features

@@ -1,0 +1,1 @@
+"""Cells to codes: which columns are numbers, which labels, and their categories."""

@@ -1,0 +1,308 @@
+"""Columns: what is known of each column of a table, its categories above all.
+
+Ten thousand columns usually have a handful of different descriptions between them
+(genotypes, yes/no questions), so `Columns` stores each description once: building,
+comparing and saving a wide model then costs little more than a narrow one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding.frame_columns import Label, label_order, label_text
+
+RARE = "(rare)"
+MISSING_TEXT = "(missing)"
+
+
+class Levels(NamedTuple):
+    """Description of a column without its name; many columns may share one.
+
+    `kind` is "label" or "number". A number's bins are the intervals between `edges`.
+    None among the categories is the missing level and comes last. `rare` lists the
+    labels that were merged into the category "(rare)".
+    """
+
+    kind: str
+    categories: tuple[Label, ...]
+    edges: tuple[float, ...] = ()
+    rare: tuple[Label, ...] = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        """Return what makes levels equal; True is not 1 here, as its text is not."""
+        labels = (*self.categories, None, *self.rare)
+        return (*self, tuple(isinstance(label, bool) for label in labels))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether kind, categories, edges and rare labels are the same."""
+        if not isinstance(other, Levels):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __ne__(self, other: object) -> bool:
+        """Whether anything differs; a tuple would not ask `__eq__`."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Hash of the kind and the categories."""
+        return hash((self.kind, self.categories))
+
+    def reads_as(self, other: Levels) -> bool:
+        """Whether these are the same levels, labels being compared by their texts.
+
+        >>> Levels("label", (False, True)).reads_as(Levels("label", ("False", "True")))
+        True
+        """
+        if self == other:
+            return True
+        return self._read() == other._read()
+
+    def _read(self) -> tuple[Any, ...]:
+        labels = (*self.categories, *self.rare)
+        texts = [label if label is None else label_text(label) for label in labels]
+        return self.kind, self.edges, texts, len(self.rare)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The categories as they are shown."""
+        return tuple(
+            MISSING_TEXT if c is None else label_text(c) for c in self.categories
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in self._asdict().items()
+            if value != ()
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Levels:
+        """Levels of a plain form, checked: it may come from a stranger's file."""
+        if not isinstance(data, dict) or set(data) - set(cls._fields):
+            raise ValueError("the description of a column is not valid")
+        lists = {key: data.get(key, []) for key in ("categories", "edges", "rare")}
+        if not all(isinstance(value, list) for value in lists.values()):
+            raise ValueError("the description of a column is not valid")
+        levels = cls(
+            data.get("kind", ""), **{key: tuple(v) for key, v in lists.items()}
+        )
+        if not levels._is_valid():
+            raise ValueError("the categories of a column are not valid")
+        return levels
+
+    def _is_valid(self) -> bool:
+        plain = (str, int, float, bool)
+        known = [c for c in self.categories if c is not None]
+        if not all(isinstance(c, plain) for c in (*known, *self.rare)):
+            return False
+        edges = self.edges
+        largest = sys.float_info.max  # an integer may be larger than any float
+        if not all(type(e) in (int, float) and abs(e) <= largest for e in edges):
+            return False
+        return (
+            self.kind in ("label", "number")
+            and len(self.categories) > 0
+            and None not in self.categories[:-1]
+            and len({label_text(c) for c in known}) == len(known)
+            and all(a < b for a, b in zip(edges[:-1], edges[1:], strict=True))
+            and (len(known) == len(edges) + 1 if self.kind == "number" else not edges)
+        )
+
+
+class Column(NamedTuple):
+    """A column: its name and its levels."""
+
+    name: str
+    levels: Levels
+
+    @property
+    def categories(self) -> tuple[Label, ...]:
+        """The categories, None being the missing level."""
+        return self.levels.categories
+
+    @property
+    def kind(self) -> str:
+        """Either "label" or "number"."""
+        return self.levels.kind
+
+    def union(self, other: Column) -> Column:
+        """Return the column that holds the categories of both."""
+        mine, theirs = self.levels, other.levels
+        if mine == theirs:
+            return self
+        if mine.kind != theirs.kind or mine.edges != theirs.edges:
+            raise ValueError(
+                f"Column {self.name!r} is binned differently in the two: build both "
+                "with one encoder."
+            )
+        clash = _texts(mine.rare) & _texts(theirs.categories)
+        clash |= _texts(theirs.rare) & _texts(mine.categories)
+        if clash:
+            raise ValueError(
+                f"Column {self.name!r} merges the rare label {min(clash)!r} in one of "
+                "the two and keeps it in the other: build both with one encoder."
+            )
+        if mine.kind == "number":
+            longest = max(mine.categories, theirs.categories, key=len)
+            return Column(self.name, mine._replace(categories=longest))
+        categories = _unique((*mine.categories, *theirs.categories))
+        rare = _unique((*mine.rare, *theirs.rare))
+        return Column(self.name, Levels("label", categories, (), rare))
+
+    def places(self, other: Column) -> NDArray[np.intp]:
+        """Code in `other` of each category of this column; its size where absent."""
+        absent = len(other.categories)
+        codes = {(c is None, label_text(c)): k for k, c in enumerate(other.categories)}
+        keys = [(c is None, label_text(c)) for c in self.categories]
+        return np.array([codes.get(key, absent) for key in keys], np.intp)
+
+
+def _texts(labels: Iterable[Label]) -> set[str]:
+    return {label_text(label) for label in labels if label is not None}
+
+
+def _unique(labels: Sequence[Label]) -> tuple[Label, ...]:
+    first: dict[tuple[bool, str], Label] = {}
+    for label in labels:
+        first.setdefault((label is None, label_text(label)), label)
+    return tuple(sorted(first.values(), key=label_order))
+
+
+class Columns(Sequence[Column]):
+    """An immutable sequence of `Column`, in which equal levels are stored once.
+
+    Examples
+    --------
+    >>> yes_no = Levels("label", ("n", "y"))
+    >>> columns = Columns(["crime", "immigration"], [yes_no], np.array([0, 0]))
+    >>> columns.sizes, columns[1].name
+    (array([2, 2]), 'immigration')
+    """
+
+    def __init__(
+        self, names: Sequence[str], levels: Sequence[Levels], which: NDArray[Any]
+    ) -> None:
+        self.names = names
+        self.levels = tuple(levels)
+        self.which = which
+
+    @classmethod
+    def of(cls, columns: Iterable[Column]) -> Columns:
+        """Sequence of the given columns."""
+        if isinstance(columns, Columns):
+            return columns
+        places: dict[Levels, int] = {}
+        names, which = [], []
+        for column in columns:
+            names.append(column.name)
+            which.append(places.setdefault(column.levels, len(places)))
+        return cls(tuple(names), list(places), np.array(which, np.intp))
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, place: int) -> Column: ...
+    @overload
+    def __getitem__(self, place: slice) -> Columns: ...
+    def __getitem__(self, place: int | slice) -> Column | Columns:
+        """Return one column, or the columns of a slice."""
+        if isinstance(place, slice):
+            return self.take(range(len(self))[place])
+        return Column(self.names[place], self.levels[self.which[place]])
+
+    def __iter__(self) -> Iterator[Column]:
+        """Iterate over the columns."""
+        for name, k in zip(self.names, self.which.tolist(), strict=True):
+            yield Column(name, self.levels[k])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether names and levels read the same, in the same order."""
+        if not isinstance(other, Columns):
+            return NotImplemented
+        return (
+            len(self) == len(other)
+            and tuple(self.names) == tuple(other.names)
+            and all(
+                a.levels.reads_as(b.levels) for a, b in zip(self, other, strict=True)
+            )
+        )
+
+    def __hash__(self) -> int:
+        """Hash of the names."""
+        return hash(tuple(self.names))
+
+    def __repr__(self) -> str:
+        """Return a short text: names and sizes."""
+        shown = ", ".join(f"{c.name} ({len(c.categories)})" for c in self[:6])
+        more = f", … {len(self) - 6} more" if len(self) > 6 else ""
+        return f"<{len(self)} columns: {shown}{more}>"
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Number of categories of each column."""
+        each = np.array([len(v.categories) for v in self.levels], np.intp)
+        sizes: NDArray[np.intp] = each[self.which]
+        return sizes
+
+    @property
+    def numeric_names(self) -> frozenset[str]:
+        """Names of the columns of numbers."""
+        number = np.array([v.kind == "number" for v in self.levels], bool)
+        places = np.flatnonzero(number[self.which]).tolist()
+        return frozenset(self.names[j] for j in places)
+
+    def take(self, places: Iterable[int]) -> Columns:
+        """Return the columns at these places."""
+        places = list(places)
+        used, which = np.unique(self.which[places], return_inverse=True)
+        levels = [self.levels[k] for k in used.tolist()]
+        return Columns([self.names[j] for j in places], levels, which)
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        """Positions of the named columns; a name that is not there is an error."""
+        where = {name: j for j, name in enumerate(self.names)}
+        names = list(names)
+        for name in names:
+            if name not in where:
+                raise ValueError(
+                    f"There is no column {name!r}; the columns are "
+                    + ", ".join(map(repr, self.names[:8]))
+                    + (", …" if len(self.names) > 8 else "")
+                )
+        return [where[name] for name in names]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        used, which = np.unique(self.which, return_inverse=True)
+        return {
+            "names": list(self.names),
+            "levels": [self.levels[k].to_dict() for k in used],
+            "which": which.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Columns:
+        """Columns of a plain form, checked: it may come from a stranger's file."""
+        fields = {"names", "levels", "which"}
+        if not isinstance(data, Mapping) or set(data) != fields:
+            raise ValueError("the description of the columns is not valid")
+        names, levels, which = data["names"], data["levels"], data["which"]
+        good = (
+            all(isinstance(part, list) for part in (names, levels, which))
+            and all(isinstance(name, str) for name in names)
+            and len(set(names)) == len(names) == len(which)
+            and all(type(k) is int and 0 <= k < len(levels) for k in which)
+        )
+        if not good:
+            raise ValueError("the list of columns is not valid")
+        described = [Levels.from_dict(entry) for entry in levels]
+        return cls(names, described, np.array(which, np.intp))

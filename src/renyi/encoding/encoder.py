@@ -1,0 +1,476 @@
+"""Encoder: labels to codes and back, the same for training and for prediction.
+
+An encoder is *frozen*: `Encoder.fit` returns a new one that also knows the columns.
+A column is either of labels or of numbers. Its categories are numbered from 0; a label
+that training never saw gets the number of categories as its code, so that a table of
+points with one extra row per feature scores it without a special case.
+
+Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
+they came from. Missing cells (None, NaN, NA, and the codes the user names) are a level
+of their own, written None and shown as "(missing)".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding.bins import bin_codes, bin_column
+from renyi.encoding.column_rules import label_counts, resolve
+from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Columns, Levels
+from renyi.encoding.frame_columns import (
+    Label,
+    Labels,
+    Numbered,
+    Numbers,
+    Part,
+    as_table,
+    column_names,
+    label_order,
+    label_text,
+    parts,
+    plain_label,
+    refuse_twins,
+)
+from renyi.encoding.identifiers import may_number, refuse_labels, refuse_row_numbers
+from renyi.encoding.sketch import Sketch
+
+Weights = NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turn the columns of a table into codes.
+
+    Parameters
+    ----------
+    missing : sequence of labels, default=("?", "")
+        Labels that mean "missing", beside None, NaN and NA.
+    unseen : {"mean", "error"}, default="mean"
+        What a label unseen in training does at prediction: count as the feature's mean
+        effect, or stop with an error that names it.
+    min_count : int, default=1
+        Labels on fewer rows than this are merged into one category, "(rare)".
+    numeric : "auto" or sequence of names, default="auto"
+        Columns to bin. "auto": floats, and integers with more than 20 values; strings
+        and categoricals never. A sequence names them all.
+    bins : int, default=5
+        Quantile bins of a numeric column. A value that at least one row in `bins`
+        shares is a bin of its own, on top of these.
+    columns : Columns
+        The fitted columns; empty before `fit`. Fitting a fitted encoder again keeps
+        which columns are numeric, their edges and the merged labels, and learns the
+        other labels anew.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> ages = [30.5, 41.0, 55.2, 38.9]
+    >>> X = pd.DataFrame({"vote": ["y", "n", "?", "y"], "age": ages})
+    >>> encoder = Encoder(bins=2).fit(X)
+    >>> encoder.categories
+    {'vote': ('n', 'y', None), 'age': ('below 41', 'from 41')}
+    >>> encoder.transform(X)
+    array([[1, 0, 2, 1],
+           [0, 1, 1, 0]], dtype=uint8)
+    """
+
+    missing: Sequence[Label] = ("?", "")
+    unseen: str = "mean"
+    min_count: float = 1
+    numeric: str | Sequence[str] = "auto"
+    bins: int = 5
+    columns: Columns = field(default_factory=lambda: Columns.of([]))
+
+    def __post_init__(self) -> None:
+        """Check the settings, and make them hashable."""
+        if self.unseen not in ("mean", "error"):
+            raise ValueError(f"unseen must be 'mean' or 'error', not {self.unseen!r}")
+        if not self.min_count >= 1:
+            raise ValueError(f"min_count must be at least 1, not {self.min_count!r}")
+        whole = isinstance(self.bins, (int, np.integer)) and self.bins is not True
+        if not whole or self.bins < 2:
+            raise ValueError(
+                f"bins must be an integer of at least 2, not {self.bins!r}"
+            )
+        if isinstance(self.missing, str):
+            raise ValueError(
+                "missing must be a sequence of labels, such as ('?', 'NA')"
+            )
+        labels = [plain_label(label) for label in self.missing]
+        named = tuple(label for label in labels if label is not None)  # None always is
+        object.__setattr__(self, "missing", named)
+        object.__setattr__(self, "bins", int(self.bins))
+        if isinstance(self.min_count, np.generic):  # JSON knows plain numbers only
+            object.__setattr__(self, "min_count", self.min_count.item())
+        if isinstance(self.numeric, str):
+            if self.numeric != "auto":
+                raise ValueError(
+                    "numeric must be 'auto' or a sequence of column names, "
+                    f"not {self.numeric!r}"
+                )
+        else:
+            object.__setattr__(self, "numeric", tuple(str(c) for c in self.numeric))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the fitted columns."""
+        return tuple(self.columns.names)
+
+    @property
+    def order(self) -> int:
+        """Number of columns in a feature."""
+        return 1
+
+    @property
+    def single(self) -> Encoder:
+        """The encoder of the columns themselves: this one."""
+        return self
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns that `transform` takes: the features themselves."""
+        return self.feature_names
+
+    @property
+    def categories(self) -> dict[str, tuple[Label, ...]]:
+        """Categories of each fitted column, None being the missing level."""
+        return {column.name: column.categories for column in self.columns}
+
+    def fit(self, X: Any, sample_weight: Weights = None) -> Encoder:
+        """Learn the columns of X; return a fitted encoder."""
+        return self.fit_transform(X, sample_weight)[0]
+
+    def fit_transform(
+        self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True
+    ) -> tuple[Encoder, NDArray[Any]]:
+        """Learn the columns of X; return the fitted encoder and the codes of X.
+
+        The codes have one row per column; they may share memory with X. A column that
+        looks like an identifier is an error, unless `refuse_identifiers` is False: in a
+        block of a larger table, labels may be all different by chance.
+        """
+        table, names = self._table(X)
+        known = {column.name: column.levels for column in self.columns}
+        groups: list[Columns] = []
+        blocks: list[NDArray[Any]] = []
+        for part in self._parts(table, names):
+            if isinstance(part, Numbers):
+                if refuse_identifiers and self.numeric == "auto" and not known:
+                    _refuse_row_numbers(part)
+                levels = self._learn_number(part, sample_weight, known.get(part.name))
+                group = Columns([part.name], [levels], np.zeros(1, np.intp))
+            else:
+                group = self._learn_labels(part, sample_weight, known)
+                if refuse_identifiers and not known:
+                    refuse_labels(group, part.codes.shape[1])
+            groups.append(group)
+            blocks.append(self._codes(part, group))
+        columns, codes = _in_order(groups, blocks, names)
+        return dataclasses.replace(self, columns=columns), codes
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Codes of X, one row per column; an unseen label has the code ``size``.
+
+        The codes may share memory with X.
+        """
+        table, names = self._table(X)
+        where: dict[str, int] = {}
+        groups: list[Columns] = []
+        blocks: list[NDArray[Any]] = []
+        for part in self._parts(table, names):
+            wanted = [part.name] if isinstance(part, Numbers) else part.names
+            group = self.columns
+            if len(wanted) < len(names):
+                where = where or {name: j for j, name in enumerate(names)}
+                group = group.take(where[name] for name in wanted)
+            groups.append(group)
+            blocks.append(self._codes(part, group))
+        return _in_order(groups, blocks, names)[1]
+
+    def select(self, names: Iterable[str]) -> Encoder:
+        """Return the encoder of some of the columns, in the order given."""
+        chosen = self.columns.take(self.columns.places(names))
+        return dataclasses.replace(self, columns=chosen)
+
+    def settings(self) -> Encoder:
+        """Return the same settings without the fitted columns."""
+        return dataclasses.replace(self, columns=Columns.of([]))
+
+    def joined(self, other: Encoder) -> Encoder:
+        """Return this encoder, if the other one has the same settings."""
+        first, second = self.settings(), other.settings()
+        if first != second:
+            names = [each.name for each in dataclasses.fields(self)]
+            told = next(
+                (
+                    f"{name} is {getattr(first, name)!r} and {getattr(second, name)!r}"
+                    for name in names
+                    if getattr(first, name) != getattr(second, name, None)
+                ),
+                "their features are of different orders",
+            )
+            raise ValueError(
+                f"The marginals were made with different encoders ({told}): use one "
+                "for both."
+            )
+        return self
+
+    def factors(self, codes: NDArray[Any]) -> Any:
+        """Return what tuples are made of: nothing, for single columns."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        numeric = self.numeric if isinstance(self.numeric, str) else list(self.numeric)
+        return {
+            "missing": list(self.missing),
+            "unseen": self.unseen,
+            "min_count": self.min_count,
+            "numeric": numeric,
+            "bins": self.bins,
+            "columns": self.columns.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Encoder:
+        """Return the encoder of a plain form, checked: it may be a stranger's."""
+        known = {each.name for each in dataclasses.fields(cls)}
+        if not isinstance(data, dict) or set(data) != known:
+            raise ValueError("the description of the encoder is not valid")
+        try:
+            return cls(**{**data, "columns": Columns.from_dict(data["columns"])})
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"the encoder's settings are not valid: {error}") from None
+
+    @property
+    def _missing_texts(self) -> frozenset[str]:
+        return frozenset(label_text(label) for label in self.missing)
+
+    def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
+        """Return the table and its names, reduced to the fitted columns if any."""
+        table = as_table(X)
+        names = column_names(table)
+        if names is None:
+            return table, self._names_by_position(table.shape[1])
+        refuse_twins(names)
+        if not self.columns:
+            return table, names
+        seen = set(names)
+        lacking = [name for name in self.feature_names if name not in seen]
+        if lacking:
+            raise ValueError(
+                f"Column {lacking[0]!r} is missing from the table"
+                + (f", and {len(lacking) - 1} more." if lacking[1:] else ".")
+            )
+        wanted = list(self.feature_names)
+        if wanted != names:
+            where = {name: j for j, name in enumerate(names)}
+            places = [where[name] for name in wanted]
+            table = (
+                table.iloc[:, places]
+                if hasattr(table, "iloc")
+                else table.select(places)
+            )
+        return table, wanted
+
+    def _names_by_position(self, width: int) -> Sequence[str]:
+        if not self.columns:
+            return Numbered(width)
+        if width != len(self.columns):
+            raise ValueError(
+                f"X has {width} features, but {len(self.columns)} are expected."
+            )
+        return self.columns.names
+
+    def numeric_names(self, names: Sequence[str]) -> frozenset[str] | None:
+        """Return which of these columns are numbers; None means by their type.
+
+        >>> Encoder(numeric=["age"]).numeric_names(["age", "sex"])
+        frozenset({'age'})
+        """
+        if self.columns:
+            return self.columns.numeric_names
+        if isinstance(self.numeric, str):
+            return None
+        for name in self.numeric:
+            if name not in names:
+                raise ValueError(f"numeric names {name!r}, which is not a column.")
+        return frozenset(self.numeric)
+
+    def _parts(self, table: Any, names: Sequence[str]) -> Iterator[Part]:
+        missing, numeric = self._missing_texts, self.numeric_names(names)
+        for part in parts(table, names):
+            yield from resolve(part, numeric, missing)
+
+    def _learn_number(
+        self, part: Numbers, weights: Weights, known: Levels | None
+    ) -> Levels:
+        texts: tuple[Label, ...]
+        if known is not None:
+            edges = known.edges
+            texts = tuple(c for c in known.categories if c is not None)
+        else:
+            cuts, texts = bin_column(part.values, weights, self.bins, part.integer)
+            edges = tuple(cuts.tolist())
+        if np.isnan(part.values).any():
+            texts = (*texts, None)
+        return Levels("number", texts, edges)
+
+    def _learn_labels(
+        self, part: Labels, weights: Weights, known: Mapping[str, Levels]
+    ) -> Columns:
+        """Learn many columns at once: those with the same labels share the work."""
+        n = part.codes.shape[1]
+        if self.min_count > 1:
+            counts = label_counts(part, np.ones(n) if weights is None else weights)
+            keys = counts
+        else:
+            counts = label_counts(part)
+            keys = np.packbits(counts > 0, axis=1)
+        merged = {name: v.rare for name, v in known.items() if v.rare}
+        if merged:
+            keys = np.arange(len(counts))[:, None]  # each column for itself
+        first, which = _distinct_rows(keys)
+        levels = []
+        for j in first.tolist():
+            name = part.names[j]
+            rare = merged.get(name, ()) if known else None
+            levels.append(self._levels(part.labels, counts[j], rare))
+        return Columns(part.names, levels, which)
+
+    def _levels(
+        self,
+        labels: list[Label],
+        counts: NDArray[Any],
+        known_rare: tuple[Label, ...] | None,
+    ) -> Levels:
+        """Return the levels of a column; the last of its counts is of missing cells."""
+        gone = self._missing_texts
+        found = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
+        real = [(v, c) for v, c in found if label_text(v) not in gone]
+        if known_rare is None:
+            rare = tuple(v for v, c in real if c < self.min_count)
+        else:
+            rare = known_rare
+        merged = {label_text(v) for v in rare}
+        kept: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
+        if len(kept) < len(real) and RARE not in kept:
+            kept = sorted([*kept, RARE], key=label_order)
+        if counts[-1] > 0 or len(real) < len(found):
+            kept.append(None)
+        return Levels("label", tuple(kept), (), tuple(_tidy(v) for v in rare))
+
+    def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
+        """Codes of the cells of a part, given its columns."""
+        if isinstance(part, Numbers):
+            codes = bin_codes(part.values, np.array(columns[0].levels.edges))[None, :]
+        else:
+            tables = np.stack([self.code_table(v, part.labels) for v in columns.levels])
+            codes = _through(tables, columns.which, part.codes)
+        if self.unseen == "error":
+            _refuse_unseen(codes, part, columns)
+        return codes
+
+    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
+        """Return the code of each label, and last that of a missing cell.
+
+        >>> levels = Levels("label", ("a", RARE), rare=("b",))
+        >>> Encoder().code_table(levels, ["b", "a", "c", "?"])
+        array([1, 0, 2, 2, 2])
+        """
+        size = len(levels.categories)
+        absent = size - 1 if None in levels.categories else size
+        known = enumerate(levels.categories)
+        codes = {label_text(v): k for k, v in known if v is not None}
+        for label in levels.rare:
+            codes[label_text(label)] = codes.get(RARE, size)
+        codes.update(dict.fromkeys(self._missing_texts, absent))
+        return np.array([*(codes.get(label_text(v), size) for v in labels), absent])
+
+
+def _tidy(label: Label) -> Label:
+    """Return a label of the same text that JSON can hold, whole numbers as int."""
+    if not isinstance(label, float):
+        return label
+    if label.is_integer():
+        return int(label)
+    return label if math.isfinite(label) else str(label)
+
+
+def _refuse_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
+    for j, (row, column) in enumerate(zip(codes, columns, strict=True)):
+        bad = np.flatnonzero(row >= len(column.categories))
+        if len(bad):
+            label: Label = None
+            if isinstance(part, Labels):
+                label = [*part.labels, None][part.codes[j, bad[0]]]
+            shown = MISSING_TEXT if label is None else repr(label)
+            raise ValueError(
+                f"Column {column.name!r} has the label {shown}, which training never "
+                "saw: correct it, or use unseen='mean'."
+            )
+
+
+def _refuse_row_numbers(part: Numbers) -> None:
+    n = len(part.values)
+    if not part.integer or np.isnan(part.values).any():
+        return
+    if may_number(part.values.min(), part.values.max(), n):
+        values = Sketch()  # which counts the same in a stream
+        values.add(part.values)
+        refuse_row_numbers(part.name, values, n)
+
+
+def _distinct_rows(keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first row of each kind, and the kind of each row."""
+    keys = np.ascontiguousarray(keys)
+    if (keys == keys[:1]).all():
+        return np.zeros(1, np.intp), np.zeros(len(keys), np.intp)
+    rows = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1])))
+    _, first, which = np.unique(rows.ravel(), return_index=True, return_inverse=True)
+    return first, which
+
+
+def _through(
+    tables: NDArray[Any], which: NDArray[Any], codes: NDArray[Any]
+) -> NDArray[Any]:
+    """Return ``tables[which[j]][codes[j]]`` for every column j."""
+    width = tables.shape[1]
+    tables = tables.astype(np.min_scalar_type(int(tables.max())))
+    if (tables[:, :-1] == np.arange(width - 1)).all() and (
+        (tables[:, -1] == width - 1).all() or codes.max() < width - 1
+    ):
+        return codes  # labels are their own codes
+    if len(tables) == 1:
+        return np.take(tables[0], codes)
+    out = np.empty(codes.shape, tables.dtype)
+    step = max(1, 1_000_000 // max(codes.shape[1], 1))
+    for s in range(0, len(codes), step):
+        block = slice(s, s + step)
+        flat = codes[block] + width * which[block, None]
+        np.take(tables.ravel(), flat, out=out[block])
+    return out
+
+
+def _in_order(
+    groups: list[Columns], blocks: list[NDArray[Any]], names: Sequence[str]
+) -> tuple[Columns, NDArray[Any]]:
+    """Put the columns and their codes in the order of the table."""
+    if len(groups) == 1:
+        return groups[0], blocks[0]
+    place = {name: j for j, name in enumerate(names)}
+    dtype = np.min_scalar_type(max(int(group.sizes.max()) for group in groups))
+    codes = np.empty((len(names), blocks[0].shape[1]), dtype)
+    ordered: list[Any] = [None] * len(names)
+    for group, block in zip(groups, blocks, strict=True):
+        for column, row in zip(group, block, strict=True):
+            j = place[column.name]
+            ordered[j], codes[j] = column, row
+    return Columns.of(ordered), codes

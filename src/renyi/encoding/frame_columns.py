@@ -1,0 +1,481 @@
+"""From any table to small integers: each block of columns with a dictionary of labels.
+
+A *part* is one or more columns of the caller's table in one of two plain forms:
+
+* `Labels`: integer codes of shape (columns, rows) into one list of labels shared by
+  all columns of the part; the code ``len(labels)`` stands for a missing cell.
+* `Numbers`: the float values of one column, NaN where missing.
+
+Columns of one type are taken together, because a Python loop over 10,000 columns costs
+more than the work itself. Nothing is decided here about missing codes, bins or rare
+labels; that is the business of `renyi.encoding.column_rules` and
+`renyi.encoding.encoder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from renyi.encoding.arrow_cells import entries, from_decimals, refuse_type
+from renyi.encoding.sketch import EXACT
+
+Label = str | int | float | bool | None
+
+# An integer column with more values than this is a number, not a set of labels.
+MAX_INTEGER_LABELS = 20
+# Integer columns whose values span at most this range are coded by subtraction.
+_SMALL_RANGE = 256
+# A table with this many columns keeps its rows contiguous.
+_WIDE = 256
+# Neighbouring string columns share one dictionary up to this many cells.
+_STRINGS_AT_ONCE = 10_000_000
+
+
+class Labels(NamedTuple):
+    """Columns as codes into one shared, sorted list of labels.
+
+    A `categorical` column is of labels by its type, even if they are numbers.
+    `extremes` are the smallest and the largest code of each column, where known.
+    """
+
+    names: Sequence[str]
+    codes: NDArray[Any]
+    labels: list[Label]
+    categorical: bool = False
+    extremes: tuple[NDArray[Any], NDArray[Any]] | None = None
+
+
+class Numbers(NamedTuple):
+    """One numeric column; `integer` if every value is a whole number by type.
+
+    Integers stay integers until `renyi.encoding.column_rules.resolve`: as floats,
+    labels above 2**53 would merge.
+    """
+
+    name: str
+    values: NDArray[Any]
+    integer: bool
+
+
+Part = Labels | Numbers
+
+
+def label_text(label: Label) -> str:
+    """Text by which labels are compared: 1, 1.0 and "1" are the same label.
+
+    >>> label_text(1.0), label_text("1"), label_text(True), label_text(2.5)
+    ('1', '1', 'True', '2.5')
+    """
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def label_order(label: Label) -> tuple[int, float, str]:
+    """Sort key: numbers by value (1 before True), strings, then the missing level."""
+    if label is None:
+        return (2, 0.0, "")
+    if isinstance(label, str):
+        return (1, 0.0, label)
+    return (0, label, label_text(label))  # an integer may be too large for a float
+
+
+class Numbered(Sequence[str]):
+    """Names x0, x1, … of the columns of an array, made when asked for."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return self._count
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is one of these."""
+        if not isinstance(name, str) or name[:1] != "x" or not name[1:].isdecimal():
+            return False
+        place = int(name[1:])
+        return place < self._count and name == f"x{place}"
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one name, or a list of them for a slice."""
+        chosen = range(self._count)[place]
+        return f"x{chosen}" if isinstance(chosen, int) else [f"x{j}" for j in chosen]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame as strings; None for what has no names."""
+    if isinstance(X, pd.DataFrame):
+        return [str(c) for c in X.columns]
+    if isinstance(X, (pa.Table, pa.RecordBatch)):
+        return [str(c) for c in X.schema.names]
+    if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
+        return [str(c) for c in X.columns]
+    return None
+
+
+def refuse_twins(names: Iterable[str]) -> None:
+    """Raise an error that names a column which is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"Two columns are named {name!r}: rename one of them.")
+        seen.add(name)
+
+
+def as_table(X: Any) -> Any:
+    """Return X as a pandas frame, an Arrow table or a two-dimensional numpy array."""
+    if isinstance(X, pd.DataFrame):
+        table: Any = X
+    elif hasattr(X, "__arrow_c_stream__") and len(getattr(X, "shape", "rc")) == 2:
+        table = pa.table(X)
+    elif hasattr(X, "collect") and hasattr(X, "lazy"):
+        raise TypeError("A lazy frame has no rows yet: pass frame.collect().")
+    elif hasattr(X, "tocsr") or hasattr(X, "tocoo"):
+        raise TypeError(
+            "Sparse input is not supported: renyi counts categories, zeros included. "
+            "Pass a dense table, for example X.toarray()."
+        )
+    else:
+        table = _as_array(X)
+    _check_shape(table)
+    return table
+
+
+def as_objects(values: Any) -> NDArray[Any]:
+    """Return an array; a list keeps the types of its cells.
+
+    ``np.asarray`` would turn ["a", nan] into ["a", "nan"] and [True, 2] into [1, 2].
+    """
+    if isinstance(values, (list, tuple)):
+        return np.array(values, dtype=object)
+    return np.asarray(values)
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    array = as_objects(X)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: the dtype is {array.dtype}.")
+    if array.ndim == 1:
+        raise ValueError(
+            "Expected 2D array, got 1D array instead. Reshape your data: "
+            "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row."
+        )
+    if array.ndim != 2:
+        raise ValueError(f"Expected a two-dimensional table, got {array.ndim} axes.")
+    return array
+
+
+def _check_shape(table: Any) -> None:
+    for size, what in zip(table.shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={tuple(table.shape)}) while a "
+                "minimum of 1 is required."
+            )
+
+
+def parts(table: Any, names: Sequence[str]) -> Iterator[Part]:
+    """Yield the columns of a table made by `as_table`, in order, as parts."""
+    if isinstance(table, pa.Table):
+        yield from _from_arrow_columns(names, table.columns)
+        return
+    if isinstance(table, pd.DataFrame):
+        kinds = table.dtypes.tolist()
+        first = 0
+        for j in range(1, len(kinds) + 1):
+            if j == len(kinds) or kinds[j] != kinds[first]:
+                yield from _from_frame(names[first:j], table, first, kinds[first])
+                first = j
+        return
+    yield from _from_array(names, table)
+
+
+def _from_frame(
+    names: Sequence[str], table: Any, first: int, kind: Any
+) -> Iterator[Part]:
+    """Take neighbouring columns of one type together."""
+    places = range(first, first + len(names))
+    if isinstance(kind, np.dtype) and kind.kind in "biufO":
+        yield from _from_array(names, table.iloc[:, first : places.stop].to_numpy())
+    elif isinstance(kind, pd.StringDtype):
+        columns = (pa.array(table.iloc[:, j]) for j in places)
+        yield from _from_arrow_columns(names, columns)
+    else:
+        for name, j in zip(names, places, strict=True):
+            yield from _from_series(name, table.iloc[:, j])
+
+
+def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterator[Part]:
+    """Take neighbouring string columns together while that is a small array."""
+    waiting: list[Any] = []
+    for j, column in enumerate(columns):
+        column = _one_array(column)
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string())
+        if waiting and (
+            column.type != waiting[0].type
+            or (len(waiting) + 1) * len(column) > _STRINGS_AT_ONCE
+        ):
+            yield _from_strings(names[j - len(waiting) : j], waiting)
+            waiting = []
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            waiting.append(column)
+        else:
+            yield _from_arrow(names[j], column)
+    if waiting:
+        yield _from_strings(names[len(names) - len(waiting) :], waiting)
+
+
+def _one_array(column: Any) -> Any:
+    if isinstance(column, pa.ChunkedArray):
+        # Arrow may fail on chunks without rows ("buffer slice would exceed …").
+        filled = [chunk for chunk in column.chunks if len(chunk)]
+        column = pa.chunked_array(filled, column.type).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # more than one array can hold
+            column = pa.concat_arrays(column.chunks)
+    return column
+
+
+def _from_strings(names: Sequence[str], columns: list[Any]) -> Labels:
+    encoded = pa.concat_arrays(columns).dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy()
+    labels = encoded.dictionary.to_pylist()
+    return as_labels(names, codes.reshape(len(columns), -1), labels)
+
+
+def _from_series(name: str, column: Any) -> Iterator[Part]:
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype):
+        raise TypeError(
+            f"Column {name!r} is sparse, which is not supported: make it dense with "
+            "frame[column].sparse.to_dense()."
+        )
+    if isinstance(dtype, pd.CategoricalDtype):
+        cells = column.array  # the accessor .cat is ten times slower
+        part = as_labels([name], cells.codes[None, :], dtype.categories.tolist())
+        yield part._replace(categorical=True)
+    elif isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
+        yield from _from_array([name], column.astype(object).to_numpy()[:, None])
+    else:
+        yield _from_arrow(name, _one_array(pa.array(column, from_pandas=True)))
+
+
+def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
+    kind = X.dtype.kind
+    if kind == "b":
+        yield Labels(names, np.ascontiguousarray(X.T).view(np.uint8), [False, True])
+    elif kind in "iu":
+        yield from _from_integers(names, X)
+    elif kind == "f":
+        for j, name in enumerate(names):
+            yield Numbers(name, X[:, j].astype(np.float64), False)
+    elif kind in "OUST":
+        yield from _from_objects(names, X)
+    elif kind == "V":
+        raise TypeError("Structured arrays are not supported: pass a data frame.")
+    else:  # dates and times
+        for j, name in enumerate(names):
+            yield _from_arrow(name, pa.array(X[:, j], from_pandas=True))
+
+
+def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
+    small = _bytes(X)
+    if small is not None:
+        yield Labels(names, small, list(range(int(small.max()) + 1)))
+        return
+    by_column = X.shape[1] >= _WIDE  # on a narrow table that would be slower
+    lows, highs = (X.min(axis=0), X.max(axis=0)) if by_column else (X.min(), X.max())
+    low, high = int(lows.min()), int(highs.max())
+    if high - low < _SMALL_RANGE:
+        labels: list[Label] = list(range(low, high + 1))
+        part = Labels(names, _shifted(X, low), labels)
+        if by_column and low == 0:
+            part = part._replace(extremes=(lows, highs))
+        yield part
+        return
+    for j, name in enumerate(names):
+        column = X[:, j : j + 1]
+        low, high = int(column.min()), int(column.max())
+        if high - low < _SMALL_RANGE:
+            yield Labels([name], _shifted(column, low), list(range(low, high + 1)))
+            continue
+        codes, values = pd.factorize(column[:, 0])
+        if len(values) > MAX_INTEGER_LABELS:
+            yield Numbers(name, column[:, 0], True)
+        else:
+            yield as_labels([name], codes[None, :], values.tolist())
+
+
+def _bytes(X: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """Return a narrow table of small integers as bytes, one row per column.
+
+    Range check, conversion and transposition in one pass; None if a value is not a
+    byte, or the table is wide or of bytes already.
+    """
+    n, d = X.shape
+    if d >= _WIDE or X.dtype.itemsize == 1 or not X.flags.c_contiguous:
+        return None
+    out = np.empty((d, n), np.uint8)
+    step = max(1, 80_000 // d)
+    for s in range(0, n, step):
+        rows = X[s : s + step]
+        if rows.min() < 0 or rows.max() >= _SMALL_RANGE:
+            return None
+        out[:, s : s + step] = rows.astype(np.uint8).T
+    return out
+
+
+def _shifted(X: NDArray[Any], low: int) -> NDArray[np.uint8]:
+    """Return the codes X - low, one row per column.
+
+    A wide table keeps its rows contiguous, and is not copied if it need not be; a
+    narrow one is transposed, block by block, since columns are what is counted.
+    """
+    n, d = X.shape
+    if X.dtype.kind == "u" and low:
+        X, low = X - X.dtype.type(low), 0  # int64 need not hold it
+    if d >= _WIDE or X.flags.f_contiguous:
+        if low == 0 and X.dtype.itemsize == 1:
+            return X.view(np.uint8).T
+        return (X if low == 0 else X.astype(np.int64) - low).astype(np.uint8).T
+    out = np.empty((d, n), np.uint8)
+    step = max(1, 80_000 // d)
+    for s in range(0, n, step):
+        rows = X[s : s + step]
+        shifted = rows if low == 0 else rows.astype(np.int64) - low
+        out[:, s : s + step] = shifted.astype(np.uint8).T
+    return out
+
+
+def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
+    flat = X.T.reshape(-1)
+    if flat.dtype.kind == "S":
+        flat = np.char.decode(flat, "utf-8")
+    flat = flat.astype(object, copy=False)
+    try:
+        found, values = pd.factorize(flat)
+        codes = found.reshape(len(names), -1)
+        if _distinguishes(flat, values):
+            yield as_labels(names, codes, values.tolist())
+            return
+        strange = np.array([*(not isinstance(v, str) for v in values), False])
+        mixed = strange[codes].any(axis=1)
+        together = np.flatnonzero(~mixed).tolist()
+        if together:
+            shared = [names[j] for j in together]
+            # Without the numbers of other columns, which might lend texts their type.
+            place = np.append(np.cumsum(~strange[:-1]) - 1, -1)
+            texts = values[~strange[:-1]].tolist()
+            yield as_labels(shared, place[codes[together]], texts)
+        for j in np.flatnonzero(mixed).tolist():
+            yield _from_mixed(names[j], flat.reshape(len(names), -1)[j])
+    except TypeError as error:
+        raise TypeError(
+            "A cell holds something that is neither a number nor a string "
+            f"({error}): argument must be a string or a number in every cell."
+        ) from None
+
+
+def _distinguishes(cells: NDArray[Any], values: NDArray[Any]) -> bool:
+    """Whether hashing told all labels apart; it takes True, 1 and 1.0 for one value."""
+    if all(isinstance(value, str) for value in values):
+        return True
+    kinds = ("boolean", "integer", "floating", "string")
+    return pd.api.types.infer_dtype(cells, skipna=True) in kinds
+
+
+def _from_mixed(name: str, cells: NDArray[Any]) -> Labels:
+    """Take one column of a table whose cells are of several types."""
+    codes, values = pd.factorize(cells)
+    if _distinguishes(cells, values):
+        return as_labels([name], codes[None, :], values.tolist())
+    places: dict[tuple[type, Any], int] = {}
+    found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
+    return as_labels([name], np.array([found]), [value for _, value in places])
+
+
+def _from_arrow(name: str, column: Any) -> Part:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    kind = column.type
+    if pa.types.is_null(kind):
+        return Labels([name], np.zeros((1, len(column)), np.uint8), [])
+    refuse_type(name, kind)
+    if pa.types.is_decimal(kind):
+        column = from_decimals(column)
+        kind = column.type
+    if pa.types.is_floating(kind):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return Numbers(name, values, False)
+    categorical = pa.types.is_dictionary(kind)
+    if not categorical:
+        plain = column
+        column = column.dictionary_encode()
+        many = len(column.dictionary) > MAX_INTEGER_LABELS
+        if many and pa.types.is_integer(kind) and _fits_floats(plain):
+            return Numbers(name, plain.to_numpy(zero_copy_only=False), True)
+    # Filled before the conversion: a null index would turn the codes into floats.
+    codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy()
+    part = as_labels([name], codes[None, :], entries(column.dictionary))
+    return part._replace(categorical=categorical)
+
+
+def _fits_floats(column: Any) -> bool:
+    """Whether an integer column becomes an array without losing digits."""
+    if column.null_count == 0:
+        return True
+    ends = pc.min_max(column).as_py()
+    return bool(max(abs(ends["min"]), abs(ends["max"])) <= EXACT)
+
+
+def as_labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Labels:
+    """Sort the labels, merge those of the same text, give missing cells a code."""
+    labels, places = ranked([plain_label(v) for v in values])
+    dtype = np.min_scalar_type(len(labels))
+    table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
+    return Labels(names, table[codes], labels)
+
+
+def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
+    """Return the different labels in order, and the place of each one found.
+
+    Those of the same text are one; a missing one has the place after the last.
+
+    >>> ranked(["b", None, 1, "a", "1"])
+    ([1, 'a', 'b'], [2, 3, 0, 1, 0])
+    """
+    first: dict[str, Label] = {}
+    for label in found:
+        if label is not None:
+            first.setdefault(label_text(label), label)
+    labels = sorted(first.values(), key=label_order)
+    rank = {label_text(label): k for k, label in enumerate(labels)}
+    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
+    return labels, places
+
+
+def plain_label(value: Any) -> Label:
+    """Return a label as str, int, float or bool; None if it is missing."""
+    if isinstance(value, str):
+        return str(value)
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (dict, list, set)):
+        raise TypeError(
+            f"A cell holds {value!r}: argument must be a string or a number."
+        )
+    return str(value)

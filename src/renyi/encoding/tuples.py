@@ -1,0 +1,323 @@
+"""Tuples of columns as features: the encoder of orders above one.
+
+At order r there is one feature for every r of the columns, and its value is the tuple
+of theirs. Rows become codes of the columns first, then codes of the tuples, so that all
+that follows (counts, ridge, scorecard, certificate) knows nothing but features.
+
+A category is written ``y & n``, a missing cell as ``(missing)``. Beside the tuples that
+occur, every feature has the category ``(new)``, which no training row is in: a tuple of
+known labels that training never saw. Ridge gives it no points, as it would to any
+category without rows; a label that was never seen counts as the feature's mean.
+
+Two rows agree in ``C(a, r)`` of the features if they agree in a of the columns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
+from renyi.encoding.encoder import Encoder, Weights
+from renyi.encoding.frame_columns import Label, label_text
+
+NEW = "(new)"
+AND = " & "
+MAX_FEATURES = 200_000
+_MAX_TUPLES = 5_000_000  # of one feature, whether they occur or not
+_MAX_CODES = 4e9  # bytes
+
+
+class Factors(NamedTuple):
+    """Codes of the columns that the tuples are made of."""
+
+    codes: NDArray[Any]
+    sizes: NDArray[Any]
+    order: int
+
+
+@dataclass(frozen=True)
+class TupleEncoder(Encoder):
+    """Turn the columns of a table into codes of their tuples.
+
+    Parameters
+    ----------
+    order : int, default=2
+        Number of columns in a tuple.
+    base : Columns
+        The fitted columns of the table; empty before `fit`. Those of the tuples are
+        `columns`.
+
+    The other settings are those of `Encoder`, and apply to the columns of the table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"a": ["n", "y", "y"], "b": [1, 1, 2]})
+    >>> encoder = TupleEncoder(order=2).fit(X)
+    >>> encoder.categories
+    {'a & b': ('(new)', 'n & 1', 'y & 1', 'y & 2')}
+    >>> encoder.transform(pd.DataFrame({"a": ["y", "n", "?"], "b": [2, 2, 1]}))
+    array([[3, 0, 4]], dtype=uint8)
+    """
+
+    order: int = 2
+    base: Columns = field(default_factory=lambda: Columns.of([]))
+
+    @classmethod
+    def of(cls, encoder: Encoder, order: int) -> TupleEncoder:
+        """Return the encoder of tuples with the settings of another one.
+
+        The columns of a fitted encoder are the columns that tuples are made of.
+        """
+        if isinstance(encoder, cls):
+            if encoder.order != order:
+                raise ValueError(
+                    f"The encoder makes tuples of {encoder.order} columns, and "
+                    f"{order} are asked for: give an encoder of single columns."
+                )
+            return encoder
+        settings = {
+            f.name: getattr(encoder, f.name)
+            for f in dataclasses.fields(cls)
+            if f.name not in ("columns", "base", "order")
+        }
+        return cls(**settings, order=order, base=encoder.columns)
+
+    def __post_init__(self) -> None:
+        """Check the order beside the settings."""
+        super().__post_init__()
+        if type(self.order) is not int or self.order < 2:
+            raise ValueError(f"a tuple has two columns or more, not {self.order!r}")
+
+    @property
+    def single(self) -> Encoder:
+        """The encoder of the columns that the tuples are made of."""
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(Encoder)}
+        return Encoder(**{**settings, "columns": self.base})
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns of the table."""
+        return tuple(self.base.names)
+
+    def fit_transform(
+        self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True
+    ) -> tuple[Encoder, NDArray[Any]]:
+        """Learn the columns of X and their tuples; return the encoder and the codes."""
+        single, codes = self.single.fit_transform(
+            X, sample_weight, refuse_identifiers=refuse_identifiers
+        )
+        subsets = _subsets(single.columns, self.order, codes.shape[1])
+        columns = Columns.of(_learned(single.columns, S, codes) for S in subsets)
+        fitted = dataclasses.replace(self, columns=columns, base=single.columns)
+        return fitted, fitted.of_codes(codes)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Codes of X, one row per tuple; one with an unseen label has ``size``."""
+        return self.of_codes(self.single.transform(X))
+
+    def of_codes(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Codes of the tuples from codes of the columns."""
+        dtype = np.min_scalar_type(int(self.columns.sizes.max(initial=0)))
+        out = np.empty((len(self.columns), codes.shape[1]), dtype)
+        for row, S, table in zip(out, self._members, self._tables, strict=True):
+            row[:] = table[tuple(codes[i] for i in S)]
+        return out
+
+    @cached_property
+    def _members(self) -> list[tuple[int, ...]]:
+        """The columns of each tuple, by their names."""
+        where = {_escaped(name): i for i, name in enumerate(self.base.names)}
+        try:
+            return [
+                tuple(where[part] for part in name.split(AND))
+                for name in self.columns.names
+            ]
+        except KeyError as error:
+            raise ValueError(f"the encoder has no column {error} for tuples") from None
+
+    @cached_property
+    def _tables(self) -> list[NDArray[Any]]:
+        """Code of every tuple of codes; one more place on each axis for the unseen."""
+        known = [_code_of_text(column.levels) for column in self.base]
+        return [
+            _table(column.levels, [known[i] for i in S])
+            for column, S in zip(self.columns, self._members, strict=True)
+        ]
+
+    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
+        """Return the code of each label of a tuple; last, what is never a label."""
+        codes = {label_text(v): k for k, v in enumerate(levels.categories)}
+        new, size = codes.get(NEW, len(codes)), len(codes)
+        known = self._known_texts
+        found = []
+        for label in map(label_text, labels):
+            parts = label.split(AND)
+            seen = label == NEW or all(part in known for part in parts)
+            found.append(codes.get(label, new if seen else size))
+        return np.array([*found, size])
+
+    @cached_property
+    def _known_texts(self) -> set[str]:
+        return {text for column in self.base for text in _code_of_text(column.levels)}
+
+    def factors(self, codes: NDArray[Any]) -> Factors | None:
+        """Codes of the columns behind codes of all their tuples, without unseen ones.
+
+        None if some tuples were left out, for then agreements are not binomial.
+        """
+        d = len(self.base)
+        if len(self.columns) != math.comb(d, self.order):
+            return None
+        sizes = self.base.sizes
+        out = np.empty((d, codes.shape[1]), np.min_scalar_type(int(sizes.max())))
+        for i in range(d):
+            where = next(s for s, S in enumerate(self._members) if i in S)
+            axis = self._members[where].index(i)
+            back = np.zeros(len(self.columns[where].categories) + 1, out.dtype)
+            table = self._tables[where]
+            back[table.ravel()] = np.indices(table.shape)[axis].ravel()
+            out[i] = back[codes[where]]
+        return Factors(out, sizes, self.order)
+
+    def joined(self, other: Encoder) -> Encoder:
+        """Return the encoder that knows the columns of both."""
+        if not isinstance(other, TupleEncoder) or other.order != self.order:
+            raise ValueError(
+                "The two are of different orders: count both with the same order."
+            )
+        if list(self.base.names) != list(other.base.names):
+            raise ValueError("The two are of different columns.")
+        pairs = zip(self.base, other.base, strict=True)
+        base = Columns.of(a.union(b) for a, b in pairs)
+        first, second = (
+            dataclasses.replace(e.single, columns=Columns.of([])) for e in (self, other)
+        )
+        first.joined(second)
+        return dataclasses.replace(self, base=base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {**super().to_dict(), "order": self.order, "base": self.base.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> TupleEncoder:
+        """Return the encoder of a plain form, checked: it may be a stranger's."""
+        if not isinstance(data, dict) or "base" not in data:
+            raise ValueError("the description of the encoder is not valid")
+        base = Columns.from_dict(data["base"])
+        found = super().from_dict({**data, "base": base})
+        assert isinstance(found, cls)
+        if len(base) < found.order or any(
+            len(set(S)) != found.order for S in found._members
+        ):
+            raise ValueError("the tuples of the encoder are not of its order")
+        _subsets(base, found.order, 1)
+        return found
+
+
+def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
+    """Return the encoder of tuples, unless single columns are asked for.
+
+    >>> encoder_of_order(Encoder(bins=4), 3).order
+    3
+    """
+    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
+    if not whole or order < 1:
+        raise ValueError(f"order must be a whole number of at least 1, not {order!r}.")
+    encoder = encoder or Encoder()
+    return encoder if order == 1 else TupleEncoder.of(encoder, int(order))
+
+
+def encoder_from_dict(data: Any) -> Encoder:
+    """Return the encoder of a plain form, of single columns or of tuples.
+
+    >>> encoder_from_dict(Encoder(bins=4).to_dict()).bins
+    4
+    """
+    kind = TupleEncoder if isinstance(data, dict) and "order" in data else Encoder
+    return kind.from_dict(data)
+
+
+def _subsets(columns: Columns, order: int, n: int) -> Iterable[tuple[int, ...]]:
+    """Return the tuples of columns, if their number can be dealt with."""
+    d = len(columns)
+    if d < order:
+        raise ValueError(
+            f"order={order} needs at least {order} columns, and the table has {d} "
+            "feature(s)."
+        )
+    count = math.comb(d, order)
+    if count > MAX_FEATURES or count * n > _MAX_CODES:
+        raise ValueError(
+            f"order={order} makes {count:,} features of {d:,} columns, too many: "
+            "select columns first, or use a lower order."
+        )
+    largest = math.prod(sorted((columns.sizes + 1).tolist())[-order:])
+    if largest > _MAX_TUPLES:
+        name = columns.names[int(columns.sizes.argmax())]
+        raise ValueError(
+            f"order={order} makes a feature of {largest:,} tuples; column {name!r} has "
+            f"{columns.sizes.max():,} labels: merge rare ones with min_count."
+        )
+    return combinations(range(d), order)
+
+
+def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Column:
+    """Column of the tuples of some columns that occur."""
+    sizes = tuple(int(columns.sizes[i]) for i in S)
+    flat = np.ravel_multi_index([codes[i] for i in S], sizes)
+    held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
+    texts = [list(_code_of_text(columns[i].levels)) for i in S]
+    labels = [
+        AND.join(texts[a][k] for a, k in enumerate(place))
+        for place in zip(*np.unravel_index(held, sizes), strict=True)
+    ]
+    name = AND.join(_escaped(columns.names[i]) for i in S)
+    return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
+
+
+def _escaped(text: str) -> str:
+    r"""Return a text in which `` & `` does not occur, and which is not ``(missing)``.
+
+    >>> _escaped("salt & pepper"), _escaped("(missing)")
+    ('salt \\& pepper', '\\(missing)')
+    """
+    text = text.replace("\\", "\\\\").replace("&", "\\&")
+    return "\\" + text if text == MISSING_TEXT else text
+
+
+def _code_of_text(levels: Levels) -> dict[str, int]:
+    """Code of each category by its text within a tuple."""
+    return {
+        MISSING_TEXT if c is None else _escaped(label_text(c)): k
+        for k, c in enumerate(levels.categories)
+    }
+
+
+def _table(levels: Levels, known: list[dict[str, int]]) -> NDArray[Any]:
+    """Code of every tuple of codes: its own, that of (new), or that of the unseen."""
+    size = len(levels.categories)
+    labels = {label_text(c): k for k, c in enumerate(levels.categories)}
+    table = np.full([len(texts) + 1 for texts in known], size, np.min_scalar_type(size))
+    inner = tuple(slice(0, len(texts)) for texts in known)
+    table[inner] = labels.get(NEW, size)
+    for label, code in labels.items():
+        if label == NEW:
+            continue
+        parts = label.split(AND)
+        if len(parts) != len(known) or not all(
+            part in texts for part, texts in zip(parts, known, strict=True)
+        ):
+            raise ValueError(f"the encoder has no labels for the tuple {label!r:.60}")
+        table[tuple(t[p] for p, t in zip(parts, known, strict=True))] = code
+    return table

@@ -1,0 +1,270 @@
+"""CountsClassifier: what classifiers trained from counts do alike with their input.
+
+Rows are checked, encoded and counted; marginals are checked and their names kept. Both
+roads end in one method, `_train`, which a classifier writes for itself: it sees nothing
+but the `Marginals`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from renyi import rules
+from renyi.certificates.score_moments import refuse_impossible
+from renyi.encoding import targets
+from renyi.encoding.blocks import Block
+from renyi.encoding.columns import Column, Levels
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import as_table
+from renyi.encoding.tuples import encoder_of_order
+from renyi.marginals.marginals import Marginals
+from renyi.sources import frames as source
+
+Floats = NDArray[np.float64]
+
+
+class CountsClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that are trained from counts.
+
+    A classifier writes `_train(m)`, which stores what it learned, and `predict`, which
+    begins with ``self._codes(X)``. It may write `_check_parameters`, `_class_pairs_for`
+    if it needs the pairs of features within each class, and `_train_on_rows` if it
+    learns more from rows than from their counts.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    encoder_ : Encoder
+        The fitted encoder.
+    marginals_ : Marginals or None
+        The counts behind the model; None if it was trained without them.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> class Majority(CountsClassifier):
+    ...     def _train(self, m):
+    ...         self.answer_ = self.classes_[m.class_probabilities.argmax()]
+    ...
+    ...     def predict(self, X):
+    ...         return np.full(self._codes(X).shape[1], self.answer_)
+    >>> X, y = renyi.datasets.load("votes")
+    >>> Majority().fit(X, y).predict(X[:2]).tolist()
+    ['democrat', 'democrat']
+    """
+
+    encoder: Encoder | None = None
+    marginals_: Marginals | None
+
+    # ---- what a classifier writes
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before anything is looked at."""
+
+    def _class_pairs_for(self) -> str | None:
+        """Say what needs the pairs within each class; None if nothing does."""
+        return None
+
+    def _train(self, m: Marginals) -> None:
+        """Learn from the counts; `classes_` and the names of features are set."""
+        raise NotImplementedError
+
+    # ---- training
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on rows.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, d)
+            Strings, integers, booleans, categoricals; floats are binned.
+        y : sequence of n labels
+            The classes.
+        sample_weight : sequence of n floats, optional
+            Weights; a row of weight 2 counts as two rows.
+        """
+        self._check_parameters()
+        self._train_on_rows(self._encoded(X, y, sample_weight))
+        return self
+
+    def fit_marginals(self, m: Marginals) -> Self:
+        """Train on marginals; the same answer as `fit` on their rows.
+
+        Parameters
+        ----------
+        m : Marginals
+            Of the training rows.
+        """
+        if not isinstance(m, Marginals):
+            raise TypeError(
+                f"fit_marginals takes Marginals, not a {type(m).__name__}: count rows "
+                "with Marginals.from_data, or use fit."
+            )
+        self._check_parameters()
+        self._check_marginals(m)
+        self.classes_ = np.asarray(m.classes)
+        self._target = m.target
+        names = m.encoder.input_names
+        self.n_features_in_ = len(names)
+        if names != tuple(f"x{j}" for j in range(len(names))):
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._trained(m)
+
+    def _train_on_rows(self, block: Block) -> None:
+        self._trained(self._count(block))
+
+    def _trained(self, m: Marginals) -> Self:
+        self._train(m)
+        self.marginals_ = m
+        self.encoder_ = m.encoder
+        return self
+
+    # ---- checks
+
+    def _settings(self) -> Encoder:
+        return Encoder() if self.encoder is None else self.encoder
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, NDArray[Any], Floats | None]:
+        """Return table, labels and weights, without rows of weight zero."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None."
+            )
+        table = as_table(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        labels = targets.checked_labels(y, table.shape[0])
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)
+        mass = source.checked_weights(sample_weight, len(labels))
+        if mass is not None and not mass.all():
+            kept = np.flatnonzero(mass)
+            table = source.take_rows(table, kept)
+            labels, mass = labels[kept], mass[kept]
+        return table, labels, mass
+
+    def _check_marginals(self, m: Marginals) -> None:
+        """Refuse marginals that this classifier cannot be trained on."""
+        targets.refuse_missing_class(m)
+        targets.need_two_classes(np.asarray(m.classes))
+        need_usable(m.encoder)
+        reason = self._class_pairs_for()
+        if reason is not None:
+            need_class_pairs(m, reason)
+
+    # ---- rows to codes to counts
+
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> Block:
+        """Return the rows as codes; `classes_` and the target's name are set."""
+        table, labels, mass = self._checked(X, y, sample_weight)
+        settings = self._settings()
+        self.classes_, codes_y = targets.distinct(labels)
+        targets.check_classes(self.classes_, settings.missing)
+        encoder, codes = settings.fit_transform(table, mass)
+        need_usable(encoder)
+        self._target = targets.target_name(y, encoder.input_names)
+        return Block(encoder, codes, codes_y, mass)
+
+    def _count(self, block: Block) -> Marginals:
+        """Return the marginals of encoded rows."""
+        labels = tuple(self.classes_.tolist())
+        target = Column(self._target, Levels("label", labels))
+        inner = self._class_pairs_for() is not None
+        return source.from_codes(
+            block.encoder, block.codes, target, block.y, inner, block.mass
+        )
+
+    def _codes(self, X: Any) -> NDArray[Any]:
+        """Return rows to predict as codes (d, n); unseen labels are one beyond."""
+        check_is_fitted(self)
+        as_table(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self.encoder_.transform(X)
+
+    # ---- manners
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "encoder_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+class TupleClassifier(CountsClassifier):
+    """Base of the classifiers whose features are of `order` columns each.
+
+    Its answers follow from scores by a `rule`.
+
+    Examples
+    --------
+    >>> class Pairs(TupleClassifier):
+    ...     order, rule = 2, "map"
+    >>> Pairs().fit_marginals(Marginals.from_data([["a"], ["b"]], [0, 1]))
+    Traceback (most recent call last):
+    ValueError: The marginals are of order 1, and Pairs is of order 2: count with
+    order=2, as in Marginals.from_data(X, y, order=2).
+    """
+
+    order: int
+    rule: str
+
+    def _check_parameters(self) -> None:
+        rules.check_rule(self.rule)
+        encoder_of_order(None, self.order)
+
+    def _settings(self) -> Encoder:
+        return encoder_of_order(self.encoder, self.order)
+
+    def _check_marginals(self, m: Marginals) -> None:
+        if m.order != self.order:
+            raise ValueError(
+                f"The marginals are of order {m.order}, and {type(self).__name__} is "
+                f"of order {self.order}: count with order={self.order}, as in "
+                f"Marginals.from_data(X, y, order={self.order})."
+            )
+        super()._check_marginals(m)
+        refuse_impossible(m)
+
+
+def need_usable(encoder: Encoder) -> None:
+    """Refuse a table whose columns are all constant.
+
+    >>> need_usable(Encoder().fit([["a", "b"], ["a", "c"]]))
+    """
+    if encoder.single.columns.sizes.max(initial=0) < 2:
+        raise ValueError(
+            "No usable column is left: every column has the same value in all rows."
+        )
+
+
+def need_class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
+    """Return the pair counts within each class; without them, say what needs them.
+
+    >>> m = Marginals.from_data([["a"], ["b"]], [0, 1], class_conditional=True)
+    >>> need_class_pairs(m, "A tree of features").shape
+    (2, 2, 2)
+    """
+    if m.class_counts is None:
+        raise ValueError(
+            f"{reason} needs the pair counts within each class: build the marginals "
+            "with class_conditional=True."
+        )
+    return m.class_counts

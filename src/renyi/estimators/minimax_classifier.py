@@ -1,0 +1,197 @@
+"""MinimaxClassifier: the rule with the smallest provable worst error, as an estimator.
+
+Trained on marginals, it minimises the worst error itself, over all distributions with
+those marginals, where `RenyiClassifier` minimises a quadratic bound on it. The
+marginals of a sample are not those of the population; with `margin` = η the rule is
+trained, and its guarantee holds, for all marginals that are within η standard errors of
+the sample's, which adds ``Σ η |coefficient|`` to what is minimised.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from renyi.encoding.encoder import Encoder
+from renyi.estimators.counts_classifier import CountsClassifier
+from renyi.marginals.marginals import Marginals
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.minimax_problem import (
+    MinimaxResult,
+    MinimaxRule,
+    answer_proba,
+    check_limits,
+    few_rows,
+    minimax,
+)
+from renyi.robust.pairwise_program import solve_local
+
+Floats = NDArray[np.float64]
+
+
+class MinimaxClassifier(CountsClassifier):
+    """Classifier with the smallest worst error that the marginals allow to prove.
+
+    Parameters
+    ----------
+    method : {"lp", "exact", "auto"}, default="lp"
+        How the minimax problem is solved; see `minimax`. "lp" scales to hundreds of
+        categories.
+    margin : float, default=0.0
+        Standard errors by which every marginal probability may be off. Regularises,
+        and widens the guarantee to all those marginals; with method="lp" only.
+    class_conditional : bool, default=False
+        Use the pairs of features within each class: a stronger guarantee, from more
+        counts.
+    encoder : Encoder, optional
+        How cells become categories.
+    time_limit : float, optional
+        Seconds for the solver.
+    random_state : int or None, default=None
+        Seed of the search for cuts of method="exact".
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    guarantee_ : float
+        Proven worst error of `rule_proba` over all distributions with the marginals
+        (and, with `margin`, all marginals near them). That of `predict` is at most
+        twice as large. It is about the marginals of the training rows, see `note_`;
+        and marginals that are not of rows may be those of no distribution, of which
+        any error is true: method="lp" may not notice, "exact" does.
+    note_ : str
+        Why the guarantee says little about the population, where the rows are few: with
+        more categories than rows it tends to 0, and the error on new rows does not.
+        Empty if the rows are many.
+    rule_ : MinimaxRule
+        The rule.
+    result_ : MinimaxResult or None
+        The interval around the minimax error; None with a margin.
+    marginals_ : Marginals
+        The counts behind the model.
+    encoder_ : Encoder
+        The fitted encoder.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> clf = MinimaxClassifier().fit(X, y)
+    >>> round(clf.guarantee_, 5)
+    0.04368
+    >>> clf.predict(X[:3]).tolist()
+    ['republican', 'republican', 'democrat']
+    """
+
+    def __init__(
+        self,
+        method: str = "lp",
+        margin: float = 0.0,
+        class_conditional: bool = False,
+        encoder: Encoder | None = None,
+        time_limit: float | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.method = method
+        self.margin = margin
+        self.class_conditional = class_conditional
+        self.encoder = encoder
+        self.time_limit = time_limit
+        self.random_state = random_state
+
+    # ---- training
+
+    def fit_marginals(self, m: Marginals) -> Self:
+        """Train on marginals; the same answer as `fit` on their rows.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X, y)
+        >>> clf = MinimaxClassifier().fit_marginals(m)
+        >>> round(clf.guarantee_, 5)
+        0.04368
+        """
+        return super().fit_marginals(m)
+
+    def _check_parameters(self) -> None:
+        check_limits(self.time_limit)
+        if not 0 <= self.margin < np.inf:
+            raise ValueError(
+                f"margin must not be negative nor infinite; it is {self.margin!r}."
+            )
+        if self.margin and self.method != "lp":
+            raise ValueError(
+                f"margin needs method='lp', not {self.method!r}: set margin to 0."
+            )
+
+    def _class_pairs_for(self) -> str | None:
+        return "class_conditional=True" if self.class_conditional else None
+
+    def _train(self, m: Marginals) -> None:
+        self.result_: MinimaxResult | None = None
+        if self.margin:
+            self.rule_ = self._regularised(m)
+        else:
+            self.result_ = minimax(
+                m,
+                self.method,
+                time_limit=self.time_limit,
+                class_conditional=self.class_conditional,
+                random_state=self.random_state or 0,
+            )
+            self.rule_ = self.result_.rule
+
+    def _regularised(self, m: Marginals) -> MinimaxRule:
+        """Solve the polynomial program with room for noise."""
+        ambiguity = Ambiguity.of(m, self.class_conditional)
+        found = solve_local(ambiguity, self._room(ambiguity, m.n), self.time_limit)
+        if not np.isfinite(found.value):
+            raise ValueError(
+                "No rule was found within the time limit: allow more of it, or use "
+                "fewer columns."
+            )
+        return MinimaxRule(ambiguity, found.multiplier, found.value, m.encoder)
+
+    def _room(self, ambiguity: Ambiguity, n: float) -> Floats:
+        """How far each probability may be off; an empty cell as if it had one row."""
+        b = ambiguity.b
+        variance = np.maximum(b * (1 - b), 1 / n) / n
+        return np.asarray(self.margin * np.sqrt(variance))
+
+    # ---- prediction
+
+    @property
+    def guarantee_(self) -> float:
+        """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
+        check_is_fitted(self)
+        return self.rule_.guarantee
+
+    @property
+    def note_(self) -> str:
+        """Why the guarantee says little about the population, where rows are few."""
+        check_is_fitted(self)
+        assert self.marginals_ is not None
+        return few_rows(self.marginals_)
+
+    def _functions(self, X: Any) -> Floats:
+        codes = self._codes(X)  # first: it tells whether there is a rule
+        return self.rule_.functions(codes)
+
+    def rule_proba(self, X: Any) -> Floats:
+        """Probability with which the rule answers each class at each row."""
+        return answer_proba(self._functions(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return `rule_proba`: how the rule answers, not how likely each class is."""
+        return self.rule_proba(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable answer of the rule at each row; nothing is drawn."""
+        best = self._functions(X).argmin(axis=1)
+        return np.asarray(self.classes_[best])

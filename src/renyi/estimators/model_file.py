@@ -1,0 +1,141 @@
+"""The model file: a classifier as JSON that predicts the same to the last bit.
+
+A document holds the settings of the classifier, how alpha was chosen, the certificate
+and the scorecard. It may come from a stranger: the fields and their types are checked
+here, what is inside the scorecard and the certificate by these themselves.
+"""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from renyi import __version__
+from renyi.certification import Certificate
+from renyi.encoding import targets
+from renyi.scorecard import FORMAT, Scorecard
+from renyi.solvers.ridge import AlphaChoice
+from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
+
+if TYPE_CHECKING:
+    import os
+
+    from renyi.estimators.classifier import RenyiClassifier
+
+_DOCUMENT: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "version": (int,),
+    "renyi": (str,),
+    "checksum": (str,),
+    "target": (str,),
+    "classifier": (dict,),
+    "alpha_choice": (dict,),
+    "named": (bool,),
+    "certificate": (dict,),
+    "scorecard": (dict,),
+}
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "order": (int,),
+    "alpha": (*NUMBER, str),
+    "rule": (str,),
+    "fit_intercept": (bool,),
+    "class_weight": (list, str, NoneType),
+    "random_state": (int, NoneType),
+}
+_CHOICE: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "alpha": NUMBER,
+    "risk": (*NUMBER, NoneType),
+    "error": (*NUMBER, NoneType),
+}
+
+
+def write(clf: RenyiClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier; see `RenyiClassifier.save`."""
+    check_is_fitted(clf)
+    clf._check_parameters()  # they may have been set after the fit
+    choice = clf.alpha_choice_
+    document = {
+        "format": FORMAT,
+        "version": 1,
+        "renyi": __version__,
+        "target": clf._target,
+        "classifier": _settings(clf),
+        "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
+        "named": hasattr(clf, "feature_names_in_"),
+        "certificate": clf.certificate_.to_dict(),
+        "scorecard": clf.scorecard_.to_dict(),
+    }
+    write_json(path, document)
+
+
+def _settings(clf: RenyiClassifier) -> dict[str, Any]:
+    seed, weights = clf.random_state, clf.class_weight
+    if isinstance(weights, dict):
+        weights = [[_plain(k), _plain(v)] for k, v in weights.items()]
+    return {
+        "order": int(clf.order),
+        "alpha": _plain(clf.alpha),
+        "rule": str(clf.rule),
+        "fit_intercept": bool(clf.fit_intercept),
+        "class_weight": weights,
+        "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClassifier:
+    """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
+    data = read_json(path, FORMAT)
+    try:
+        return _from_document(data, kind)
+    except (TypeError, ValueError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"{path} is not valid: {reason}.") from None
+
+
+def _from_document(
+    data: dict[str, Any], kind: type[RenyiClassifier]
+) -> RenyiClassifier:
+    checked_fields(data, _DOCUMENT, "document")
+    checked_fields(data["classifier"], _SETTINGS, "classifier")
+    checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
+    card = Scorecard.from_dict(data["scorecard"])
+    classes = np.asarray(card.classes)
+    settings = dict(data["classifier"])
+    if isinstance(settings["class_weight"], list):
+        settings["class_weight"] = _weights_of(settings["class_weight"])
+    targets.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
+    if data["target"] in card.encoder.input_names:
+        raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
+    if settings["order"] != card.encoder.order:
+        raise ValueError(f"its order is {settings['order']!r}, not its scorecard's")
+    clf = kind(**settings, encoder=card.encoder.single.settings())
+    clf._check_parameters()
+    clf._target = data["target"]
+    clf.classes_ = classes
+    clf.n_features_in_ = len(card.encoder.input_names)
+    if data["named"]:
+        clf.feature_names_in_ = np.array(card.encoder.input_names, object)
+    clf.marginals_, clf._kept, clf._evidence = None, None, None
+    clf._take(card, AlphaChoice(**data["alpha_choice"]))
+    clf._certificate = Certificate.from_dict(data["certificate"])
+    return clf
+
+
+def _weights_of(pairs: list[Any]) -> dict[Any, float]:
+    """Return the class weights of a model file."""
+    for pair in pairs:
+        good = isinstance(pair, list) and len(pair) == 2
+        if not good or type(pair[0]) not in LABEL or type(pair[1]) not in NUMBER:
+            raise ValueError("its class weights are not valid")
+    weights = dict(pairs)
+    if len(weights) < len(pairs):
+        raise ValueError("its class weights name a class twice")
+    return weights

@@ -1,0 +1,470 @@
+"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
+
+Which features have points depends on one number, the penalty λ. It follows from what
+the user knows: a number of features, a cap on the certified error, λ itself, or nothing
+at all. Then it is chosen by cross-validation (`renyi.solvers.folds`), or, where there
+are no rows to hold out, the number of features is, by generalised cross-validation of
+the ridge fits on the first 1, 2, … features of the path (`renyi.solvers.nested_fits`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from renyi.certificates.record import SELECTED
+from renyi.checks import check_positive, check_share, check_whole, is_number
+from renyi.encoding.blocks import Block
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import as_table
+from renyi.encoding.tuples import TupleEncoder
+from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.counts_classifier import TupleClassifier
+from renyi.figures import rounded_up
+from renyi.marginals.marginals import Marginals
+from renyi.selection import entry_path
+from renyi.solvers import ridge
+from renyi.solvers.folds import CrossValidation, cross_validated, deal
+from renyi.solvers.l1inf import MAX_PASSES, N_LAMBDAS, RATIO, TOL
+from renyi.solvers.nested_fits import nested_fits
+from renyi.solvers.path_data import FromCounts, FromRows, Material, cheaper
+from renyi.solvers.path_entries import down_to, penalties
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+Refit = Callable[[Places], RenyiClassifier]
+
+_BY_CV = ("cv", "cv-1se")
+_FOLD_TOL = 1e-3
+_GCV_GRID = np.logspace(-8, 1, 10)
+
+
+class RenyiSelector(SelectorMixin, TupleClassifier):
+    """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Select exactly so many: the first to enter the path of penalties. Those that
+        never enter come later, copies and functions of other features last.
+    penalty : {"cv", "cv-1se"} or float, default="cv"
+        The penalty λ of Algorithm 1, if neither `n_features` nor `max_error` is given.
+        "cv" takes that of least held-out risk γ, "cv-1se" the largest within one
+        standard error of it. From marginals alone nothing can be held out: there "cv"
+        takes the number of features of least generalised cross-validation after the
+        refit.
+    refit_alpha : float or {"auto", "loo"}, default="auto"
+        Ridge penalty of the refit, see `RenyiClassifier`.
+    max_error : float, optional
+        Select the fewest features, in order of entry, whose refitted model has a
+        certified worst error of at most this, under the rule. Those that enter come
+        first, as for `n_features`; if they do not suffice, all others follow.
+    order : int, default=1
+        Number of columns in a feature. At order 2 pairs of columns are selected, from
+        rows or from marginals of order 2; `transform` returns the columns that occur
+        in a selected pair, `features_` names the pairs.
+    rule : {"map", "renyi", "sharp"}, default="map"
+        How the refitted model answers.
+    n_folds : int, default=5
+        Number of folds. Their solutions are computed to a relative duality gap of 1e-3
+        at least, since only their risk matters.
+    n_lambdas, ratio, tol : default=30, 0.01, 1e-4
+        Penalties to try, the smallest as a share of the largest, and the relative
+        duality gap to be reached; see `selection_path`.
+    max_passes : int, default=30,000
+        Passes over the features after which a penalty is given up, with a
+        `sklearn.exceptions.ConvergenceWarning`.
+    encoder : Encoder, optional
+        How cells become categories.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the folds and of the randomised rules.
+
+    Attributes
+    ----------
+    features_ : ndarray of str
+        The selected features, in order of entry.
+    penalty_ : float
+        The penalty at which they were selected; with a number of features, where the
+        last of them entered (NaN, if it needs no points at any penalty). If held-out
+        rows are answered best without any feature, the first to enter is kept, and
+        this is where it did.
+    path_ : PathResult
+        The whole path.
+    cv_ : CrossValidation or None
+        Held-out risks and mistakes by penalty, if they were asked for. Features are
+        selected anew in each fold: an honest estimate, where leave-one-out of
+        `classifier_` is not.
+    classifier_ : RenyiClassifier
+        The refitted model; takes what `transform` returns. Its certificate is
+        ``classifier_.certificate_``, and ``classifier_.save(file)`` keeps it for
+        `RenyiClassifier.load` and ``renyi predict``.
+    classes_, encoder_, marginals_, n_features_in_, feature_names_in_
+        As for `RenyiClassifier`, of all columns; `marginals_` is None after `fit`.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> selector = renyi.RenyiSelector(n_features=3).fit(X, y)
+    >>> selector.features_.tolist()[:2]
+    ['physician-fee-freeze', 'adoption-of-the-budget-resolution']
+    >>> selector.transform(X).shape
+    (435, 3)
+    >>> round(selector.score(X, y), 3)
+    0.956
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        penalty: float | str = "cv",
+        refit_alpha: float | str = "auto",
+        max_error: float | None = None,
+        order: int = 1,
+        rule: str = "map",
+        n_folds: int = 5,
+        n_lambdas: int = N_LAMBDAS,
+        ratio: float = RATIO,
+        tol: float = TOL,
+        max_passes: int = MAX_PASSES,
+        encoder: Encoder | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.penalty = penalty
+        self.refit_alpha = refit_alpha
+        self.max_error = max_error
+        self.order = order
+        self.rule = rule
+        self.n_folds = n_folds
+        self.n_lambdas = n_lambdas
+        self.ratio = ratio
+        self.tol = tol
+        self.max_passes = max_passes
+        self.encoder = encoder
+        self.random_state = random_state
+
+    # ---- training
+
+    def _train_on_rows(self, block: Block) -> None:
+        sizes, K = block.encoder.columns.sizes, len(self.classes_)
+        rows = FromRows(block.codes, sizes, block.y, K, block.mass)
+
+        def refit(places: Places) -> RenyiClassifier:
+            part = _part_of(block.encoder, places)
+            chosen = Block(part, block.codes[places], block.y, block.mass)
+            names = getattr(self, "feature_names_in_", None)
+            if names is not None:
+                names = np.array(part.input_names, object)
+            clf = self._model()
+            clf._fit_block(chosen, self.classes_, self._target, names)
+            return _with_note(clf, len(places) < len(sizes))
+
+        self._select(cheaper(rows), rows, block.encoder, refit)
+        self.marginals_: Marginals | None = None
+
+    def fit_marginals(self, m: Marginals) -> Self:
+        """Select features by marginals alone, and refit on them.
+
+        Parameters
+        ----------
+        m : Marginals
+            Of the training rows, and of the selector's order.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+        >>> renyi.RenyiSelector(n_features=1).fit_marginals(m).features_.tolist()
+        ['physician-fee-freeze']
+        """
+        return super().fit_marginals(m)
+
+    def _train(self, m: Marginals) -> None:
+        def refit(places: Places) -> RenyiClassifier:
+            part = _part_of(m.encoder, places)
+            chosen = m.select(part.feature_names)
+            settings = dataclasses.replace(part, columns=chosen.settings.columns)
+            chosen = dataclasses.replace(chosen, settings=settings)
+            clf = self._model().fit_marginals(chosen)
+            if not hasattr(self, "feature_names_in_"):
+                clf.__dict__.pop("feature_names_in_", None)
+            return _with_note(clf, len(places) < len(m.feature_names))
+
+        self._select(FromCounts.of(m), None, m.encoder, refit)
+
+    def _model(self) -> RenyiClassifier:
+        return RenyiClassifier(
+            order=self.order,
+            alpha=self.refit_alpha,
+            rule=self.rule,
+            random_state=self.random_state,
+        )
+
+    def _select(
+        self,
+        material: Material,
+        rows: FromRows | None,
+        encoder: Encoder,
+        refit: Refit,
+    ) -> None:
+        """Choose the features, refit on them, and store what came of it."""
+        names = encoder.feature_names
+        _need_features(self.n_features, len(names))
+        self.cv_: CrossValidation | None = None
+        grid = self._grid(material)
+
+        def walk(at_least: int) -> None:
+            self.path_ = entry_path(
+                material, names, grid, tol=self.tol, at_least=at_least,
+                max_passes=self.max_passes,
+            )  # fmt: skip
+
+        walk(self.n_features or 0)
+        if self.max_error is not None:
+            k = self._fewest(refit, walk)
+            places, self.penalty_ = self._first(k)
+        else:
+            places, self.penalty_ = self._chosen(material, rows, grid)
+        self.classifier_ = refit(np.sort(places))
+        self.features_ = np.array([names[i] for i in places.tolist()], object)
+        used = _columns_in(encoder, places)
+        self._support = np.isin(np.arange(len(encoder.input_names)), used)
+        self.encoder_ = encoder
+
+    # ---- how many
+
+    def _grid(self, material: Material) -> Floats:
+        """Return the penalties to try, down to the one given."""
+        grid = penalties(material, self.n_lambdas, self.ratio)
+        if self._by_cv or self.n_features or self.max_error is not None:
+            return grid
+        top, least = grid[0], float(self.penalty)
+        if least >= top:
+            raise ValueError(
+                f"penalty={least:g} leaves no feature: take one below {top:.4g}."
+            )
+        # The same penalties as ever above it, so that features enter where they do.
+        return down_to(grid, least)
+
+    @property
+    def _by_cv(self) -> bool:
+        return isinstance(self.penalty, str)
+
+    def _chosen(
+        self,
+        material: Material,
+        rows: FromRows | None,
+        grid: Floats,
+    ) -> tuple[Places, float]:
+        """Return the selected features in order of entry, and the penalty."""
+        if self.n_features is not None:
+            return self._first(self.n_features)
+        if not self._by_cv:
+            return self._active(float(grid[-1]))
+        if rows is None:
+            return self._first(self._by_gcv(material))
+        folds = deal(rows, self.n_folds, self.random_state)
+        tol = max(self.tol, _FOLD_TOL)
+        self.cv_ = cross_validated(rows, material, grid, folds, tol)
+        best = self.cv_.best(one_error=self.penalty == "cv-1se")
+        return self._active(float(grid[best]))
+
+    def _first(self, k: int) -> tuple[Places, float]:
+        return self.path_.places[:k], float(self.path_.lambdas[k - 1])
+
+    def _active(self, penalty: float) -> tuple[Places, float]:
+        """Return the features with points at a penalty; one at least."""
+        path = self.path_
+        where = int(np.abs(path.lasso.lambdas - penalty).argmin())
+        held = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
+        if not held.any():
+            return self._first(1)
+        return path.places[held], penalty
+
+    def _fewest(self, refit: Refit, walk: Callable[[int], None]) -> int:
+        """Return the least number of features that are certified to err that little.
+
+        `walk` goes on with the path for a number of features.
+        """
+        found = self._certified(refit)
+        if found is None and len(self.path_.entries) < self.path_.n_features:
+            walk(self.path_.n_features)
+            found = self._certified(refit)
+        if found is not None:
+            return found
+        cap = self.max_error
+        bounds = refit(np.sort(self.path_.places)).certificate_.bounds
+        advice = "raise it."
+        if bounds["sharp"] < bounds[self.rule]:
+            sharp = rounded_up(bounds["sharp"])
+            advice = f"raise it, or choose rule 'sharp', with {sharp:.4f}."
+        raise ValueError(
+            f"max_error={cap:g} cannot be certified: a model of all "
+            f"{len(self.path_.entries)} features reaches "
+            f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}; {advice}"
+        )
+
+    def _certified(self, refit: Refit) -> int | None:
+        """Return how many features of the path are certified to err that little."""
+        # No refit on these features does better than the one of the path.
+        assert self.max_error is not None
+        cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
+        for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
+            clf = refit(np.sort(self.path_.places[:k]))
+            if clf.certificate_.bounds[self.rule] <= cap:
+                return int(k)
+        return None
+
+    def _by_gcv(self, material: Material) -> int:
+        """Return the number of features of least generalised cross-validation."""
+        places = self.path_.places
+        equations, priors = material.moments(places)
+        tried = [
+            nested_fits(equations, material.sizes[places], priors, a).gcv(material.n)
+            for a in len(places) * _GCV_GRID
+        ]
+        risks = np.min(tried, axis=0)
+        if not np.isfinite(risks).any():
+            raise ValueError(
+                f"The total weight, {material.n:g}, is too small to choose features "
+                "by, since it stands for the number of rows: scale the marginals to "
+                "counts, or give n_features."
+            )
+        return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
+
+    # ---- checks
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        ridge.check_alpha(self.refit_alpha)
+        _check_penalty(self.penalty)
+        if self.n_features is not None:
+            check_whole("n_features", self.n_features, 1)
+        if self.max_error is not None:
+            check_share("max_error", self.max_error)
+        check_whole("n_folds", self.n_folds, 2)
+        check_whole("n_lambdas", self.n_lambdas, 2)
+        check_share("ratio", self.ratio)
+        check_positive("tol", self.tol)
+        check_whole("max_passes", self.max_passes, 1)
+        given = {
+            "n_features": self.n_features is not None,
+            "max_error": self.max_error is not None,
+            "penalty": not self._by_cv,
+        }
+        named = [name for name, there in given.items() if there]
+        if len(named) > 1:
+            raise ValueError(
+                f"{named[0]} and {named[1]} both say how many features to select: "
+                "give one of them."
+            )
+
+    # ---- what follows from the selection
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self._support
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Put selected columns back in their places; the others are missing.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, k)
+            As `transform` returns it; cells may be missing.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Of floats if X is of numbers, else of objects; NaN in the other columns.
+        """
+        chosen = self._get_support_mask()
+        table = np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != chosen.sum():
+            raise ValueError(
+                f"X has a shape of {table.shape}, and {chosen.sum()} columns were "
+                "selected: give what transform returns."
+            )
+        dtype = np.float64 if table.dtype.kind in "biuf" else object
+        whole = np.full((len(table), len(chosen)), np.nan, dtype)
+        whole[:, chosen] = table
+        return whole
+
+    def _reduced(self, X: Any) -> Any:
+        """Return the selected columns of a table, as it came."""
+        check_is_fitted(self)
+        table = as_table(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        places = np.flatnonzero(self._support)
+        if hasattr(table, "iloc"):
+            return table.iloc[:, places]
+        if hasattr(table, "select"):
+            return table.select(places.tolist())
+        return table[:, places]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer of the refitted model at each row; X has all columns."""
+        table = self._reduced(X)  # first: it tells whether there is a model
+        return self.classifier_.predict(table)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities by the refitted model; X has all columns."""
+        table = self._reduced(X)
+        return self.classifier_.predict_proba(table)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of the refitted model; X has all columns."""
+        table = self._reduced(X)
+        return self.classifier_.decision_function(table)
+
+
+def _with_note(clf: RenyiClassifier, selected: bool) -> RenyiClassifier:
+    """Let the certificate tell that features were selected before the fit."""
+    if selected:
+        clf._heavy = (*clf._heavy, SELECTED)
+    return clf
+
+
+def _part_of(encoder: Encoder, places: Places) -> Encoder:
+    """Return the encoder of some features, and of no columns but theirs."""
+    columns = encoder.columns.take(places.tolist())
+    if not isinstance(encoder, TupleEncoder):
+        return dataclasses.replace(encoder, columns=columns)
+    base = encoder.base.take(_columns_in(encoder, places).tolist())
+    return dataclasses.replace(encoder, columns=columns, base=base)
+
+
+def _columns_in(encoder: Encoder, places: Places) -> Places:
+    """Return the columns of the table that occur in some features, ascending."""
+    if not isinstance(encoder, TupleEncoder):
+        return np.sort(places)
+    members = [encoder._members[i] for i in places.tolist()]
+    return np.unique(np.array(members, np.int64))
+
+
+def _need_features(k: int | None, d: int) -> None:
+    if k is not None and k > d:
+        raise ValueError(
+            f"n_features={k} is more than the {d} features there are: give {d} or less."
+        )
+
+
+def _check_penalty(penalty: Any) -> None:
+    if isinstance(penalty, str):
+        if penalty not in _BY_CV:
+            raise ValueError(
+                f"penalty must be 'cv', 'cv-1se' or a positive number, not {penalty!r}."
+            )
+        return
+    if not is_number(penalty) or not penalty > 0:
+        raise ValueError(
+            f"penalty must be a positive number, not {penalty!r}: for no penalty at "
+            "all use RenyiClassifier."
+        )

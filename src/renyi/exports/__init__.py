@@ -1,0 +1,1 @@
+"""Models in the languages of other programs."""

@@ -1,0 +1,1 @@
+"""Marginals: counts of pairs of columns, and nothing else."""

@@ -1,0 +1,187 @@
+"""Whether some distribution of rows could have given marginals.
+
+Necessary conditions, each checked with an error that names the columns at fault:
+
+* no count is negative;
+* every column has n rows, and the margins agree: a category has as many rows by itself
+  as in its table with any other column;
+* counts within the classes, where there are any, add up to those of all rows;
+* the table of all pairs, ``E[W Wᵀ]`` with the target in W, is positive semidefinite.
+
+They are not sufficient, since deciding whether a distribution exists is NP-hard.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting.onehot import offsets
+
+if TYPE_CHECKING:
+    from renyi.marginals.marginals import Marginals
+
+
+def validate(m: Marginals, tolerance: float) -> Marginals:
+    """Return the marginals if they pass; see `Marginals.validate`."""
+    check_counts(m, tolerance)
+    _check_semidefinite(m, tolerance)
+    return m
+
+
+def check_counts(m: Marginals, tolerance: float) -> None:
+    """Raise an error that names counts which are negative or do not add up."""
+    refuse_negative(m, "in the marginals")
+    _check_totals(m, tolerance)
+    _check_absent(m)
+    _check_margins(m, tolerance)
+    if m.class_counts is not None:
+        _check_classes(m, m.class_counts, tolerance)
+
+
+def refuse_negative(m: Marginals, when: str) -> None:
+    """Raise an error that names a negative count."""
+    if m.counts.size and not m.counts.min() >= 0:
+        a, b = np.unravel_index(int(m.counts.argmin()), m.counts.shape)
+        raise ValueError(
+            f"The count of {_name(m, int(a))} with {_name(m, int(b))} is "
+            f"{m.counts[a, b]:g} {when}: counts cannot be negative."
+        )
+    inner = m.class_counts
+    if inner is not None and inner.size and not inner.min() >= 0:  # nor is it NaN
+        k = int(np.unravel_index(int(inner.argmin()), inner.shape)[0])
+        label = m._column(m.target).levels.texts[k]
+        raise ValueError(
+            f"A count within {m.target} = {label} is {inner.min():g} {when}: "
+            "counts cannot be negative."
+        )
+
+
+def absent_places(m: Marginals) -> list[tuple[int, int]]:
+    """Positions of the pairs of columns without joint counts, in both orders."""
+    where = {name: j for j, name in enumerate(m.columns.names)}
+    pairs = [tuple(where[name] for name in pair) for pair in m.absent]
+    return [(a, b) for a, b in pairs] + [(b, a) for a, b in pairs]
+
+
+def absent_pairs(m: Marginals) -> NDArray[np.bool_]:
+    """Return for every pair of columns whether its joint counts are absent."""
+    absent = np.zeros((len(m.columns),) * 2, bool)
+    for first, second in absent_places(m):
+        absent[first, second] = True
+    return absent
+
+
+def _name(m: Marginals, place: int) -> str:
+    """Return ``column = category`` for a place in `counts`."""
+    starts = offsets(m.columns.sizes)
+    j = int(np.searchsorted(starts, place, side="right")) - 1
+    column = m.columns[j]
+    return f"{column.name} = {column.levels.texts[place - starts[j]]}"
+
+
+def disagreement(m: Marginals) -> float:
+    """Return by how much totals or margins disagree at most, as a share of all rows."""
+    totals, sums = _totals(m), _sums(m)
+    worst = max(np.abs(totals - m.n).max(), _margin_gaps(m, sums).max())
+    return float(worst / m.n)
+
+
+def _totals(m: Marginals) -> NDArray[np.float64]:
+    """Rows of each column. As floats: integers might overflow to the right sum."""
+    starts = offsets(m.columns.sizes)[:-1]
+    return np.add.reduceat(np.diag(m.counts), starts, dtype=np.float64)
+
+
+def _sums(m: Marginals) -> NDArray[np.float64]:
+    """Rows of each category (across) in its table with each column (down)."""
+    starts = offsets(m.columns.sizes)[:-1]
+    return np.add.reduceat(m.counts, starts, axis=0, dtype=np.float64)
+
+
+def _margin_gaps(m: Marginals, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    off = np.abs(sums - np.diag(m.counts))
+    off[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
+    return off
+
+
+def _check_totals(m: Marginals, tolerance: float) -> None:
+    totals = _totals(m)
+    off = np.abs(totals - m.n)
+    j = int(off.argmax())
+    if not off[j] <= tolerance * m.n:
+        raise ValueError(
+            f"The counts of {m.columns.names[j]!r} add up to {totals[j]:g}, not to the "
+            f"{m.n:g} rows of the marginals."
+        )
+
+
+def _check_absent(m: Marginals) -> None:
+    if not m.absent:
+        return
+    blocks = np.add.reduceat(_sums(m), offsets(m.columns.sizes)[:-1], axis=1)
+    there = (blocks > 0) & absent_pairs(m)
+    if there.any():
+        i, j = map(int, np.unravel_index(int(there.argmax()), there.shape))
+        raise ValueError(
+            f"The joint counts of {m.columns.names[i]!r} and {m.columns.names[j]!r} "
+            "are said to be absent, but are there."
+        )
+
+
+def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
+    """Compare counts within classes with those of all rows, and with the target's."""
+    places, classes = m._spans(m.feature_names), m._spans([m.target])
+    off = np.abs(inner.sum(axis=0, dtype=np.float64) - m.counts[np.ix_(places, places)])
+    own = np.diagonal(inner, axis1=1, axis2=2)
+    apart = np.abs(own - m.counts[np.ix_(classes, places)])
+    for gap, what in ((off, "all rows"), (apart, "the target")):
+        worst = gap.max(initial=0)
+        if not worst <= tolerance * m.n:
+            place = int(places[np.unravel_index(int(gap.argmax()), gap.shape)[1]])
+            raise ValueError(
+                f"The counts within the classes disagree with those of {what}: "
+                f"{_name(m, place)} is off by {worst:g}."
+            )
+
+
+def _check_margins(m: Marginals, tolerance: float) -> None:
+    sums = _sums(m)
+    off = _margin_gaps(m, sums)
+    j, place = map(int, np.unravel_index(int(off.argmax()), off.shape))
+    if off[j, place] > tolerance * m.n:
+        alone = m.counts[place, place]
+        raise ValueError(
+            f"The margins disagree: {_name(m, place)} has {alone:g} rows by itself, "
+            f"but {sums[j, place]:g} in its table with {m.columns.names[j]!r} "
+            f"(off by {off[j, place]:g})."
+        )
+
+
+def _check_semidefinite(m: Marginals, tolerance: float) -> None:
+    names = _fully_known(m)
+    places = m._spans(names)
+    values, vectors = np.linalg.eigh(m.counts[np.ix_(places, places)] / m.n)
+    if values[0] >= -tolerance:
+        return
+    sizes = m.columns.sizes[m.columns.places(names)]
+    share = np.add.reduceat(vectors[:, 0] ** 2, offsets(sizes)[:-1])
+    worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
+    raise ValueError(
+        "No distribution has these marginals: the table of all pairs, target "
+        f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
+        f"The counts of {', '.join(map(repr, worst))} contradict each other most."
+    )
+
+
+def _fully_known(m: Marginals) -> list[str]:
+    """Columns without absent pairs among them: the target and who goes with it."""
+    if not m.absent:
+        return list(m.columns.names)
+    known = [m.target]
+    for name in m.feature_names:
+        if all(frozenset((name, other)) not in m.absent for other in known):
+            known.append(name)
+    return known

@@ -1,1 +1,0 @@
-"""Counting of pairs: the ways of :mod:`renyi.counting`, and what each of them costs."""

@@ -1,0 +1,252 @@
+r"""Distributions exhibited as evidence: a short list of (x, y, probability).
+
+A lower bound on an error is as good as the distribution that shows it. The programs
+find one to within their tolerance; `polished` then makes its tables equal to the given
+ones to rounding, by steps of least squares on the outcomes it uses, and, should these
+not do, by a linear program for the correction, scaled so that its tolerance no longer
+counts. Where it uses more outcomes than there are cells, as the answers of interior
+points do, the steps s are the smallest in ``Σ s²/p``, hence leave p positive:
+
+.. math:: s = D A^T (A D A^T)^+ (b - A p), \quad D = \mathrm{diag}(p).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from sklearn.utils import check_random_state
+
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.solvers.programs import Program, solve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from renyi.encoding.columns import Column
+
+Floats = NDArray[np.float64]
+
+# Differences of probabilities that are rounding.
+_ROUNDING = 1e-14
+# Columns of outcomes that nearly depend on others would make wild steps.
+_RANK = 1e-10
+_NEAR = 1e-4
+# Up to here the tables of a distribution are as given.
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class WorstDistribution:
+    """A distribution with the given tables, under which every rule errs much.
+
+    Parameters
+    ----------
+    ambiguity : Ambiguity
+        The tables, and the columns they are of.
+    outcomes : ndarray of shape (N, d)
+        Codes of the features of the outcomes that have mass.
+    p : ndarray of shape (N, K)
+        Probability of each outcome with each class.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> m = renyi.Marginals.from_data(X[["crime", "immigration"]], y)
+    >>> from renyi.robust.minimax_problem import minimax
+    >>> worst = minimax(m).worst_distribution
+    >>> worst.marginal_error < 1e-9
+    True
+    >>> worst.frame().columns.tolist()
+    ['crime', 'immigration', 'party', 'probability']
+    """
+
+    ambiguity: Ambiguity = field(repr=False)
+    outcomes: NDArray[np.int64] = field(repr=False)
+    p: Floats = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
+    ) -> WorstDistribution:
+        """Distribution found by a program, polished."""
+        p = polished(ambiguity, outcomes, p)
+        used = p.sum(axis=1) > 0
+        return cls(ambiguity, outcomes[used], p[used])
+
+    def __len__(self) -> int:
+        """Return the number of pairs (x, y) that have mass."""
+        return int((self.p > 0).sum())
+
+    def __str__(self) -> str:
+        """Return a line on its size and error."""
+        return (
+            f"distribution on {len(self)} outcomes with a Bayes error of "
+            f"{self.bayes_error:.4g}; its tables are the given ones to "
+            f"{self.marginal_error:.1e}"
+        )
+
+    @cached_property
+    def bayes_error(self) -> float:
+        """Error of the best rule under this distribution."""
+        return max(0.0, float(self.p.sum() - self.p.max(axis=1, initial=0.0).sum()))
+
+    @cached_property
+    def marginal_error(self) -> float:
+        """Largest difference between its tables and the given ones."""
+        A = self.ambiguity.constraint_matrix(self.outcomes)
+        return float(np.abs(A @ self.p.ravel() - self.ambiguity.b).max())
+
+    def error(self, rule: Any) -> float:
+        """Error of a rule under this distribution.
+
+        Parameters
+        ----------
+        rule : array of shape (N, K), or object with ``rule_proba``
+            Probability of each answer at each of `outcomes`; or a rule or classifier
+            that tells them: a `MinimaxRule` of these columns, or a model fitted to
+            columns of labels.
+        """
+        if hasattr(rule, "of_codes"):
+            proba = rule.of_codes(self.outcomes.T)
+        elif hasattr(rule, "rule_proba"):
+            proba = rule.rule_proba(self._features(self.outcomes))
+        else:
+            proba = np.asarray(rule, np.float64)
+        return float((self.p * (1 - proba)).sum())
+
+    def frame(self) -> pd.DataFrame:
+        """Return the outcomes with mass: features, class and probability.
+
+        The last column is named ``probability``, with underscores behind if a column
+        of the table has that name.
+        """
+        rows, classes = np.nonzero(self.p > 0)
+        mass = self.p[rows, classes]
+        order = np.argsort(-mass, kind="stable")
+        rows, classes = rows[order], classes[order]
+        frame = self._features(self.outcomes[rows])
+        frame[self.ambiguity.target.name] = _labels(self.ambiguity.target, classes)
+        name = "probability"
+        while name in frame:
+            name += "_"
+        frame[name] = mass[order]
+        return frame
+
+    def sample(self, n: int, random_state: Any = None) -> pd.DataFrame:
+        """Draw n rows: the features and the class.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X[["crime", "immigration"]], y)
+        >>> from renyi.robust.minimax_problem import minimax
+        >>> minimax(m).worst_distribution.sample(100, random_state=0).shape
+        (100, 3)
+        """
+        rows, classes = np.nonzero(self.p > 0)
+        weights = self.p[rows, classes]
+        random = check_random_state(random_state)
+        drawn = random.choice(len(weights), n, p=weights / weights.sum())
+        frame = self._features(self.outcomes[rows[drawn]])
+        labels = _labels(self.ambiguity.target, classes[drawn])
+        frame[self.ambiguity.target.name] = labels
+        return frame
+
+    def _features(self, X: NDArray[np.int64]) -> pd.DataFrame:
+        import pandas as pd
+
+        columns = self.ambiguity.columns
+        return pd.DataFrame(
+            {c.name: _labels(c, X[:, i]) for i, c in enumerate(columns)}
+        )
+
+
+def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of codes, None for the missing level, bins as their texts."""
+    labels = np.empty(len(column.categories), object)
+    labels[:] = column.categories
+    return np.asarray(labels[codes])
+
+
+# ---- polishing
+
+
+def polished(ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats) -> Floats:
+    """Return a distribution near p whose tables are the given ones to rounding."""
+    A, b = ambiguity.constraint_matrix(outcomes), ambiguity.b
+    allowed = ambiguity.possible(outcomes).ravel()
+    found = _least_squares(A, b, np.where(allowed, np.maximum(p.ravel(), 0), 0.0))
+    for _ in range(3):
+        if _residual(A, b, found) <= EQUAL / 10:
+            break
+        found = _corrected(A, b, found, allowed)
+    return found.reshape(p.shape)
+
+
+def _residual(A: sparse.csc_array, b: Floats, p: Floats) -> float:
+    return float(np.abs(A @ p - b).max())
+
+
+def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
+    """Take steps on the support; what turns negative leaves it."""
+    best, least = p, _residual(A, b, p)
+    for _ in range(10):
+        support = np.flatnonzero(p > 0)
+        if least <= _ROUNDING or not len(support):
+            break
+        step = _step(A[:, support], p[support], b - A @ p)
+        if np.abs(step).max() > _NEAR:
+            break
+        p = p.copy()
+        p[support] = np.maximum(p[support] + step, 0)
+        now = _residual(A, b, p)
+        if now < least:
+            best, least = p, now
+        elif (p[support] > 0).all():
+            break
+    return best
+
+
+def _step(A: sparse.csc_array, p: Floats, rest: Floats) -> Floats:
+    """Return s with ``A s = rest``, nearly."""
+    if A.shape[1] <= A.shape[0]:
+        return _solved(A.toarray(), rest)
+    scaled = A * p
+    used = np.flatnonzero(scaled.sum(axis=1) > 0)
+    size = np.sqrt(scaled.sum(axis=1)[used])  # so that the diagonal is 1
+    gram = (scaled @ A.T).toarray()[np.ix_(used, used)] / np.outer(size, size)
+    multiplier = np.zeros(A.shape[0])
+    multiplier[used] = _solved(gram, rest[used] / size) / size
+    return np.asarray(scaled.T @ multiplier)
+
+
+def _solved(matrix: Floats, rest: Floats) -> Floats:
+    return np.asarray(linalg.lstsq(matrix, rest, cond=_RANK, lapack_driver="gelsy")[0])
+
+
+def _corrected(
+    A: sparse.csc_array, b: Floats, p: Floats, allowed: NDArray[np.bool_]
+) -> Floats:
+    """Return p plus the smallest correction, in units of the residual."""
+    unit = _residual(A, b, p)
+    rest = (b - A @ p) / unit
+    up = np.where(allowed, np.inf, 0.0)
+    size = len(p)
+    program = Program(
+        np.ones(2 * size),
+        sparse.csc_array(sparse.hstack([A, -A])),
+        rest,
+        rest,
+        np.zeros(2 * size),
+        np.concatenate([up, p / unit]),
+    )
+    answer = solve(program)
+    if answer.status != "optimal":
+        return p
+    moved = np.maximum(p + unit * (answer.x[:size] - answer.x[size:]), 0)
+    return moved if _residual(A, b, moved) < unit else p

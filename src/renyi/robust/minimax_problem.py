@@ -1,0 +1,499 @@
+r"""The minimax problem: the smallest worst error that any rule can promise.
+
+.. math:: e^* = \min_\delta \max_{P \in C} P(\delta(X) \ne Y)
+        = \max_{P \in C} \min_\delta P(\delta(X) \ne Y).
+
+Left is a rule, right a distribution: a saddle point. The rule follows from functions
+λ_y(x) with ``Σ_{y∈S} λ_y(x) ≥ |S| − 1`` for every x and nonempty S: it answers y with
+probability ``r_y = max(0, 1 − λ_y)``, the mass left over going to the smallest λ_y, so
+that its error is at most E[λ_Y], the same number for every P in C. The most probable
+answer alone, the smallest λ_y, errs at most twice that.
+
+Three ways, cheap to exact: the polynomial program (`renyi.robust.pairwise_program`),
+the direct program over all outcomes (`renyi.robust.direct_program`), cutting planes
+(`renyi.robust.cutting_planes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding import targets
+from renyi.encoding.encoder import Encoder
+from renyi.marginals.marginals import Marginals
+from renyi.robust import cutting_planes
+from renyi.robust.ambiguity_set import Ambiguity, Table, of_tables
+from renyi.robust.cutting_planes import Progress
+from renyi.robust.direct_program import contradiction, disagreement, solve_direct
+from renyi.robust.distribution import EQUAL, WorstDistribution
+from renyi.robust.pairwise_program import solve_local
+from renyi.robust.simple_rules import Promise
+from renyi.robust.simple_rules import quadratic_rule as quadratic_rule
+from renyi.robust.simple_rules import table_rule as table_rule
+
+Floats = NDArray[np.float64]
+
+METHODS = ("auto", "lp", "exact")
+# Outcomes times classes of a direct program that takes a second or two; beyond, cutting
+# planes are faster. They know pairs only, so for larger tables it may take minutes.
+_QUICK = 10_000
+_MOST = 60_000
+# Tables of a distribution that a program was stopped on are not worth mending.
+_NEARLY = 1e-6
+_ROUNDING = 1e-9
+# An upper bound below this is no rounding: it shows that C is empty.
+_IMPOSSIBLE = -1e-7
+# A lower bound that exceeds the upper one by more than this is no rounding either.
+_ABSURD = 1e-7
+# Percent: a smaller bound is told as this, since its digits are the solver's.
+_LEAST = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxRule:
+    """A rule with a proven worst error: r_y(x) = max(0, 1 − λ_y(x)).
+
+    Parameters
+    ----------
+    ambiguity : Ambiguity
+        The tables that the guarantee is about.
+    multiplier : ndarray
+        A number for every cell of every table; λ_y(x) is the sum over the cells that
+        (x, y) falls in.
+    guarantee : float
+        The worst error of the rule under every distribution with those tables.
+    encoder : Encoder
+        Turns rows into codes.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> m = renyi.Marginals.from_data(X, y)
+    >>> rule = minimax(m, method="lp").rule
+    >>> round(rule.guarantee, 5)
+    0.04368
+    >>> rule.rule_proba(X[:2]).round(2)
+    array([[0., 1.],
+           [0., 1.]])
+    >>> rule.decide(X[:2]).tolist()
+    ['republican', 'republican']
+    """
+
+    ambiguity: Ambiguity = field(repr=False)
+    multiplier: Floats = field(repr=False)
+    guarantee: float
+    encoder: Encoder = field(repr=False)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes, in the order of the columns of `rule_proba`."""
+        return self.ambiguity.target.categories
+
+    @cached_property
+    def _tables(self) -> list[Floats]:
+        """Multipliers by table, with a place for unseen labels on every axis."""
+        ambiguity, starts = self.ambiguity, self.ambiguity.starts
+        return [
+            _extended(table, self.multiplier[low:high])
+            for table, low, high in zip(
+                ambiguity.tables, starts[:-1], starts[1:], strict=True
+            )
+        ]
+
+    def functions(self, codes: NDArray[Any]) -> Floats:
+        """Values of λ_y at rows given as codes (d, n): an array (n, K)."""
+        total = np.zeros((codes.shape[1], self.ambiguity.n_classes))
+        for table, cells in zip(self.ambiguity.tables, self._tables, strict=True):
+            total += cells[tuple(codes[i] for i in table.features)]
+        return total
+
+    def of_codes(self, codes: NDArray[Any]) -> Floats:
+        """Probability of each answer at rows given as codes (d, n)."""
+        return answer_proba(self.functions(codes))
+
+    def rule_proba(self, X: Any) -> Floats:
+        """Probability of each answer at each row of a frame."""
+        return self.of_codes(self.encoder.transform(X))
+
+    def decide(self, X: Any) -> NDArray[Any]:
+        """Class of the smallest λ_y: not random, and wrong at most twice as often."""
+        best = self.functions(self.encoder.transform(X)).argmin(axis=1)
+        return np.asarray(np.asarray(self.classes)[best])
+
+
+def answer_proba(values: Floats) -> Floats:
+    """Return r_y of values of λ_y (n, K): rows of probabilities.
+
+    >>> answer_proba(np.array([[0.25, 0.75], [0.5, 1.5], [-1.0, 0.0]]))
+    array([[0.75      , 0.25      ],
+           [1.        , 0.        ],
+           [0.66666667, 0.33333333]])
+    """
+    r = np.maximum(0, 1 - values)
+    r /= np.maximum(r.sum(axis=1, keepdims=True), 1.0)  # only where none is promised
+    r[np.arange(len(r)), values.argmin(axis=1)] += 1 - r.sum(axis=1)
+    return np.asarray(np.maximum(r, 0))
+
+
+def _extended(table: Table, cells: Floats) -> Floats:
+    """Multiplier of a table with a last place on every feature's axis: the mean.
+
+    An unseen label counts as the mean over the labels of the column by their
+    probability, empty cells left out since nothing is promised there. The weights are
+    the same at all cells, so that the mean does not depend on how λ is split into
+    functions of pairs and of single columns.
+    """
+    p = table.probabilities if table.with_target else table.probabilities[..., None]
+    a = cells.reshape(p.shape)
+    weights = (p > 0).astype(np.float64)
+    sums = a * weights
+    for axis in range(len(table.features)):
+        others = tuple(k for k in range(p.ndim) if k != axis)
+        share = p.sum(axis=others)
+        sums, weights = (
+            np.concatenate(
+                [v, np.expand_dims(np.tensordot(share, v, (0, axis)), axis)], axis
+            )
+            for v in (sums, weights)
+        )
+    found = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+    own = tuple(slice(0, size) for size in p.shape)
+    found[own] = a
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxResult:
+    """An interval around e*, a rule that attains its upper end, and evidence.
+
+    Parameters
+    ----------
+    lower, upper : float
+        No rule can promise less than `lower`; `rule` promises `upper`.
+    rule : MinimaxRule
+        The rule.
+    worst_distribution : WorstDistribution or None
+        A distribution with the given tables under which every rule errs at least
+        `lower`; None if none was exhibited (`lower` is 0 then).
+    method : str
+        "lp", "direct" or "cutting planes".
+    seconds : float
+        Time taken.
+    status : str
+        "solved": the gap is within the tolerance, and a distribution was exhibited;
+        "bounded": the method has no more to say; "stopped": by the time limit or
+        Ctrl-C. Unless it is "solved", there may be no distribution with the tables at
+        all, of which anything can be promised.
+    note : str
+        Why the bounds say little about the population, where the rows are few; else "".
+    origin : str
+        What the rule comes from: "linear program", "least squares", "one table",
+        "all outcomes" or "cutting planes".
+    """
+
+    lower: float
+    upper: float
+    rule: MinimaxRule = field(repr=False)
+    worst_distribution: WorstDistribution | None = field(repr=False)
+    method: str
+    seconds: float
+    status: str
+    note: str = ""
+    origin: str = ""
+
+    @property
+    def gap(self) -> float:
+        """Width of the interval."""
+        return self.upper - self.lower
+
+    def __str__(self) -> str:
+        """Return the interval, and what it means."""
+        whose = "the very tables of these few rows" if self.note else "these tables"
+        lines = [
+            *([f"Warning: {self.note}"] if self.note else []),
+            f"minimax error: between {self.lower:.6f} and {self.upper:.6f} "
+            f"({self.status}, {self.method}, {self.seconds:.1f} s)",
+            f"  the rule errs at most {max(100 * self.upper, _LEAST):.3g} % on any "
+            f"population with {whose}",
+        ]
+        if self.worst_distribution is not None:
+            least = 100 * self.lower if 100 * self.lower >= _LEAST else 0.0
+            lines.append(
+                f"  no rule can promise less than {least:.3g} %, by a distribution on "
+                f"{len(self.worst_distribution)} outcomes"
+            )
+        return "\n".join(lines)
+
+
+def minimax(
+    m: Marginals | str,
+    method: str = "auto",
+    tables: Any = None,
+    *,
+    time_limit: float | None = None,
+    tolerance: float = 1e-6,
+    class_conditional: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    random_state: int = 0,
+) -> MinimaxResult:
+    """Smallest worst error of any rule, over all distributions with given tables.
+
+    Parameters
+    ----------
+    m : Marginals or str
+        The marginals; with `tables`, the marginals whose columns these are, or the
+        name of the target.
+    method : {"auto", "lp", "exact"}, default="auto"
+        "lp" solves one program of polynomial size: an upper bound and a rule that
+        attains it. "exact" closes the interval, by a program over all outcomes where
+        they are few, else by cutting planes. "auto" is "exact" where that takes a few
+        seconds, else "lp".
+    tables : iterable of frames, optional
+        Contingency tables over any columns, with the target or without, as in
+        `Marginals.from_tables`; they take the place of the counts of m. Cutting planes
+        and "lp" take tables of at most two features (and the target); cutting planes
+        need one with the target for every feature.
+    time_limit : float, optional
+        Seconds, above 0, after which the interval reached is returned; Ctrl-C does so
+        too.
+    tolerance : float, default=1e-6
+        Gap, above 0, at which the interval counts as closed.
+    class_conditional : bool, default=True
+        Use the pairs within each class where m has them: fewer distributions.
+    progress : callable, optional
+        Called with a `Progress` after every round of cutting planes.
+    random_state : int, default=0
+        Seed of the search for cuts.
+
+    Returns
+    -------
+    MinimaxResult
+
+    Raises
+    ------
+    ValueError
+        If no distribution has the tables, with the reason. A result that is "solved"
+        has one; "lp" finds out only if its program shows it.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> few = X[["physician-fee-freeze", "education-spending", "crime"]]
+    >>> result = minimax(renyi.Marginals.from_data(few, y))
+    >>> round(result.lower, 4), round(result.upper, 4), result.method
+    (0.0437, 0.0437, 'direct')
+    >>> round(result.worst_distribution.error(result.rule), 4)
+    0.0437
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be 'auto', 'lp' or 'exact', not {method!r}.")
+    check_limits(time_limit, tolerance)
+    begun = time.monotonic()
+    ambiguity, encoder, plain = _given(m, tables, class_conditional)
+    outcomes = None
+    if method != "lp":
+        most = _QUICK if plain or method == "auto" else _MOST
+        outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
+    if outcomes is None and not plain and method == "exact":
+        raise ValueError(
+            f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
+            "many to list: give tables over fewer columns, or tables of at most two "
+            "features with one for every feature and the target."
+        )
+    job = _Job(ambiguity, encoder, begun, time_limit, tolerance)
+    if outcomes is not None:
+        result = job.direct(outcomes)
+    elif method == "exact":
+        result = job.planes(progress, random_state)
+    else:
+        result = job.polynomial()
+    if result.status == "empty":
+        raise ValueError(contradiction(ambiguity))
+    if tables is None and not isinstance(m, str):
+        result = replace(result, note=few_rows(m))
+    return result
+
+
+def check_limits(time_limit: float | None, tolerance: float = 1e-6) -> None:
+    """Refuse a time limit or a tolerance that is no number above 0."""
+    for name, value in (("time_limit", time_limit), ("tolerance", tolerance)):
+        if value is not None and not (isinstance(value, Real) and value > 0):
+            raise ValueError(f"{name} must be a number above 0; it is {value!r}.")
+
+
+def few_rows(m: Marginals) -> str:
+    """Say that the rows are few, if they are; else nothing.
+
+    >>> import renyi
+    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("votes")))
+    ''
+    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("promoters")))[:46]
+    'there are 228 categories and only 106 rows: th'
+    """
+    D = int(m.encoder.columns.sizes.sum())
+    if m.n > 2 * D:
+        return ""
+    return (
+        f"there are {D:,} categories and only {m.n:,.10g} rows: the bounds hold for "
+        "the marginals of these very rows and say little about the population they "
+        "come from."
+    )
+
+
+def _given(
+    m: Marginals | str, tables: Any, class_conditional: bool
+) -> tuple[Ambiguity, Encoder, bool]:
+    """Return the set C, the encoder, and whether its tables are of pairs only."""
+    plain: Ambiguity | None = None
+    if tables is not None:
+        ambiguity = of_tables(tables, m)
+        plain = ambiguity.pairwise()
+        if plain is not None and (text := disagreement(ambiguity)):
+            raise ValueError(text)
+        ambiguity = plain or ambiguity
+        if isinstance(m, str):
+            encoder = Encoder(numeric=(), columns=ambiguity.columns)
+        else:
+            places = m.columns.places(ambiguity.columns.names)
+            encoder = replace(m.settings, columns=m.columns.take(places))
+    elif isinstance(m, str):
+        raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
+    else:
+        targets.refuse_missing_class(m)
+        ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
+        plain = ambiguity
+    targets.need_two_classes(np.asarray(ambiguity.target.categories, object))
+    return ambiguity, encoder, plain is not None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One minimax problem, and the ways to solve it."""
+
+    ambiguity: Ambiguity
+    encoder: Encoder
+    begun: float
+    time_limit: float | None
+    tolerance: float
+
+    @property
+    def left(self) -> float | None:
+        if self.time_limit is None:
+            return None
+        return max(0.0, self.begun + self.time_limit - time.monotonic())
+
+    def polynomial(self) -> MinimaxResult:
+        """Solve the polynomial program."""
+        best, status = self._bound()
+        return self._result(best, None, "lp", status)
+
+    def _bound(self) -> tuple[Promise, str]:
+        """Best rule known at once, and the status.
+
+        Simple rules may promise less than the polynomial program where hundreds of
+        pairs are nearly independent, or rows are few.
+        """
+        best = Promise(*table_rule(self.ambiguity), "one table")
+        if not len(self.ambiguity.sizes):  # the classes alone
+            return best, "bounded"
+        try:
+            squares = Promise(*quadratic_rule(self.ambiguity), "least squares")
+            best = min(best, squares, key=lambda rule: rule.upper)
+            found = solve_local(self.ambiguity, time_limit=self.left)
+        except KeyboardInterrupt:
+            return best, "interrupted"
+        if found.value <= best.upper + _ROUNDING:  # never more, but for rounding
+            best = Promise(found.value, found.multiplier, "linear program")
+        names = {"optimal": "bounded", "infeasible": "empty"}
+        return best, names.get(found.status, "stopped")
+
+    def direct(self, outcomes: NDArray[np.int64]) -> MinimaxResult:
+        """Solve the program over all outcomes."""
+        best = Promise(*table_rule(self.ambiguity), "one table")
+        try:
+            found = solve_direct(self.ambiguity, self.left, outcomes)
+        except KeyboardInterrupt:
+            return self._result(best, None, "direct", "stopped")
+        if found.status == "infeasible":
+            return self._result(best, None, "direct", "empty")
+        if found.value < best.upper or found.status == "optimal":
+            best = Promise(found.value, found.multiplier, "all outcomes")
+        shown = self._exhibit(found.outcomes, found.p)
+        status = "bounded" if found.status == "optimal" else "stopped"
+        return self._result(best, shown, "direct", status)
+
+    def planes(
+        self, progress: Callable[[Progress], None] | None, seed: int
+    ) -> MinimaxResult:
+        """Begin with the polynomial program, and cut.
+
+        So too if its solver gave up: the best simple rule is a start as well. A bound
+        of 0 is no end, as C may be empty: only a member of it shows that it is not.
+        """
+        best, status = self._bound()
+        if status in ("empty", "interrupted") or self.left == 0:
+            return self._result(best, None, "lp", status)
+        state = cutting_planes.search(
+            self.ambiguity,
+            best.multiplier,
+            best.upper,
+            tolerance=self.tolerance / 2,
+            time_limit=self.left,
+            progress=progress,
+            random_state=seed,
+        )
+        if state.upper < best.upper:
+            cut = self.ambiguity.completed(state.best)
+            best = Promise(state.upper, cut, "cutting planes")
+        shown = self._exhibit(state.outcomes, state.p)
+        ended = state.interrupted or state.out_of_time or self.left == 0
+        status = "stopped" if ended else "bounded"
+        return self._result(best, shown, "cutting planes", status)
+
+    def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
+        """Return the distribution a program found, if its tables are right."""
+        if not p.size:
+            return None
+        A = self.ambiguity.constraint_matrix(X)
+        if np.abs(A @ p.ravel() - self.ambiguity.b).max() > _NEARLY:
+            return None
+        shown = WorstDistribution(self.ambiguity, X, p)
+        if shown.marginal_error > _ROUNDING / 100:
+            shown = WorstDistribution.of(self.ambiguity, X, p)
+        return shown if shown.marginal_error <= EQUAL else None
+
+    def _result(
+        self,
+        best: Promise,
+        shown: WorstDistribution | None,
+        method: str,
+        status: str,
+    ) -> MinimaxResult:
+        upper, lower = best.upper, 0.0 if shown is None else shown.bayes_error
+        if shown is not None and lower > upper + _ABSURD:
+            raise RuntimeError(
+                "The solver's numbers contradict each other: on a distribution it "
+                f"found every rule errs {lower:g}, yet one seems to err at most "
+                f"{upper:g}; join rare categories, or use method='lp'."
+            )
+        if upper < _IMPOSSIBLE:  # functions λ ≥ 0 of negative expectation
+            status = "empty"
+        upper = max(upper, 0.0)
+        lower = min(lower, upper)
+        if shown is not None and upper - lower <= self.tolerance:
+            status = "solved"
+        elif status == "interrupted":
+            status = "stopped"
+        rule = MinimaxRule(self.ambiguity, best.multiplier, upper, self.encoder)
+        facts = (method, time.monotonic() - self.begun, status, "", best.origin)
+        return MinimaxResult(lower, upper, rule, shown, *facts)

@@ -1,0 +1,227 @@
+"""Compiled passes of block coordinate descent, present with the extra ``fast``.
+
+The caller is :mod:`renyi.solvers.l1inf_descent`, whose numpy forms do the same up to
+rounding. Sums may be added in any order here, so that they vectorise; hence the problem
+alone decides when these are used, not what was solved before it.
+
+Arrays of points and gradients have one row per column of the target: shape (C, D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+# What a vectorised sum needs: no order of additions, no care for the sign of zero.
+_SUMS = {"reassoc", "nsz", "contract"}
+FEW = 8  # categories up to which comparing beats scattering
+FOUR = 4  # categories up to which choices beat lookups
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Compile on first use and keep the machine code on disk where that is allowed."""
+    try:
+        return numba.njit(nogil=True, cache=True, fastmath=_SUMS)(function)
+    except RuntimeError:
+        # Neither the package folder nor the home folder can be written.
+        return numba.njit(nogil=True, fastmath=_SUMS)(function)
+
+
+@_compiled
+def largest_point(b, q, penalty):  # type: ignore[no-untyped-def]
+    """Return t with ``Σ (|b| − q t)₊ = penalty``; 0 if there is none.
+
+    Newton's method from 0: φ is convex, so it climbs from corner to corner.
+    """
+    t = 0.0
+    for _ in range(b.size + 2):
+        left, slope = -penalty, 0.0
+        for c in range(b.shape[0]):
+            for k in range(b.shape[1]):
+                above = abs(b[c, k]) - q[k] * t
+                if above > 0:
+                    left += above
+                    slope += q[k]
+        if left <= 0 or slope == 0:
+            break
+        t += left / slope
+    return t
+
+
+@_compiled
+def block_step(b, q, penalty, z, change):  # type: ignore[no-untyped-def]
+    """Replace z by the exact minimiser; return whether it changed."""
+    t = largest_point(b, q, penalty)
+    moved = False
+    for c in range(b.shape[0]):
+        for k in range(b.shape[1]):
+            free = b[c, k] / q[k] if q[k] > 0 else 0.0
+            new = min(max(free, -t), t)
+            change[c, k] = new - z[c, k]
+            z[c, k] = new
+            moved = moved or change[c, k] != 0
+    return moved
+
+
+@_compiled
+def sum_of(values):  # type: ignore[no-untyped-def]
+    """Return the sum of the values."""
+    total = 0.0
+    for r in range(values.size):
+        total += values[r]
+    return total
+
+
+@_compiled
+def sums_by_code(codes, values, total, out):  # type: ignore[no-untyped-def]
+    """Write the sum of the values of each code to `out`; `total` is that of all.
+
+    One or three sums in one go: two would be compiled to a switch, which does not
+    vectorise. The last of two or four codes comes by difference: its rounding error is
+    that of the total, some 1e-16.
+    """
+    m = out.size
+    if m == 2:
+        s0 = 0.0
+        for r in range(codes.size):
+            s0 += values[r] if codes[r] == 0 else 0.0
+        out[0], out[1] = s0, total - s0
+    elif m == 3 or m == 4:
+        s0, s1, s2 = 0.0, 0.0, 0.0
+        for r in range(codes.size):
+            k, value = codes[r], values[r]
+            s0 += value if k == 0 else 0.0
+            s1 += value if k == 1 else 0.0
+            s2 += value if k == 2 else 0.0
+        out[0], out[1], out[2] = s0, s1, s2
+        if m == 4:
+            out[3] = total - s0 - s1 - s2
+    elif m <= FEW:
+        for code in range(m):
+            wanted, part = codes.dtype.type(code), 0.0
+            for r in range(codes.size):
+                part += values[r] if codes[r] == wanted else 0.0
+            out[code] = part
+    else:
+        out[:] = 0
+        for r in range(codes.size):
+            out[codes[r]] += values[r]
+
+
+@_compiled
+def subtract_by_code(codes, weights, change, values):  # type: ignore[no-untyped-def]
+    """Subtract the weighted change of each row's code from its value.
+
+    A single weight stands for all rows.
+    """
+    m = change.size
+    if m > FOUR:
+        step = 0 if weights.size == 1 else 1
+        for r in range(codes.size):
+            values[r] -= weights[step * r] * change[codes[r]]
+        return
+    # Choices vectorise, lookups do not.
+    d0, d1 = change[0], change[min(1, m - 1)]
+    d2, d3 = change[min(2, m - 1)], change[m - 1]
+    if weights.size == 1:
+        w = weights[0]
+        d0, d1, d2, d3 = w * d0, w * d1, w * d2, w * d3
+        for r in range(codes.size):
+            k = codes[r]
+            low, high = d0 if k == 0 else d1, d2 if k == 2 else d3
+            values[r] -= low if k < 2 else high
+        return
+    for r in range(codes.size):
+        k = codes[r]
+        low, high = d0 if k == 0 else d1, d2 if k == 2 else d3
+        values[r] -= weights[r] * (low if k < 2 else high)
+
+
+@_compiled
+def row_passes(  # type: ignore[no-untyped-def]
+    codes, weights, q, starts, active, penalty, centred, z, u, points, states
+):
+    """Pass over the active features as often as there are `points` to write to."""
+    widest = np.max(starts[1:] - starts[:-1])
+    b_all, change_all = np.empty((2, z.shape[0], widest))
+    totals = np.empty(z.shape[0])
+    for p in range(points.shape[0]):
+        for c in range(z.shape[0]):
+            totals[c] = sum_of(u[c])
+        for i in active:
+            low, high = starts[i], starts[i + 1]
+            b, change = b_all[:, : high - low], change_all[:, : high - low]
+            mass, own = q[low:high], z[:, low:high]
+            for c in range(z.shape[0]):
+                sums_by_code(codes[i], u[c], totals[c], b[c])
+                for k in range(mass.size):
+                    b[c, k] += mass[k] * own[c, k]
+            if not block_step(b, mass, penalty, own, change):
+                continue
+            for c in range(z.shape[0]):
+                mean = 0.0
+                for k in range(mass.size):
+                    mean += mass[k] * change[c, k]
+                if centred:
+                    # The intercept follows at once, and the total stays.
+                    for k in range(mass.size):
+                        change[c, k] -= mean
+                else:
+                    totals[c] -= mean
+                subtract_by_code(codes[i], weights, change[c], u[c])
+        points[p] = z
+        states[p] = u
+
+
+@_compiled
+def row_norms(codes, sizes, features, u, out):  # type: ignore[no-untyped-def]
+    """Write ``Σ |Wᵀu|`` of each of the features to `out`."""
+    sums_all = np.empty(np.max(sizes))
+    out[:] = 0
+    for c in range(u.shape[0]):
+        total = sum_of(u[c])
+        for j in range(features.size):
+            i = features[j]
+            sums = sums_all[: sizes[i]]
+            sums_by_code(codes[i], u[c], total, sums)
+            for k in range(sums.size):
+                out[j] += abs(sums[k])
+
+
+@_compiled
+def row_sums(codes, starts, values, out):  # type: ignore[no-untyped-def]
+    """Write ``Wᵀ values`` to `out`."""
+    total = sum_of(values)
+    for i in range(codes.shape[0]):
+        sums_by_code(codes[i], values, total, out[starts[i] : starts[i + 1]])
+
+
+@_compiled
+def gram_passes(  # type: ignore[no-untyped-def]
+    A, q, starts, active, penalty, z, G, points, states
+):
+    """Do the same where ``G = R − A z`` is kept instead of the rows' residuals."""
+    widest = np.max(starts[1:] - starts[:-1])
+    b_all, change_all = np.empty((2, z.shape[0], widest))
+    for p in range(points.shape[0]):
+        for i in active:
+            low, high = starts[i], starts[i + 1]
+            b, change = b_all[:, : high - low], change_all[:, : high - low]
+            mass, own = q[low:high], z[:, low:high]
+            for c in range(z.shape[0]):
+                for k in range(mass.size):
+                    b[c, k] = G[c, low + k] + mass[k] * own[c, k]
+            if not block_step(b, mass, penalty, own, change):
+                continue
+            for c in range(z.shape[0]):
+                gradient = G[c]
+                for k in range(mass.size):
+                    step, row = change[c, k], A[low + k]
+                    if step != 0:
+                        for j in range(row.size):
+                            gradient[j] -= step * row[j]
+        points[p] = z
+        states[p] = G

@@ -1,0 +1,176 @@
+r"""The dual road of ridge regression, for tables with more categories than rows.
+
+The problem is that of `renyi.solvers.ridge`, ``(Q_c + alpha·I) Z = F_c``. With rows W
+of shape (n, D), their probabilities π, W̃ = W − 1μᵀ and the indicators Y of the
+classes, ``Q_c = W̃ᵀπW̃`` and ``F_c = W̃ᵀπ(Y − p)``. Since ``(BᵀB + alpha·I)⁻¹Bᵀ =
+Bᵀ(BBᵀ + alpha·I)⁻¹``, here with B = π^½ W̃::
+
+    (G + alpha·I) a = π^½ (Y − p),     G = π^½ Ã π^½,     Z = Wᵀ π^½ a,
+
+where ``Ã = W̃W̃ᵀ`` is the centred ``A = W Wᵀ``: in how many columns two rows agree. The
+system has n unknowns instead of D, and the one-hot vectors are never written out. (W̃
+may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to zero, and
+the right-hand side is orthogonal to it.)
+
+*Leave-one-out.* The leverage of a row, in `renyi.solvers.ridge` a norm of its centred
+one-hot vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its
+residual is ``alpha·a_i/π_i^½``. At alpha = 0 both come from the projector on the range
+of G; a row that the fit interpolates by itself (h = 1) has no left-out residual.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from renyi.counting.onehot import class_label_counts, label_sums, offsets
+from renyi.solvers.ridge import (
+    AlphaChoice,
+    HeldOut,
+    RidgeFit,
+    Rows,
+    alpha_grid,
+    cholesky,
+    choose,
+    eigen,
+    given,
+    left_out,
+    pseudo_inverse,
+    shrinkage,
+)
+
+Floats = NDArray[np.float64]
+
+
+class DualFit(NamedTuple):
+    """Fit of the dual road, with what would else take another pass over the rows."""
+
+    fit: RidgeFit
+    scores: Floats
+    target_counts: NDArray[Any]
+
+
+class _Kernel(NamedTuple):
+    """The dual problem ``(G + alpha·I) a = target``."""
+
+    G: Floats
+    target: Floats
+    root: Floats
+    base: Floats
+    Y: Floats
+
+
+def fit_dual(
+    rows: Rows, n_features: int, alpha: float | str, fit_intercept: bool
+) -> DualFit:
+    """Fit from agreement counts of rows.
+
+    Returns the fit, the scores of the training rows, and the counts of every category
+    with every class.
+    """
+    kernel = _kernel(rows, fit_intercept)
+    if isinstance(alpha, str):
+        a, choice = _path(kernel, rows, alpha_grid(n_features), fit_intercept)
+    else:
+        a, choice = _given(kernel, rows, alpha, fit_intercept)
+    beta = kernel.root[:, None] * a
+    Z = label_sums(rows.codes, rows.sizes, beta)
+    scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
+    # s(x) = intercept + Zᵀ W at every x, hence at the first row.
+    first = Z[offsets(rows.sizes)[:-1] + rows.codes[:, 0]].sum(axis=0)
+    fit = RidgeFit(Z, scores[0] - first, choice)
+    return DualFit(fit, scores, _target_counts(rows))
+
+
+def _target_counts(rows: Rows) -> NDArray[Any]:
+    """Rows (or weight) of every category with every class."""
+    if rows.mass is None:
+        return class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
+    classes = rows.y[:, None] == np.arange(rows.n_classes)
+    return label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
+
+
+def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
+    Y = rows.indicators()
+    if rows.weights is None:
+        share = np.full(rows.n, 1 / rows.n)
+    else:
+        share = rows.weights / rows.weights.sum()
+    root = np.sqrt(share)
+    G = rows.agreement()
+    base = np.full(Y.shape[1], 1 / rows.n_classes)
+    if fit_intercept:
+        base = share @ Y
+        means = G @ share
+        G -= means[:, None]
+        G -= means
+        # A step of 1 along the weights, to which everything else is orthogonal: it
+        # changes no solution, and leverages no longer end in a cancellation.
+        G += share @ means + 1
+    G *= root
+    G *= root[:, None]
+    return _Kernel(G, root[:, None] * (Y - base), root, base, Y)
+
+
+def _given(
+    kernel: _Kernel, rows: Rows, alpha: float, fit_intercept: bool
+) -> tuple[Floats, AlphaChoice]:
+    if alpha == 0:
+        values, vectors = eigen(kernel.G)
+        inverse = pseudo_inverse(values)
+        C = vectors.T @ kernel.target
+        a = vectors @ (inverse[:, None] * C)
+        held = inverse > 0
+        basis = vectors[:, held]  # of the range of G: basis @ basis.T projects on it
+        residual = (kernel.target - basis @ C[held])[:, None, :]
+        hat = (basis**2).sum(axis=1)[:, None]
+        return a, given(0.0, _held_out(kernel, rows, residual, hat))
+    lower, info = lapack.dtrtri(cholesky(kernel.G, alpha), lower=1, overwrite_c=1)
+    assert info == 0
+    a = lower.T @ (lower @ kernel.target)
+    diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
+    held_out = _leave_one_out(
+        kernel, rows, a[:, None, :], diagonal, np.array([alpha]), fit_intercept
+    )
+    return a, given(alpha, held_out)
+
+
+def _path(
+    kernel: _Kernel, rows: Rows, alphas: Floats, fit_intercept: bool
+) -> tuple[Floats, AlphaChoice]:
+    values, vectors = eigen(kernel.G)
+    shrink = shrinkage(values, alphas)
+    C = vectors.T @ kernel.target
+    a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
+    diagonal = vectors**2 @ shrink
+    held_out = _leave_one_out(kernel, rows, a, diagonal, alphas, fit_intercept)
+    choice = choose("loo", alphas, held_out)
+    return a[:, choice.alphas.index(choice.alpha)], choice
+
+
+def _leave_one_out(
+    kernel: _Kernel,
+    rows: Rows,
+    a: Floats,
+    diagonal: Floats,
+    alphas: Floats,
+    fit_intercept: bool,
+) -> HeldOut:
+    """Leave-one-out from the solutions and the diagonals of the inverses."""
+    residual = alphas[:, None] * a
+    constant = fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
+    hat = 1 - alphas * (diagonal - constant)
+    return _held_out(kernel, rows, residual, hat)
+
+
+def _held_out(kernel: _Kernel, rows: Rows, residual: Floats, hat: Floats) -> HeldOut:
+    """Leave-one-out from residuals times π^½ and the diagonals of hat matrices."""
+    residual = residual / kernel.root[:, None, None]
+    if rows.weights is not None:
+        unit = 1.0 if rows.unit is None else rows.unit
+        hat = hat * (unit / rows.weights)[:, None]
+    sums = left_out(residual, hat, kernel.Y, rows, slice(None))
+    return HeldOut.of_sums(sums, rows)

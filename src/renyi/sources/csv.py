@@ -1,0 +1,433 @@
+"""CSV files: their headers, where records end, and how pieces become columns of text.
+
+A file begins with the first record that is not blank. What separates its cells is a
+comma, unless there is none and there are semicolons or tabs.
+
+A file of any size is read in pieces of whole records. A record ends at a newline that
+is not within quotes; quotes open a cell only at its beginning, and two of them within a
+quoted cell stand for one. Most pieces hold no quote at all, or only ones in pairs, and
+then a count of quotes tells which newlines are within; else the quoted cells are looked
+for one by one.
+
+Cells stay text: whether a column is of numbers is a matter of the whole column, and
+decided elsewhere (`renyi.encoding.text_cells`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from renyi.sources import csv_codes
+from renyi.sources.complaints import unreadable
+from renyi.streaming.run import Unit
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+PIECE = 16 * 2**20  # bytes
+_LONGEST = 16  # a record may take so many pieces
+_LONGEST_HEADER = 2**24  # characters
+_START = 2**18  # bytes that are looked at first
+_WORTH = 8  # rows of a label that make a dictionary worth its while
+_QUOTE = ord('"')
+_MARK = b"\xef\xbb\xbf"
+_MOST_NAME_LINES = 20  # in the header; more are rows behind a quote
+_BROKEN = (OSError, EOFError, zlib.error)  # what reading may raise, packed or not
+
+Bytes = bytes | bytearray
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+# ---- headers
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a file, unpacking it if it is gzipped."""
+    if path.suffix.lower() == ".gz":
+        return cast(IO[bytes], gzip.open(path))
+    return path.open("rb")
+
+
+class Header(NamedTuple):
+    """How a CSV file begins: its delimiter and names; `start` is the byte after them.
+
+    `skip` counts the records up to there, blank lines included.
+    """
+
+    delimiter: str
+    names: list[str]
+    skip: int
+    start: int
+
+
+def read_header(path: Path) -> Header:
+    """Read the first record that is not blank.
+
+    >>> import renyi
+    >>> read_header(renyi.datasets.path("votes"))[2:]
+    (1, 359)
+    """
+    try:
+        with _decoded(path) as stream:
+            line = _first_record(stream)
+        delimiter = _delimiter(path, line)
+        with _decoded(path) as stream:
+            reader = csv.reader(stream, delimiter=delimiter)
+            named = ((k, c) for k, c in enumerate(reader, 1) if "".join(c).strip())
+            skip, cells = next(named, (0, []))
+        start = _bytes_of_lines(path, reader.line_num)
+    except UnicodeDecodeError:
+        raise ValueError(_not_utf8(path)) from None
+    except (*_BROKEN, csv.Error) as error:
+        raise ValueError(_cannot(path, error)) from None
+    if not cells:
+        raise ValueError(f"{path} is empty: it needs a header and rows.")
+    if max(name.count("\n") for name in cells) > _MOST_NAME_LINES:
+        raise ValueError(
+            f"{path}: a name in the header goes on over many lines, so a quote in it "
+            "is not closed: correct the header."
+        )
+    names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
+    return Header(delimiter, names, skip, start)
+
+
+def _decoded(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
+
+
+def _first_record(stream: Iterable[str]) -> str:
+    """Return the first line that is not blank, and those that its quotes go on to."""
+    record = ""
+    for text in stream:
+        if record or text.strip():
+            record += text
+        if record and record.count('"') % 2 == 0:
+            break
+        if len(record) > _LONGEST_HEADER:  # a quote that is never closed
+            break
+    return record
+
+
+def _delimiter(path: Path, record: str) -> str:
+    """Return what separates the cells; a header without commas may have another."""
+    if ".tsv" in path.name.lower():
+        return "\t"
+    bare = re.sub(r'"[^"]*("|$)', "", record)  # names may hold what separates others
+    others = [c for c in ";\t" if c in bare]
+    return others[0] if others and "," not in bare else ","
+
+
+def _bytes_of_lines(path: Path, count: int) -> int:
+    """Return how many bytes the first lines take."""
+    with _opened(path) as raw:
+        mark = len(_MARK) if raw.read(len(_MARK)) == _MARK else 0
+    with _decoded(path) as stream:
+        return mark + sum(len(line.encode()) for line in islice(stream, count))
+
+
+# ---- pieces
+
+
+class Piece(NamedTuple):
+    """Whole records of a file; `end` is the share of the file read by then."""
+
+    data: bytearray
+    end: float
+
+
+def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
+    """Cut a file into pieces of about `size` bytes, at the ends of records.
+
+    >>> import renyi
+    >>> path = renyi.datasets.path("votes")
+    >>> [len(piece.data) for piece in pieces(path, read_header(path), 8000)]
+    [7975, 8024, 2172]
+    """
+    size = size or PIECE
+    total = max(path.stat().st_size, 1)
+    delimiter, rest = header.delimiter.encode(), b""
+    try:
+        with _opened(path) as stream:
+            stream.seek(header.start)
+            while True:
+                data, more = _filled(stream, rest, size)
+                cut = record_end(data, delimiter) if more else len(data)
+                if not cut and len(data) > _LONGEST * size:
+                    raise ValueError(_endless(path, data))
+                rest = bytes(memoryview(data)[cut:])
+                del data[cut:]
+                if cut:
+                    yield Piece(data, _position(stream) / total)
+                if not more:
+                    return
+    except _BROKEN as error:
+        raise ValueError(_cannot(path, error)) from None
+
+
+def _filled(stream: Any, rest: bytes, size: int) -> tuple[bytearray, bool]:
+    """Return what was left over and the bytes that follow; and whether any did."""
+    data = bytearray(len(rest) + size)
+    data[: len(rest)] = rest
+    filled = len(rest)
+    with memoryview(data) as view:
+        while filled < len(data) and (count := stream.readinto(view[filled:])):
+            filled += count
+    more = filled > len(rest)
+    del data[filled:]
+    return data, more
+
+
+def _position(stream: Any) -> int:
+    """Return how many bytes of the file have been read, packed or not."""
+    place: int = getattr(stream, "fileobj", stream).tell()
+    return place
+
+
+def record_end(data: Bytes, delimiter: bytes = b",") -> int:
+    r"""Return where the last whole record ends; 0 if none does.
+
+    >>> record_end(b'a,"b\n"\nc,"d\n'), record_end(b'5" pipe,1\n6" pi')
+    (7, 10)
+    """
+    if b'"' not in data:
+        opens = closes = np.zeros(0, np.intp)
+    else:
+        opens, closes = _quoted(data, delimiter)
+    for newline, stop in ((b"\n", len(data)), (b"\r", len(data) - 1)):
+        # A carriage return at the very end may go on with a newline.
+        while (place := data.rfind(newline, 0, stop)) >= 0:
+            k = int(np.searchsorted(opens, place)) - 1
+            if k < 0 or place > closes[k]:
+                return place + 1
+            stop = int(opens[k])
+    return 0
+
+
+def _quoted(data: Bytes, delimiter: bytes) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return where quoted cells begin and end, the last perhaps beyond the data.
+
+    Where every other quote follows a delimiter, a line end, or the quote before it
+    (two for one), cells are quoted between the even quotes and the odd ones.
+    """
+    text = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(text == _QUOTE)
+    before = text[quotes[0::2] - 1]  # of the very first byte, the last: see below
+    plain = np.isin(before, np.frombuffer(delimiter + b"\r\n", np.uint8))
+    plain[1:] |= quotes[2::2] - 1 == quotes[1 : len(quotes) - 1 : 2]
+    plain[0] |= quotes[0] == 0
+    if plain.all():
+        opens, closes = quotes[0::2], quotes[1::2]
+        if len(closes) < len(opens):
+            closes = np.append(closes, len(data))
+        return opens, closes
+    cell = rb'"(?:(?<=[%s\r\n]")|(?<=\A"))(?:[^"]++|"")*+(?:"|\Z)'
+    spans = [m.span() for m in re.finditer(cell % re.escape(delimiter), data)]
+    both = np.array(spans, np.intp).reshape(-1, 2)
+    # An end within the data is one after the quote; one at its end may be anywhere.
+    return both[:, 0], both[:, 1] - 1
+
+
+def _endless(path: Path, data: bytearray) -> str:
+    return (
+        f"{path} has a record of more than {len(data) / 2**20:,.0f} MB, which begins "
+        f"with {data[:40].decode(errors='replace')!r}: close the quote in it."
+    )
+
+
+# ---- cells
+
+
+def parse(
+    path: Path,
+    header: Header,
+    data: bytearray,
+    columns: list[str],
+    verbatim: Collection[str] = (),
+    plain: Collection[str] = (),
+) -> pa.RecordBatch | None:
+    """Return some columns of whole records as text; None if there are no records.
+
+    Spaces around cells are dropped but in columns that are taken `verbatim`. Columns
+    are dictionaries, except the `plain` ones.
+    """
+    if len(header.names) > 1 and re.match(rb"[\r\n]*+\Z", data):
+        return None
+    found: Sequence[Any] | None = None
+    if not plain:
+        found = csv_codes.encoded(header, data, columns)
+    if found is None:
+        found = _read_by_arrow(path, header, data, columns, plain)
+    cells = [
+        column if name in verbatim else _trimmed(column)
+        for name, column in zip(columns, found, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(cells, names=columns)
+
+
+def _read_by_arrow(
+    path: Path,
+    header: Header,
+    data: bytearray,
+    columns: list[str],
+    plain: Collection[str],
+) -> list[Any]:
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(pa.py_buffer(data)),
+            pa.csv.ReadOptions(
+                column_names=header.names,
+                use_threads=False,
+                block_size=min(len(data) + 1, 2**31 - 1),
+            ),
+            _parse_options(header, b'"' in data),
+            pa.csv.ConvertOptions(
+                column_types={
+                    name: pa.string() if name in plain else TEXT for name in columns
+                },
+                include_columns=columns,
+                strings_can_be_null=False,
+                check_utf8=not data.isascii(),
+            ),
+        )
+    except pa.ArrowException as error:
+        raise ValueError(_trouble(path, header, error)) from None
+    return [column.chunk(0) for column in table.columns]
+
+
+def _parse_options(header: Header, quotes: bool) -> Any:
+    return pa.csv.ParseOptions(
+        delimiter=header.delimiter,
+        quote_char='"' if quotes else False,  # not to look for any is a tenth faster
+        newlines_in_values=quotes,
+        # Of a single column, a blank line is an empty cell.
+        ignore_empty_lines=len(header.names) > 1,
+    )
+
+
+def _trimmed(column: Any) -> Any:
+    """Drop spaces around the cells; labels may then be twice in the dictionary."""
+    if not pa.types.is_dictionary(column.type):
+        return pc.utf8_trim_whitespace(column)
+    bare = pc.utf8_trim_whitespace(column.dictionary)
+    if bare.equals(column.dictionary):
+        return column
+    return pa.DictionaryArray.from_arrays(column.indices, bare)
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """Return the names of the columns, all of text."""
+    return pa.schema([(name, TEXT) for name in read_header(path).names])
+
+
+def units(
+    file: int, path: Path, columns: Sequence[str], verbatim: Collection[str] = ()
+) -> Iterator[Unit]:
+    """Yield the pieces of a file."""
+    header, before = read_header(path), 0.0
+    plain: set[str] = set()
+
+    def read(data: bytearray) -> Iterator[pa.RecordBatch]:
+        batch = parse(path, header, data, list(columns), verbatim, plain)
+        if batch is not None:
+            yield batch
+
+    for number, (data, end) in enumerate(pieces(path, header)):
+        if number == 0:
+            plain.update(_of_many_labels(path, header, data, list(columns)))
+        yield Unit(file, number, end - before, partial(read, data))
+        before = end
+
+
+def _of_many_labels(
+    path: Path, header: Header, data: bytearray, columns: list[str]
+) -> list[str]:
+    """Return the columns for which a dictionary is no gain, such as measurements."""
+    start = data[:_START]
+    cut = record_end(start, header.delimiter.encode())
+    batch = parse(path, header, start[:cut], columns) if cut else None
+    if batch is None:
+        return []
+    many = batch.num_rows // _WORTH
+    found = zip(columns, batch.columns, strict=True)
+    return [name for name, column in found if len(column.dictionary) > many > 10]
+
+
+def read_whole(path: Path, columns: list[str]) -> pa.Table:
+    """Read some columns of a file at once, as text with its spaces."""
+    header = read_header(path)
+    try:
+        return pa.csv.read_csv(
+            path,
+            pa.csv.ReadOptions(
+                column_names=header.names,
+                skip_rows_after_names=header.skip,
+                block_size=PIECE,
+            ),
+            _parse_options(header, True),
+            pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header.names, pa.string()),
+                include_columns=columns,
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(_trouble(path, header, error)) from None
+
+
+# ---- what is wrong with a file
+
+
+def _trouble(path: Path, header: Header, error: Exception) -> str:
+    """Say where a CSV file is wrong, by reading it once more, line by line."""
+    width = len(header.names)
+    try:
+        with _decoded(path) as stream:
+            reader = csv.reader(stream, delimiter=header.delimiter)
+            before = 0
+            for cells in reader:
+                if cells and len(cells) != width:
+                    count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+                    return (
+                        f"{path}, line {before + 1}: {count} where the header has "
+                        f"{width}; correct the line, or quote cells that hold "
+                        f"{header.delimiter!r}."
+                    )
+                before = reader.line_num
+    except UnicodeDecodeError:
+        return _not_utf8(path)
+    except (*_BROKEN, csv.Error) as other:
+        error = other
+    return _cannot(path, error)
+
+
+def _cannot(path: Path, error: Exception) -> str:
+    """Say that a file cannot be read at all."""
+    remedy = "take a fresh copy" if path.suffix == ".gz" else ""
+    return unreadable(path, error, "cannot be read as CSV", remedy)
+
+
+def _not_utf8(path: Path) -> str:
+    with _opened(path) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return (
+                    f"{path}, line {number}: byte {error.start + 1} "
+                    f"(0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8."
+                )
+    return f"{path} is not UTF-8: save the file as UTF-8."

@@ -1,0 +1,140 @@
+"""Compiled reading of cells: text between delimiters becomes codes, in one pass.
+
+The caller is :mod:`renyi.sources.csv_codes`. Eight bytes are looked at together: where
+one of them is the delimiter or a newline, an exclusive or makes it zero, and a few
+operations on the whole word find the first zero. A cell of up to 16 bytes thus is two
+words and a length, by which it is looked up among the labels of its column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from renyi.counting.kernels import _compiled
+
+SLOTS = 2**12
+"""Places in the table of a column's labels; `_SHIFT` leaves so many."""
+
+MOST = SLOTS // 2
+"""Labels of a column that are told apart; a table more than half full is slow."""
+
+RAGGED, CROWDED = -1, -2
+"""In place of a number of rows: a row that is odd, or too many labels."""
+
+_ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(52)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+@intrinsic
+def _word(context, data, place):  # type: ignore[no-untyped-def]
+    """Return eight bytes from any place, the first one lowest."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        start = builder.gep(array.data, [arguments[1]])
+        word = builder.bitcast(start, ir.IntType(64).as_pointer())
+        return builder.load(word, align=1)
+
+    return types.uint64(data, types.intp), generate
+
+
+@intrinsic
+def _first_bit(context, word):  # type: ignore[no-untyped-def]
+    """Return the number of zero bits below the lowest one."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@_compiled
+def _same(data, first, second, length):  # type: ignore[no-untyped-def]
+    """Whether two cells are the same bytes."""
+    k = 0
+    while k < length and data[first + k] == data[second + k]:
+        k += 1
+    return k == length
+
+
+@_compiled
+def encode_cells(  # type: ignore[no-untyped-def]
+    data, end, delimiter, wanted, codes, starts, lengths, sizes
+):
+    """Write the code of every cell; return the number of rows, or what is wrong.
+
+    `data` holds whole records up to `end`, without carriage returns, then a newline, a
+    quote, and eight bytes more. A quoted cell may not hold a quote. ``wanted[k]`` is
+    the row of `codes` for column k of the file, -1 if it is not needed. Codes are
+    numbered in the order of first sight; `starts` and `lengths` are filled with where
+    the first cell of each label is, and `sizes`, zero before, with the numbers of
+    labels. One function: a call for each cell would make it five times slower.
+    """
+    count = wanted.size
+    shape = (codes.shape[0], SLOTS)
+    used = np.zeros(shape, np.int32)  # code + 1 of the label in each slot
+    lows, highs = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
+    breaks, parts = np.uint64(10) * _ONES, np.uint64(delimiter) * _ONES
+    quotes = np.uint64(34) * _ONES
+    place, row = np.intp(0), 0
+    while place < end:
+        if data[place] == 10:  # a blank line is no row
+            place += 1
+            continue
+        for column in range(count):
+            first, second = breaks, parts
+            quoted = data[place] == 34
+            if quoted:
+                first, second = quotes, quotes
+                place += 1
+            begin, found = place, _ZERO
+            low = high = mixed = _ZERO
+            while not found:
+                word = _word(data, place)
+                x, y = word ^ first, word ^ second
+                found = (((x - _ONES) & ~x) | ((y - _ONES) & ~y)) & _HIGHS
+                step = np.intp(8)
+                if found:
+                    bits = _first_bit(found) & ~np.uint64(7)
+                    word &= (_ONE << bits) - _ONE
+                    step = np.intp(bits >> np.uint64(3))
+                if place == begin:
+                    low = word
+                elif place == begin + 8:
+                    high = word
+                mixed = (mixed ^ word) * _FACTOR
+                place += step
+            length = place - begin
+            if quoted:
+                place += 1
+                if place > end or (data[place] != 10 and data[place] != delimiter):
+                    return RAGGED
+            if (data[place] == 10) != (column == count - 1):
+                return RAGGED
+            k = wanted[column]
+            if k >= 0:
+                slot = np.intp((mixed ^ np.uint64(length)) * _FACTOR >> _SHIFT)
+                while used[k, slot]:
+                    code = used[k, slot] - 1
+                    same = lows[k, slot] == low and highs[k, slot] == high
+                    if same and lengths[k, code] == length:
+                        if length <= 16:
+                            break
+                        if _same(data, starts[k, code], begin, length):
+                            break
+                    slot = (slot + 1) & (SLOTS - 1)
+                if not used[k, slot]:
+                    if sizes[k] == MOST:
+                        return CROWDED
+                    starts[k, sizes[k]], lengths[k, sizes[k]] = begin, length
+                    lows[k, slot], highs[k, slot] = low, high
+                    sizes[k] += 1
+                    used[k, slot] = sizes[k]
+                codes[k, row] = used[k, slot] - 1
+            place += 1
+        row += 1
+    return row

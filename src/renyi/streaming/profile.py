@@ -1,0 +1,250 @@
+"""Surveys: the first pass over a stream, which decides what its columns are.
+
+Bins need the quantiles of all rows, integers are labels if there are few of them, and a
+column of a CSV file is of numbers only if all its cells are. A `Survey` looks at the
+undecided columns of a plan, batch by batch, and keeps a bounded summary of each:
+sketches of numbers (`renyi.encoding.sketch`) and what text looked like
+(`renyi.encoding.text_cells`). Summaries of different rows can be merged, in any order.
+What is decided is what `Encoder.fit` decides with all rows in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from renyi.encoding.bins import bin_cells
+from renyi.encoding.columns import Levels
+from renyi.encoding.frame_columns import MAX_INTEGER_LABELS
+from renyi.encoding.identifiers import refuse_row_numbers
+from renyi.encoding.sketch import EXACT, MOST, Cells, Sketch
+from renyi.encoding.text_cells import TextKind
+from renyi.streaming.arrow_values import look_at, numbers, slices
+from renyi.streaming.column_encoders import LabelBook
+from renyi.streaming.spec import Plan, Role
+from renyi.streaming.wire import filled, one_each, packed, row_count
+
+_KIND = "survey"
+
+
+class Survey:
+    """What a first pass finds out about the undecided columns of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan; of it, only the undecided columns (and target and weight) are read.
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"age": [31.0, 45.5, 62.0], "y": ["n", "p", "p"]})
+    >>> plan = Plan.of(batch.schema, "y")
+    >>> survey = Survey(plan)
+    >>> survey.add(batch)
+    >>> survey.plan().role("age").levels.edges
+    (45.5, 62.0)
+    """
+
+    table_bytes = 0  # as of a tally: there is no table of pairs
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.n = 0  # rows with a target
+        self.seen = 0
+        self._columns = {
+            name: _Undecided(name, plan.role(name), plan.missing)
+            for name in plan.undecided
+        }
+        role = plan.role(plan.target)
+        self._target = LabelBook(plan.target, role, plan.missing)
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Look at the rows of a batch."""
+        names, columns = [*self._columns, self._plan.target], self._columns.values()
+        for piece in slices(self._plan, batch, names, self.seen):
+            self.seen += piece.rows
+            keep = self._target.encode(piece.columns[-1]) > 0
+            if piece.weights is not None:
+                keep &= piece.weights > 0
+            count = int(keep.sum())
+            self.n += count
+            rows = None if count == piece.rows else keep
+            weights = piece.weights if rows is None else _only(piece.weights, keep)
+            for column, cells in zip(columns, piece.columns, strict=False):
+                column.add(cells, rows, weights)
+
+    def settle(self) -> None:
+        """Do what is left to do, as a tally does: nothing waits in a survey."""
+
+    def merge(self, other: Survey) -> None:
+        """Add what another survey of the same plan found."""
+        if other._plan != self._plan:
+            raise ValueError("The two surveys are of different plans: use one plan.")
+        self.n += other.n
+        self.seen += other.seen
+        for name, column in self._columns.items():
+            column.merge(other._columns[name])
+
+    def plan(self) -> Plan:
+        """Return the plan with every column decided."""
+        auto = self._plan.encoder.numeric == "auto" and not self._plan.fitted
+        bins = self._plan.encoder.bins
+        roles = {
+            name: column.role(bins, self.n if auto else 0)
+            for name, column in self._columns.items()
+        }
+        return self._plan.decided(roles)
+
+    def to_bytes(self) -> bytes:
+        """Return the survey as bytes."""
+        header = {
+            "plan": self._plan.to_dict(),
+            "n": self.n,
+            "seen": self.seen,
+            "columns": [column.to_dict() for column in self._columns.values()],
+        }
+        arrays = {
+            f"{key} {j}": array
+            for j, column in enumerate(self._columns.values())
+            for key, array in column.sketch.to_parts()[1].items()
+        }
+        return packed(_KIND, header, arrays)
+
+    @classmethod
+    def from_bytes(cls, plan: Plan, data: bytes) -> Survey:
+        """Return the survey of bytes, checked: they may come from a damaged file."""
+        made = cls(plan)
+        filled(_KIND, made, plan.to_dict(), data)
+        return made
+
+    def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take what bytes hold, checked."""
+        self.n, self.seen = row_count(header, "n"), row_count(header, "seen")
+        told = one_each(header["columns"], self._columns)
+        for j, column in enumerate(self._columns.values()):
+            names = (*Cells._fields, "hashes")
+            column.fill(told[j], {name: arrays[f"{name} {j}"] for name in names})
+
+
+class _Undecided:
+    """What is known of an undecided column."""
+
+    def __init__(self, name: str, role: Role, missing: frozenset[str]) -> None:
+        self.name, self._role, self._missing = name, role, missing
+        self.sketch = Sketch(MOST)
+        self.whole = True  # are all numbers integers
+        self.gaps = False  # are some missing
+        self.large: set[int] = set()  # some of the integers that floats merge
+        self.text = TextKind() if role.text == "guess" else None
+
+    def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
+        role = self._role
+        if self.text is not None:
+            look_at(self.text, cells, self._missing)
+            if role.kind == "label" or not (
+                self.text.may_be_number or role.kind == "number"
+            ):
+                return
+            role = role._replace(text="numbers" if self.text.may_be_number else "words")
+        values, whole = numbers(self.name, cells, role, self._missing)
+        if rows is not None:
+            values = values[rows]
+        # How text was read so far may differ from batch to batch: its values count.
+        self.whole &= whole if self.text is None else _are_whole(values)
+        self.gaps = self.gaps or bool(np.isnan(values).any())
+        self._note_large(cells, rows, values)
+        self.sketch.add(values, weights)
+
+    def _note_large(
+        self, cells: Any, rows: NDArray[np.bool_] | None, values: NDArray[np.float64]
+    ) -> None:
+        """Remember some integers that floats cannot tell apart."""
+        if self._role.kind != "auto" or len(self.large) > MAX_INTEGER_LABELS:
+            return
+        if not (np.abs(values) > EXACT).any():
+            return
+        if rows is not None:
+            cells = cells.filter(pa.array(rows))
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.dictionary_decode()
+        if self._role.family != "integer":
+            return
+        found = (int(v) for v in pc.unique(cells).drop_null().to_pylist())
+        room = MAX_INTEGER_LABELS + 1
+        self.large |= set(sorted(v for v in found if abs(v) > EXACT)[:room])
+
+    def merge(self, other: _Undecided) -> None:
+        self.sketch.merge(other.sketch)
+        self.whole &= other.whole
+        self.gaps |= other.gaps
+        both = sorted(self.large | other.large)
+        self.large = set(both[: MAX_INTEGER_LABELS + 1])
+        if self.text is not None and other.text is not None:
+            self.text.merge(other.text)
+
+    def role(self, bins: int, n: int) -> Role:
+        """Return what the column is; n is the number of rows if identifiers matter."""
+        role = self._role
+        if self.text is not None:
+            role = role._replace(text=self.text.name)
+            self.text.warn(self.name)
+        if role.kind == "label" or (role.kind == "auto" and role.text == "words"):
+            return role._replace(kind="label")
+        whole = self._is_whole(role)
+        if role.kind == "auto" and whole and not self._many():
+            return role._replace(kind="label")
+        if whole and not self.gaps:
+            refuse_row_numbers(self.name, self.sketch, n)
+        edges, texts = bin_cells(self.sketch.cells, bins, whole)
+        levels = Levels("number", texts, tuple(edges.tolist()))
+        return role._replace(kind="number", levels=levels)
+
+    def _is_whole(self, role: Role) -> bool:
+        if role.text in ("integers", "numbers"):
+            return role.text == "integers"
+        return self.whole
+
+    def _many(self) -> bool:
+        low = self.sketch.cells.low
+        count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
+        return not self.sketch.exact or max(len(low), count) > MAX_INTEGER_LABELS
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "sketch": self.sketch.to_parts()[0],
+            "whole": self.whole,
+            "gaps": self.gaps,
+            "large": sorted(self.large),
+            "text": None if self.text is None else self.text.to_dict(),
+        }
+
+    def fill(self, data: Any, arrays: dict[str, NDArray[Any]]) -> None:
+        good = (
+            isinstance(data, dict)
+            and set(data) == {"sketch", "whole", "gaps", "large", "text"}
+            and type(data["whole"]) is bool
+            and type(data["gaps"]) is bool
+            and isinstance(data["large"], list)
+            and all(type(value) is int for value in data["large"])
+            and (data["text"] is None) == (self.text is None)
+        )
+        if not good:
+            raise ValueError("what is known of a column is not valid")
+        self.sketch = Sketch.from_parts(data["sketch"], arrays, MOST)
+        self.whole, self.gaps = data["whole"], data["gaps"]
+        self.large = set(data["large"])
+        if self.text is not None:
+            self.text = TextKind.from_dict(data["text"])
+
+
+def _are_whole(values: NDArray[np.float64]) -> bool:
+    known = values[~np.isnan(values)]
+    return bool((np.isfinite(known) & (np.floor(known) == known)).all())
+
+
+def _only(weights: Any, keep: NDArray[np.bool_]) -> Any:
+    return None if weights is None else weights[keep]

@@ -1,0 +1,386 @@
+"""Plans: what is counted in a stream of rows, and what is decided about each column.
+
+Rows in memory are looked at as often as needed; of a stream, each pass over the rows is
+dear. A `Plan` says what is known of every column before the next pass:
+
+* a column of *labels* needs nothing: labels may appear in any batch;
+* a column of *numbers* needs the edges of its bins;
+* a column of integers may turn out to be either, and so may a column of text in a CSV
+  file, which has no types.
+
+What is still undecided is found by a first pass (`renyi.streaming.profile.Survey`),
+which returns the decided plan; or, where rows pass by only once, by `Plan.one_pass`:
+undecided columns are then counted in fine cells, and binned at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from renyi.encoding.arrow_cells import refuse_type
+from renyi.encoding.columns import RARE, Levels
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import label_text, refuse_twins
+
+_KINDS = ("label", "number", "auto")
+_TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
+_FAMILIES = (
+    *("text", "boolean", "integer", "float", "null", "other"),
+    *("date", "time", "timestamp", "zoned timestamp", "duration"),
+)
+# Cells of all undecided columns of a single pass, and of each column.
+_ALL_CELLS = 4096
+_LEAST_CELLS, _MOST_CELLS = 64, 512
+
+
+class Role(NamedTuple):
+    """What is known of a column before it is counted.
+
+    `family` is of its type. `kind` is "label", "number", or "auto": the number of
+    different integers decides. `text` says how text is read: as it stands (""), by its
+    looks, still to be found out ("guess"), or as trimmed "words", "integers" or
+    "numbers", or as "figures": labels that are numbers, each cell for itself. `levels`
+    are those of a fitted encoder, or the bins of a number.
+    """
+
+    family: str
+    kind: str
+    text: str = ""
+    levels: Levels | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether a row can be counted at once."""
+        known = self.kind == "label" or (
+            self.kind == "number" and self.levels is not None
+        )
+        return known and self.text != "guess"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        levels = None if self.levels is None else self.levels.to_dict()
+        return {**self._asdict(), "levels": levels}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Role:
+        """Return the role of a plain form, checked."""
+        if not isinstance(data, dict) or set(data) != set(cls._fields):
+            raise ValueError("the role of a column is not valid")
+        levels = None if data["levels"] is None else Levels.from_dict(data["levels"])
+        role = cls(data["family"], data["kind"], data["text"], levels)
+        good = role.family in _FAMILIES and role.kind in _KINDS and role.text in _TEXTS
+        if not good or (levels and levels.kind != role.kind):
+            raise ValueError("the role of a column is not valid")
+        return role
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is counted: the columns, the target, and how cells become categories.
+
+    Made by `Plan.of`.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The features in the order of the table, then the target.
+    roles : tuple of Role
+        What is known of each.
+    encoder : Encoder
+        The settings, without columns.
+    fitted : bool
+        Whether the user's encoder was fitted: it then said which columns are numbers,
+        and which labels are rare.
+    class_conditional : bool
+        Whether the pairs of features are counted within each class too.
+    weight : str, optional
+        The column of weights.
+    ignored : frozenset of str
+        Other columns of the table.
+    cells : int
+        Cells of an undecided column in a single pass; 0 before `one_pass`.
+
+    Examples
+    --------
+    >>> schema = pa.schema({"age": pa.int64(), "sex": pa.string(), "y": pa.string()})
+    >>> plan = Plan.of(schema, "y")
+    >>> plan.names, plan.undecided, plan.one_pass().undecided
+    (('age', 'sex', 'y'), ('age',), ())
+    >>> Plan.from_dict(plan.to_dict()) == plan
+    True
+    """
+
+    names: tuple[str, ...]
+    roles: tuple[Role, ...]
+    encoder: Encoder
+    fitted: bool = False
+    class_conditional: bool = False
+    weight: str | None = None
+    ignored: frozenset[str] = frozenset()
+    cells: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        target: str,
+        encoder: Encoder | None = None,
+        class_conditional: bool = False,
+        weight: str | None = None,
+        texts: Collection[str] = (),
+    ) -> Plan:
+        """Return the plan for a table of this schema.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema
+            Names and types of the columns.
+        target : str
+            The column to predict.
+        encoder : Encoder, optional
+            How cells become categories; a fitted one decides everything.
+        class_conditional : bool, default=False
+            Count the pairs of features within each class too.
+        weight : str, optional
+            The column that holds the weights of the rows.
+        texts : collection of str
+            Columns of text that may turn out to be integers or numbers, as in CSV.
+        """
+        encoder = encoder or Encoder()
+        if encoder.order > 1:
+            raise ValueError(
+                f"Features of {encoder.order} columns cannot be counted in a stream: "
+                "read the table into memory, and use from_data with its order."
+            )
+        names = [str(name) for name in schema.names]
+        refuse_twins(names)
+        need_column(names, target, "to predict")
+        if weight is not None:
+            need_column(names, weight, "of weights")
+        if weight == target:
+            raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
+        features = _features(names, target, weight, encoder)
+        types = dict(zip(names, schema.types, strict=True))
+        known = {column.name: column.levels for column in encoder.columns}
+        numeric = encoder.numeric_names(features)
+        roles = [
+            _role(name, types[name], numeric, known.get(name), name in texts)
+            for name in features
+        ]
+        roles.append(
+            Role(family(target, types[target]), "label", _guessed(target in texts))
+        )
+        return cls(
+            (*features, target),
+            tuple(roles),
+            encoder.settings(),
+            bool(encoder.columns),
+            class_conditional,
+            weight,
+            frozenset(names) - {*features, target, weight},
+        )
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.names[-1]
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Texts of the labels that mean "missing"."""
+        return frozenset(label_text(label) for label in self.encoder.missing)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns that are read, the weight included."""
+        return self.names if self.weight is None else (*self.names, self.weight)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Names of the columns that a first pass must look at."""
+        if self.cells:
+            return ()
+        pairs = zip(self.names, self.roles, strict=True)
+        return tuple(name for name, role in pairs if not role.decided)
+
+    def role(self, name: str) -> Role:
+        """Return what is known of a column."""
+        return self.roles[self.names.index(name)]
+
+    def decided(self, roles: dict[str, Role]) -> Plan:
+        """Return the plan with some roles replaced.
+
+        >>> plan = Plan.of(pa.schema({"a": pa.int8(), "y": pa.string()}), "y")
+        >>> plan.decided({"a": Role("integer", "label")}).undecided
+        ()
+        """
+        pairs = zip(self.names, self.roles, strict=True)
+        made = tuple(roles.get(name, role) for name, role in pairs)
+        return dataclasses.replace(self, roles=made)
+
+    def one_pass(self) -> Plan:
+        """Return the plan that counts in one pass, whatever is undecided.
+
+        An undecided column of numbers is counted in cells, up to 512 of them (fewer if
+        there are more than eight such columns), and binned at the end. That is exact
+        while it has at most so many different values; beyond, a bin may hold the rows
+        of one cell more or fewer than its share. An undecided column of text is counted
+        by its texts.
+
+        >>> plan = Plan.of(pa.schema({"a": pa.float64(), "y": pa.string()}), "y")
+        >>> plan.one_pass().cells
+        512
+        """
+        count = sum(not role.decided and not role.text for role in self.roles)
+        share = _ALL_CELLS // max(count, 1)
+        cells = min(_MOST_CELLS, max(_LEAST_CELLS, share))
+        return dataclasses.replace(self, cells=cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {
+            "names": list(self.names),
+            "roles": [role.to_dict() for role in self.roles],
+            "encoder": self.encoder.to_dict(),
+            "fitted": self.fitted,
+            "class_conditional": self.class_conditional,
+            "weight": self.weight,
+            "ignored": sorted(self.ignored),
+            "cells": self.cells,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Plan:
+        """Return the plan of a plain form, checked: it may be of a damaged file."""
+        known = {each.name for each in dataclasses.fields(cls)}
+        if not isinstance(data, dict) or set(data) != known:
+            raise ValueError("the description of the plan is not valid")
+        names, roles, ignored = data["names"], data["roles"], data["ignored"]
+        good = (
+            all(isinstance(part, list) for part in (names, roles, ignored))
+            and all(isinstance(name, str) for name in (*names, *ignored))
+            and len(set(names)) == len(names) == len(roles) >= 2
+            and all(type(data[key]) is bool for key in ("fitted", "class_conditional"))
+            and (data["weight"] is None or isinstance(data["weight"], str))
+            and type(data["cells"]) is int
+            and 0 <= data["cells"] <= _MOST_CELLS
+        )
+        if not good:
+            raise ValueError("the description of the plan is not valid")
+        described = tuple(Role.from_dict(role) for role in roles)
+        if described[-1].kind != "label":
+            raise ValueError("the target of the plan is not valid")
+        made = {
+            "names": tuple(names),
+            "roles": described,
+            "encoder": Encoder.from_dict(data["encoder"]),
+            "ignored": frozenset(ignored),
+        }
+        return cls(**{**data, **made})
+
+
+def family(name: str, kind: pa.DataType) -> str:
+    """Return what a type holds; batches of one family are read alike.
+
+    >>> family("a", pa.large_string()), family("a", pa.dictionary(pa.int8(), pa.utf8()))
+    ('text', 'text')
+    """
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if types.is_dictionary(kind):
+        inner = family(name, kind.value_type)
+        # A dictionary of numbers is of labels, whatever its values.
+        return "text" if inner == "text" else "other"
+    refuse_type(name, kind)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    if types.is_string_view(kind):
+        return "text"
+    if types.is_decimal(kind):  # sums of integers are decimals without a fraction
+        return "float" if kind.scale else "integer"
+    if types.is_timestamp(kind):
+        return "zoned timestamp" if kind.tz else "timestamp"
+    for holds, found in (
+        (types.is_boolean, "boolean"),
+        (types.is_integer, "integer"),
+        (types.is_floating, "float"),
+        (types.is_date, "date"),
+        (types.is_time, "time"),
+        (types.is_duration, "duration"),
+        (types.is_null, "null"),
+    ):
+        if holds(kind):
+            return found
+    return "other"
+
+
+def need_column(names: Sequence[str], name: str, what: str) -> None:
+    """Refuse a name that is none of a table's columns; `what` says what it is for.
+
+    >>> need_column(["age", "y"], "party", "to predict")
+    Traceback (most recent call last):
+    ValueError: There is no column 'party' to predict; the columns are 'age', 'y'.
+    """
+    if name not in names:
+        raise ValueError(
+            f"There is no column {name!r} {what}; the columns are "
+            + ", ".join(map(repr, names[:12]))
+            + (", …" if len(names) > 12 else ".")
+        )
+
+
+def _features(
+    names: list[str], target: str, weight: str | None, encoder: Encoder
+) -> list[str]:
+    """Return the names of the features, in order."""
+    features = [name for name in names if name not in (target, weight)]
+    if encoder.columns:
+        for name in encoder.feature_names:
+            if name not in features:
+                raise ValueError(f"Column {name!r} is missing from the table.")
+        return list(encoder.feature_names)
+    if not features:
+        raise ValueError(f"The table has no column beside the target {target!r}.")
+    return features
+
+
+def _guessed(text: bool) -> str:
+    return "guess" if text else ""
+
+
+def _role(
+    name: str,
+    kind: pa.DataType,
+    numeric: frozenset[str] | None,
+    levels: Levels | None,
+    text: bool,
+) -> Role:
+    """Return the role of a feature."""
+    found = family(name, kind)
+    if levels is not None:
+        return Role(found, levels.kind, fitted_text(levels) if text else "", levels)
+    if numeric is not None:
+        return Role(found, "number" if name in numeric else "label", _guessed(text))
+    if text or found == "integer":
+        return Role(found, "auto", _guessed(text))
+    return Role(found, "number" if found == "float" else "label")
+
+
+def fitted_text(levels: Levels) -> str:
+    """Return how text is read for a column of a fitted encoder.
+
+    Labels that are numbers are figures: "1.0" in a file is the label 1.
+
+    >>> fitted_text(Levels("label", ("a", 1))), fitted_text(Levels("label", (1, 2)))
+    ('words', 'figures')
+    """
+    if levels.kind == "number":
+        return "numbers"
+    labels = {*levels.categories, *levels.rare} - {RARE}
+    return "words" if any(isinstance(label, str) for label in labels) else "figures"

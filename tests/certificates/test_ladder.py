@@ -1,0 +1,378 @@
+"""The ladder of bounds, its verdict, and what a minimax rule looks at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import renyi
+from renyi import Marginals, RenyiClassifier, ladder, rules
+from renyi.cli.minimax_text import minimax_facts
+from renyi.datasets import random_joint
+from renyi.figures import at_least, at_most, verdict, wrapped
+from renyi.ladder import Ladder, Rung, climb
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.cutting_planes import Progress
+from renyi.robust.feature_importance import swings
+from renyi.robust.simple_rules import quadratic_rule
+from support.joints import (
+    constraint_matrix,
+    marginal_constraints,
+    minimax_error,
+    outcomes,
+    worst_case,
+)
+
+pytest.importorskip("highspy")
+
+
+def marginals(
+    table: np.ndarray, n: float = 1000, class_conditional: bool = False
+) -> Marginals:
+    codes = outcomes(table.shape).astype(str)
+    names = [f"x{i}" for i in range(table.ndim - 1)]
+    return Marginals.from_data(
+        pd.DataFrame(codes[:, :-1], columns=names),
+        pd.Series(codes[:, -1], name="y"),
+        sample_weight=n * table.ravel(),
+        class_conditional=class_conditional,
+    )
+
+
+def true_worst(clf: RenyiClassifier, table: np.ndarray) -> float:
+    t = clf.scorecard_.estimates(outcomes(table.shape[:-1]).T)
+    return worst_case(rules.rule_proba(t, clf.rule), *marginal_constraints(table))
+
+
+def test_what_promises_most_is_named() -> None:
+    """Of many columns that are nearly independent, least squares promises more."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    X = (rng.random((4000, 8)) < np.where(y[:, None] == 1, 0.6, 0.4)).astype(int)
+    for d, name in ((2, "linear program"), (8, "least squares")):
+        m = Marginals.from_data(X[:, :d], y)
+        found = renyi.minimax(m, method="lp")
+        squares = quadratic_rule(Ambiguity.of(m))[0]
+        assert found.origin == name
+        assert (found.upper == squares) == (name == "least squares")
+        clf = RenyiClassifier().fit_marginals(m)
+        assert climb(clf, m, level="lp").any_rule[-1].name == name
+        told = minimax_facts(m, found)
+        assert told["rules"][-1]["name"] == name
+        assert told["rules"][-1]["upper"] == found.upper
+    exact = renyi.minimax(Marginals.from_data(X[:, :2], y))
+    assert exact.origin == "all outcomes"
+
+
+@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("K", [2, 3])
+def test_ends_with_what_the_linear_programs_over_all_outcomes_say(
+    rule: str, K: int
+) -> None:
+    for seed in range(3):
+        table = random_joint((2, 3, 2), K, random_state=seed)
+        m = marginals(table)
+        clf = RenyiClassifier(alpha=0.01, rule=rule).fit_marginals(m)
+        found = climb(clf, m)
+        e_star = minimax_error(*marginal_constraints(table), K)
+        assert found.upper == pytest.approx(true_worst(clf, table), abs=1e-6)
+        assert found.lower == pytest.approx(e_star, abs=1e-6)
+        assert found.promise == pytest.approx(e_star, abs=1e-6)
+        last = (found.model[-1], found.any_rule[-1])
+        assert [rung.status for rung in last] == ["solved", "solved"]
+        for rungs in (found.model, found.any_rule[1:]):
+            for cheap, dear in pairwise(rungs):
+                assert dear.upper <= cheap.upper + 1e-7
+        assert found.certificate.bounds[rule] == found.upper
+
+
+def test_rules_of_one_column_or_none_err_exactly_as_told() -> None:
+    table = random_joint((2, 3, 2), 3, random_state=5)
+    found = climb(RenyiClassifier().fit_marginals(marginals(table)), marginals(table))
+    always, alone = found.any_rule[:2]
+    assert always.upper == pytest.approx(1 - table.sum(axis=(0, 1, 2)).max())
+    axes = [(1, 2), (0, 2), (0, 1)]
+    errors = [1 - table.sum(axis=a).max(axis=1).sum() for a in axes]
+    assert alone.upper == pytest.approx(min(errors))
+    assert f"'x{int(np.argmin(errors))}'" in alone.name
+
+
+def test_pairs_within_the_classes_make_a_step_and_less_doubt() -> None:
+    table = random_joint((2, 2, 3), 2, random_state=1)
+    m = marginals(table, class_conditional=True)
+    clf = RenyiClassifier(alpha=0.01).fit_marginals(m)
+    found = climb(clf, m)
+    names = [rung.name for rung in found.model]
+    assert names[:2] == ["closed form", "class-conditional"]
+    # One program per class and pair of columns: all P(X_i, X_j, Y).
+    X, cells = outcomes(table.shape), []
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        place = np.ravel_multi_index(
+            (X[:, i], X[:, j], X[:, 3]), (table.shape[i], table.shape[j], 2)
+        )
+        cells.append(np.eye(place.max() + 1)[place].T)
+    A = np.vstack(cells)
+    assert found.lower == pytest.approx(
+        minimax_error(_sparse(A), A @ table.ravel(), 2), abs=1e-6
+    )
+    loose = climb(clf, marginals(table))
+    assert found.upper <= loose.upper + 1e-7
+    assert found.lower <= loose.lower + 1e-7
+
+
+def _sparse(A: np.ndarray) -> Any:
+    return type(constraint_matrix((2,), 2))(A)
+
+
+def test_level_lp_ends_with_the_programs() -> None:
+    m = marginals(random_joint((2, 3, 2), 2, random_state=0))
+    found = climb(RenyiClassifier().fit_marginals(m), m, level="lp")
+    assert [rung.name for rung in found.model] == ["closed form", "linear program"]
+    assert found.any_rule[-1].name == "linear program"
+    assert all(rung.lower is None for rung in found.any_rule)
+    with pytest.raises(ValueError, match="level must be 'lp' or 'exact', not 'best'"):
+        climb(RenyiClassifier().fit_marginals(m), m, level="best")
+
+
+def test_columns_that_the_model_leaves_out_are_told() -> None:
+    m = marginals(random_joint((2, 3, 2), 2, random_state=3))
+    few = m.select(["x0", "x1"])
+    clf = RenyiClassifier(alpha=0.01).fit_marginals(few)
+    found = climb(clf, m)
+    assert not found.all_columns
+    assert "no model of the same columns can promise" in found.sentence
+    assert found.lower == pytest.approx(renyi.minimax(few).lower, abs=1e-9)
+    assert climb(clf, few).all_columns
+
+
+# ---- stopped early
+
+
+@pytest.fixture(scope="module")
+def wide() -> tuple[RenyiClassifier, Marginals]:
+    """Thirteen bits: too many outcomes to list, so that both searches have rounds."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    X = (rng.random((600, 13)) < np.where(y, 0.7, 0.3)[:, None]).astype(int)
+    m = Marginals.from_data(X, y)
+    return RenyiClassifier(alpha=0.02).fit_marginals(m), m
+
+
+def test_ctrl_c_ends_the_climb_and_keeps_what_is_known(
+    wide: tuple[RenyiClassifier, Marginals],
+) -> None:
+    rounds: list[str] = []
+
+    def stop(name: str, state: Progress | None) -> None:
+        if state is not None:
+            rounds.append(name)
+            raise KeyboardInterrupt
+
+    found = climb(*wide, progress=stop)
+    assert rounds == ["minimax error e*"]  # the other search does not begin
+    assert found.model[-2].name == "linear program"
+    for rungs in (found.model, found.any_rule):
+        last = rungs[-1]
+        assert last.status == "stopped"
+        assert (last.lower or 0.0) <= last.upper <= rungs[0].upper
+    assert "stopped" in str(found)
+    assert found.model[0].upper == renyi.certify(*wide).bounds["map"]
+
+
+def test_ctrl_c_before_a_search_has_begun(
+    wide: tuple[RenyiClassifier, Marginals], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certify = ladder.certify
+
+    def stop(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise KeyboardInterrupt
+        return certify(*args)
+
+    monkeypatch.setattr(ladder, "certify", stop)
+    monkeypatch.setattr(ladder, "minimax", stop)
+    found = climb(*wide)
+    closed = certify(*wide)
+    assert [rung.status for rung in found.model] == ["bounded", "stopped"]
+    assert found.upper == closed.bounds["map"]
+    assert [rung.status for rung in found.any_rule[2:]] == ["stopped", "stopped"]
+    assert found.promise == pytest.approx(closed.one_feature[1])
+
+
+def test_time_is_shared_between_the_searches(
+    wide: tuple[RenyiClassifier, Marginals], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, float]] = []
+    certify, minimax = ladder.certify, ladder.minimax
+
+    def certified(model: Any, m: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            given.append((kwargs["level"], kwargs["time_limit"]))
+        return certify(model, m)
+
+    def minimaxed(m: Any, method: str, **kwargs: Any) -> Any:
+        given.append((method, kwargs["time_limit"]))
+        return minimax(m, method="lp")
+
+    monkeypatch.setattr(ladder, "certify", certified)
+    monkeypatch.setattr(ladder, "minimax", minimaxed)
+    climb(*wide, time_limit=600)
+    assert [name for name, _ in given] == ["lp", "lp", "exact", "exact"]
+    seconds = [limit for _, limit in given]
+    assert 150 < seconds[0] <= 200
+    assert 150 < seconds[1] <= 200
+    assert 250 < seconds[2] <= 300
+    assert 500 < seconds[3] <= 600  # the others needed next to nothing
+    given.clear()
+    climb(*wide, time_limit=1e-9)
+    assert all(limit > 0 for _, limit in given)
+
+
+# ---- as text
+
+
+def test_few_rows_open_with_the_warning() -> None:
+    X, y = renyi.datasets.load("votes")
+    few = X.iloc[:20, [2, 3, 4, 7, 8]]
+    clf = RenyiClassifier().fit(few, y[:20])
+    assert clf.certificate_.doubtful
+    found = climb(clf, clf.marginals_)
+    text = str(found)
+    estimate = f"{100 * clf.certificate_.loo_error:.1f} % errors"
+    assert text.startswith(f"Leave-one-out estimate for new rows: {estimate}")
+    flat = " ".join(text.split())
+    for warning in clf.certificate_.warnings:
+        assert warning in flat
+    assert text.index("these very rows alone") < text.index("at most")
+    assert "with the very marginals of these 20 rows" in found.sentence
+    other = climb(clf, marginals_of_rows(clf, X[4:24], y[4:24]))
+    assert str(other).startswith("The bounds below are about these very rows alone")
+
+
+def marginals_of_rows(clf: RenyiClassifier, X: Any, y: Any) -> Marginals:
+    names = list(clf.encoder_.feature_names)
+    return Marginals.from_data(X[names], y, encoder=clf.encoder_)
+
+
+def test_text_has_every_bound_and_the_sentence() -> None:
+    m = marginals(random_joint((2, 3, 2), 2, random_state=0))
+    found = climb(RenyiClassifier(rule="sharp").fit_marginals(m), m)
+    lines = str(found).splitlines()
+    for rung in (*found.model, *found.any_rule):
+        (line,) = [
+            each
+            for each in lines
+            if each.startswith(f"  {rung.name} ") and at_most(rung.upper) in each
+        ][:1]
+        assert rung.lower is None or line.count("%") == 2
+    assert found.sentence in " ".join(str(found).split())
+    assert max(map(len, lines)) <= 80
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["sentence"] == found.sentence
+    assert [step["upper"] for step in told["model"]] == [
+        rung.upper for rung in found.model
+    ]
+
+
+def test_notes_of_the_certificate_are_kept() -> None:
+    m = marginals(random_joint((2, 3, 2), 2, random_state=0))
+    found = climb(RenyiClassifier().fit_marginals(m), m, level="lp")
+    assert "Note" not in str(found)
+    noted = replace(found.certificate, warnings=("the classes were weighted.",))
+    again = Ladder(noted, found.model, found.any_rule)
+    assert str(again).endswith("\nNote: the classes were weighted.")
+
+
+@given(st.floats(0, 1))
+def test_percentages_are_rounded_outwards(share: float) -> None:
+    above = float(at_most(share).removesuffix(" %"))
+    below = float(at_least(share).removesuffix(" %"))
+    assert below - 1e-6 <= 100 * share <= above + 1e-6
+    assert above - below <= 0.01 + 1e-9
+
+
+def test_verdicts_say_what_is_known_and_no_more() -> None:
+    ask = ("this model", "these marginals")
+    assert verdict(*ask, 0.2, 0.1, 0.11).endswith(
+        "20.00 % on any population with these marginals; no model can promise less "
+        "than 10.00 %."
+    )
+    unknown = verdict(*ask, 0.2, 0.0, 0.1)
+    assert "; another rule promises 10.00 %. The least" in unknown
+    assert "no model" not in unknown
+    assert "another rule" not in verdict(*ask, 0.2, 0.0, 0.2)
+    assert "hardly ever" in verdict(*ask, 0.2, 0.0, 0.0)
+
+
+def test_lines_do_not_part_a_number_from_its_percent_sign() -> None:
+    text = "word " * 15 + "1234 % and more"
+    assert "1234 %" in wrapped(text)
+    assert max(map(len, wrapped(text, "- ", "  ").splitlines())) <= 80
+
+
+def test_a_lower_end_of_nothing_is_nothing() -> None:
+    rungs = (Rung("a", 0.3, None, 0.0, "bounded"), Rung("b", 0.2, 0.1, 0.0, "stopped"))
+    m = marginals(random_joint((2, 2), 2, random_state=0))
+    certificate = RenyiClassifier().fit_marginals(m).certificate_
+    assert Ladder(certificate, rungs, rungs[:1]).lower == 0.0
+    assert Ladder(certificate, rungs, rungs).lower == 0.1
+    assert Ladder(certificate, rungs, rungs[:1]).upper == 0.2
+
+
+# ---- what a rule looks at
+
+
+@pytest.mark.parametrize("class_conditional", [False, True])
+@pytest.mark.parametrize("K", [2, 3])
+def test_swings_split_the_variance_of_the_choice(
+    K: int, class_conditional: bool
+) -> None:
+    table = random_joint((2, 3, 2), K, random_state=K)
+    m = marginals(table, class_conditional=class_conditional)
+    rule = renyi.minimax(m, method="lp").rule
+    found = swings(rule)
+    # All outcomes, as if the columns were independent.
+    X = outcomes(table.shape[:-1])
+    single = [table.sum(axis=tuple(k for k in range(4) if k != i)) for i in range(3)]
+    weight = np.prod([p[X[:, i]] for i, p in enumerate(single)], axis=0)
+    values = rule.functions(X.T)
+    values = values - values.mean(axis=1, keepdims=True)
+    spread = weight @ ((values - weight @ values) ** 2).mean(axis=1)
+    assert (found**2).sum() == pytest.approx(spread, rel=1e-9)
+    assert found.is_monotonic_decreasing
+
+
+def test_swings_do_not_depend_on_how_the_functions_are_split() -> None:
+    table = random_joint((2, 3, 2), 3, random_state=0)
+    m = marginals(table, class_conditional=True)
+    rule = renyi.minimax(m, method="lp").rule
+    tables, starts = rule.ambiguity.tables, rule.ambiguity.starts
+    one = next(t for t, table in enumerate(tables) if table.features == (1,))
+    two = next(t for t, table in enumerate(tables) if table.features == (0, 1))
+    moved = rule.multiplier.copy()
+    shift = np.random.default_rng(0).normal(size=(3, 3))  # of x1 and the class
+    moved[starts[one] : starts[one + 1]] += shift.ravel()
+    moved[starts[two] : starts[two + 1]] -= np.tile(shift.ravel(), 2)
+    X = outcomes(table.shape[:-1])
+    other = replace(rule, multiplier=moved)
+    np.testing.assert_allclose(other.functions(X.T), rule.functions(X.T), atol=1e-12)
+    assert not np.allclose(moved, rule.multiplier)
+    pd.testing.assert_series_equal(swings(other), swings(rule), atol=1e-9)
+
+
+def test_empty_cells_weigh_no_more_than_an_answer() -> None:
+    table = np.array([[[0.4, 0.0], [0.1, 0.1]], [[0.0, 0.2], [0.1, 0.1]]])
+    m = marginals(table)
+    rule = renyi.minimax(m, method="exact").rule
+    completed = rule.ambiguity.completed(rule.multiplier)
+    wild = np.where(rule.ambiguity.b <= 0, 1e6, completed)
+    found = swings(replace(rule, multiplier=wild))
+    assert found.max() < 5

@@ -1,0 +1,183 @@
+"""The command line as a whole: arguments, surprises, processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.cli import main
+from support.commandline import HERE, Done, Run, process
+
+
+def test_datasets(good: Callable[..., Done]) -> None:
+    text = good("datasets").out
+    told = good("datasets", "--json").json
+    assert [entry["name"] for entry in told] == list(renyi.datasets.names())
+    assert all(name in text for name in renyi.datasets.names())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ((), "COMMAND"),
+        (("fit",), "FILE"),
+        (("fit", "--drop", "a", "votes"), "put it before options"),
+        (("fly",), "fly"),
+        (("fit", "votes", "--alpha", "-1"), "'-1'"),
+        (("fit", "votes", "--alpha", "much"), "'much'"),
+        (("fit", "votes", "--rule", "best"), "best"),
+        (("fit", "votes", "--bins", "1"), "--bins: it takes a whole number from 2"),
+        (("fit", "votes", "--bins", "10000000000"), "--bins"),
+        (("fit", "votes", "--bins", "2.5"), "'2.5'"),
+        (("fit", "votes", "--min-count", "0"), "--min-count"),
+        (("fit", "votes", "--seed", "-1"), "--seed: it takes a whole number from 0"),
+        (("fit", "votes", "--seed", "4294967296"), "--seed"),
+        (("marginals", "build", "votes", "--out", "v.renyi", "--bins", "0"), "--bins"),
+    ],
+)
+def test_wrong_arguments(
+    argv: tuple[str, ...], named: str, bad: Callable[..., str]
+) -> None:
+    assert named in bad(*argv)
+
+
+def test_warnings_of_libraries_stay_out_of_sight(
+    good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import warnings
+
+    fit = renyi.RenyiClassifier.fit
+
+    def noisy(self: Any, *args: Any) -> Any:
+        warnings.warn("something deep inside", RuntimeWarning, stacklevel=1)
+        return fit(self, *args)
+
+    monkeypatch.setattr(renyi.RenyiClassifier, "fit", noisy)
+    done = good("fit", "votes", "--out", "m")
+    assert "deep inside" not in done.out + done.err
+    assert "something deep inside" in Path("m.log").read_text()
+
+
+def test_wrong_numbers_are_told_before_any_work(
+    bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "renyi.cli.commands.run", lambda _: pytest.fail("work was done")
+    )
+    assert "--seed" in bad("fit", "votes", "--seed", "-1", "--rule", "sharp")
+    assert "--bins" in bad("fit", "votes", "--bins", "1")
+
+
+@pytest.mark.parametrize(
+    "error", [StopIteration(), RecursionError("deep"), AssertionError(), KeyError("k")]
+)
+def test_surprises_are_told_in_a_sentence(
+    error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("renyi.cli.commands.run", fail)
+    done = run("datasets")
+    assert done.code == 1
+    (line,) = done.err.splitlines()
+    assert line.startswith("renyi: error: this should not have happened: ")
+    assert type(error).__name__ in line
+    assert "RENYI_DEBUG=1" in line
+    monkeypatch.setenv("RENYI_DEBUG", "1")
+    with pytest.raises(type(error)):
+        main(["datasets"])
+
+
+def test_interruption_and_lack_of_memory(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("renyi.cli.commands.run", stop)
+    error: BaseException = KeyboardInterrupt()
+    assert run("datasets").code == 130
+    error = MemoryError("Unable to allocate 3 TiB")
+    done = run("datasets")
+    assert done.code == 2
+    assert "memory ran out: Unable to allocate 3 TiB." in done.err
+
+
+def test_no_permission_is_told_with_what_to_do(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "shop.duckdb")
+
+    monkeypatch.setattr("renyi.cli.commands.run", refuse)
+    done = run("datasets")
+    assert done.code == 2
+    assert "shop.duckdb: permission denied: ask its owner" in done.err
+
+
+# ---- in a process of its own
+
+
+def test_as_a_module(tmp_path: Path) -> None:
+    done = process("fit", "votes", "--out", "m", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "Certificate" in done.stdout
+    done = process("predict", "m.json", "nope.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("renyi: error: There is no file 'nope.csv'")
+
+
+def test_terminal_without_the_letters(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"größe": ["ä", "ö"] * 30, "y": ["é", "o"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    argv = ("fit", "t.csv", "--target", "y", "--out", "m")
+    done = process(*argv, cwd=tmp_path, **ascii_only)
+    assert done.returncode == 0
+    assert "gr\\xf6\\xdfe" in done.stdout
+    done = process("predict", "m.json", "t.csv", cwd=tmp_path, **ascii_only)
+    assert done.stdout.splitlines()[:3] == ["prediction", "é", "o"]
+
+
+def test_reader_that_goes_away(tmp_path: Path) -> None:
+    assert process("fit", "kr-vs-kp", "--out", "m", cwd=tmp_path).returncode == 0
+    child = subprocess.Popen(
+        [sys.executable, "-m", "renyi", "predict", "m.json", "kr-vs-kp", "--proba"],
+        cwd=tmp_path,
+        env=HERE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    noise = child.stderr.read().decode()
+    child.stderr.close()
+    assert child.wait(timeout=60) == 0
+    assert noise == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux alone")
+def test_output_that_cannot_be_written() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "renyi", "datasets"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=HERE,
+        )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("renyi: error: ")
+    assert "no space left on device" in line.lower()

@@ -1,0 +1,459 @@
+"""The commands certify, minimax and hgr."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.cli.output import Meter
+from renyi.figures import at_least, at_most
+from renyi.robust.cutting_planes import Progress
+from support.commandline import Done, save, table, votes
+
+pytest.importorskip("highspy")
+
+FEW = ("physician-fee-freeze", "immigration", "crime")
+
+
+def few_votes(name: str = "few.csv") -> str:
+    """Write the votes on three bills: few enough to list all outcomes."""
+    return save(votes()[[*FEW, "party"]], name)
+
+
+def fitted(good: Callable[..., Done], *options: str) -> renyi.RenyiClassifier:
+    good("fit", few_votes(), "--target", "party", "--out", "m", *options)
+    return renyi.RenyiClassifier.load("m.json")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+# ---- certify
+
+
+def test_doubtful_certificate_shows_no_bound(good: Callable[..., Done]) -> None:
+    done = good("fit", "promoters", "--out", "m")
+    clf = renyi.RenyiClassifier().fit(*renyi.datasets.load("promoters"))
+    assert clf.certificate_.doubtful
+    for text in (done.out, good("certify", "m.json", "m.renyi").out):
+        assert "at most" not in text
+        estimate = f"new rows: {100 * clf.certificate_.loo_error:.1f} % errors"
+        assert estimate in text
+        assert "228 categories and only 106 rows" in " ".join(text.split())
+    assert good("certify", "m.json", "m.renyi", "--json").json["doubtful"] is True
+
+
+def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
+    clf = fitted(good)
+    text = good("certify", "m.json", "m.renyi").out
+    for bound in clf.certificate_.bounds.values():
+        assert f"errs at most {100 * bound:6.1f} %" in text
+    assert "Next: renyi certify m.json m.renyi --exact " in text
+    assert "in steps" not in text
+
+
+def test_closed_form_with_pairs_within_the_classes(good: Callable[..., Done]) -> None:
+    good("fit", "votes", "--class-conditional", "--marginals", "--out", "v")
+    text = flat(good("certify", "v.json", "v.renyi").out)
+    clf, m = renyi.RenyiClassifier.load("v.json"), renyi.Marginals.load("v.renyi")
+    closed, inner = renyi.certify(clf, m).steps
+    assert inner.upper < closed.upper
+    assert f"rule map errs at most {100 * inner.upper:.1f} % <- this model" in text
+    assert (
+        f"closed form {100 * closed.upper:.1f} %, class-conditional "
+        f"{100 * inner.upper:.1f} %."
+    ) in text
+    told = good("certify", "v.json", "v.renyi", "--json").json
+    assert [step["name"] for step in told["steps"]] == [closed.name, inner.name]
+    assert told["bounds"]["map"] == inner.upper
+
+
+@pytest.mark.parametrize("rule", ["map", "sharp"])
+def test_exact_prints_the_ladder(rule: str, good: Callable[..., Done]) -> None:
+    clf = fitted(good, "--rule", rule)
+    m = renyi.Marginals.load("m.renyi")
+    worst, best = renyi.worst_case(clf, m), renyi.minimax(m)
+    done = good("certify", "m.json", "m.renyi", "--exact")
+    text = flat(done.out)
+    assert done.err == ""
+    assert (
+        f"This model errs at most {at_most(worst.upper)} on any population with these "
+        f"marginals; no model can promise less than {at_least(best.lower)}."
+    ) in text
+    for name in (
+        *("closed form", "linear program", "exact worst case", "always 'democrat'"),
+        *("by 'physician-fee-freeze' alone", "minimax error e*"),
+    ):
+        assert name in text
+    assert max(map(len, done.out.splitlines())) <= 80
+    told = good("certify", "m.json", "m.renyi", "--level", "exact", "--json").json
+    assert told["upper"] == pytest.approx(worst.upper, abs=1e-9)
+    assert told["lower"] == pytest.approx(best.lower, abs=1e-9)
+    assert told["certificate"]["bounds"][rule] == told["upper"]
+    assert all(step["seconds"] >= 0 for step in told["model"] + told["any_rule"])
+
+
+def test_level_lp_stops_at_the_linear_program(good: Callable[..., Done]) -> None:
+    fitted(good)
+    argv = ("certify", "m.json", "m.renyi", "--level", "lp", "--time-limit", "60")
+    told = good(*argv, "--json").json
+    assert [step["name"] for step in told["model"]] == ["closed form", "linear program"]
+    assert told["any_rule"][-1]["name"] == "linear program"
+    text = good(*argv).out
+    assert "exact worst case" not in text
+    assert "e*" not in text
+
+
+def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -> None:
+    save(votes()[[*FEW, "party"]][:12], "t.csv")
+    good("fit", "t.csv", "--target", "party", "--out", "m")
+    text = good("certify", "m.json", "m.renyi", "--exact").out
+    assert text.index("these very rows alone") < text.index("at most")
+    assert "the very marginals of these 12 rows" in flat(text)
+    told = good("certify", "m.json", "m.renyi", "--exact", "--json").json
+    assert told["doubtful"] is True
+    assert "these 12 rows" in told["sentence"]
+
+
+def test_held_out_rows(good: Callable[..., Done]) -> None:
+    frame = table(2000).drop(columns="id")
+    save(frame[:1000], "a.csv")
+    held = frame[1000:].rename(columns={"y": "truth"}).astype({"truth": object})
+    held.loc[1000:1004, "truth"] = "?"
+    save(held, "b.csv")
+    good("fit", "a.csv", "--target", "y", "--out", "m")
+    asked = ("certify", "m.json", "--rows", "b.csv", "--target", "truth")
+    done = good(*asked, "--confidence", "0.9")
+    clf = renyi.RenyiClassifier.load("m.json")
+    X, y = held.drop(columns="truth")[5:], held["truth"][5:]
+    c = renyi.certify(clf, X, y, confidence=0.9)
+    assert c.basis == "heldout"
+    text = flat(done.out)
+    assert text.startswith("With confidence 90 %, on every population with the marg")
+    assert f"rule sharp errs at most {at_most(c.bounds['sharp'], 1)}" in text
+    assert f"{100 * c.sampled_error:.1f} %" in text
+    assert "--exact" not in text
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "5 rows were left out: their target 'truth' is missing" in done.err
+    told = good(*asked, "--json").json
+    assert told["confidence"] == 0.95
+    assert told["n"] == 995
+    assert told["bounds"] == renyi.certify(clf, X, y, confidence=0.95).bounds
+    assert len(told["notes"]) == 1
+
+
+def test_held_out_classes_written_otherwise(good: Callable[..., Done]) -> None:
+    frame = table(600).drop(columns="id")
+    frame["y"] = np.where(frame["y"] == "yes", "1e-7", "0.50")
+    save(frame[:300], "a.csv")
+    good("fit", "a.csv", "--target", "y", "--out", "m")
+    save(frame[300:], "b.csv")
+    first = good("certify", "m.json", "--rows", "b.csv", "--json").json
+    save(frame[300:].replace({"0.50": "0.500", "1e-7": "1.0E-7"}), "b.csv")
+    assert good("certify", "m.json", "--rows", "b.csv", "--json").json == first
+
+
+# ---- minimax
+
+
+def test_minimax_of_a_file(good: Callable[..., Done]) -> None:
+    name = few_votes()
+    X, y = votes()[[*FEW]], votes()["party"]
+    result = renyi.minimax(renyi.Marginals.from_data(X, y))
+    done = good("minimax", name, "--target", "party", "--worst", "w.csv")
+    text = flat(done.out)
+    assert (
+        f"Its rule errs at most {at_most(result.upper)} on any population with these "
+        f"marginals; no model can promise less than {at_least(result.lower)}."
+    ) in text
+    assert "by 'physician-fee-freeze' alone" in text
+    assert "Wrote w.csv" in text
+    assert max(map(len, done.out.splitlines())) <= 80
+    told = good("minimax", name, "--target", "party", "--json").json
+    assert told["upper"] == pytest.approx(result.upper)
+    assert told["looks_at"][0]["feature"] == "physician-fee-freeze"
+    assert (told["status"], told["method"]) == ("solved", "direct")
+
+
+def test_worst_distribution_in_a_file_has_the_marginals(
+    good: Callable[..., Done],
+) -> None:
+    name = few_votes()
+    for ending in ("csv", "parquet"):
+        argv = ("minimax", name, "--target", "party", "--worst", f"w.{ending}")
+        told = good(*argv, "--json").json
+        read = pd.read_csv if ending == "csv" else pd.read_parquet
+        worst = read(f"w.{ending}")
+        assert told["written"] == f"w.{ending}"
+        assert told["outcomes"] == len(worst)
+        rows, p = votes(), worst["probability"]
+        for column in FEW:
+            cells = [worst[column].fillna("?"), worst["party"]]
+            real = [rows[column].fillna("?"), rows["party"]]
+            found = p.groupby(cells).sum()
+            given = rows["party"].groupby(real).count() / len(rows)
+            assert np.allclose(found.reindex(given.index).fillna(0), given, atol=1e-8)
+        best = worst.fillna("?").groupby([*FEW])["probability"].max().sum()
+        assert 1 - best == pytest.approx(told["lower"], abs=1e-9)
+
+
+def test_minimax_of_marginals_with_fewer_columns(good: Callable[..., Done]) -> None:
+    good("marginals", "build", few_votes(), "--target", "party", "--out", "v.renyi")
+    told = good("minimax", "v.renyi", "--drop", "crime", "--json").json
+    m = renyi.Marginals.load("v.renyi").select(FEW[:2])
+    assert told["upper"] == pytest.approx(renyi.minimax(m).upper, abs=1e-9)
+    assert told["features"] == 2
+
+
+def test_pairs_within_the_classes_lower_the_minimax(good: Callable[..., Done]) -> None:
+    argv = ("minimax", "votes", "--method", "lp")
+    pairs = good(*argv, "--json").json
+    inner = good(*argv, "--class-conditional", "--json").json
+    assert inner["upper"] < pairs["upper"] - 1e-3
+    assert (pairs["class_conditional"], inner["class_conditional"]) == (False, True)
+    assert (pairs["lower"], pairs["status"]) == (None, "bounded")
+    text = good(*argv, "--class-conditional").out
+    assert "pairs of columns within each class" in text
+    assert "no model can promise" not in text
+    assert "Next: renyi minimax votes --class-conditional --method exact" in text
+
+
+def test_minimax_with_few_rows_opens_with_the_warning(
+    good: Callable[..., Done],
+) -> None:
+    name = save(votes()[[*FEW, "party"]][:12], "t.csv")
+    done = good("minimax", name, "--target", "party")
+    assert done.out.startswith("Warning: there are ")
+    assert "the very marginals of these 12 rows" in flat(done.out)
+
+
+def test_no_distribution_in_time_is_noted(good: Callable[..., Done]) -> None:
+    argv = ("minimax", "kr-vs-kp", "--worst", "w.csv", "--time-limit", "0.01")
+    done = good(*argv)
+    assert "note: w.csv was not written: no distribution was exhibited" in done.err
+    assert "stopped" in done.out
+    assert not Path("w.csv").exists()
+
+
+def test_three_classes(good: Callable[..., Done]) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.integers(0, 3, 300), "b": rng.integers(0, 2, 300)})
+    y = (X["a"] + (rng.random(300) < 0.3)) % 3
+    name = save(X.assign(y=y))
+    good("fit", name, "--target", "y", "--out", "m")
+    told = good("certify", "m.json", "m.renyi", "--exact", "--json").json
+    best = good("minimax", name, "--target", "y", "--json").json
+    assert told["lower"] == pytest.approx(best["lower"], abs=1e-6)
+    assert told["lower"] <= told["upper"] + 1e-9
+
+
+# ---- hgr
+
+
+def test_columns_are_ranked(good: Callable[..., Done]) -> None:
+    told = good("hgr", "votes", "--json").json
+    X, y = renyi.datasets.load("votes")
+    rho = {entry["name"]: entry["rho"] for entry in told["columns"]}
+    assert rho == pytest.approx({name: float(renyi.hgr(X[name], y)) for name in X})
+    assert list(rho.values()) == sorted(rho.values(), reverse=True)
+    bound = renyi.hgr_lower_bound(renyi.Marginals.from_data(X, y))
+    assert told["lower_bound"] == pytest.approx(bound)
+    lines = good("hgr", "votes").out.splitlines()
+    assert lines[2].split() == ["physician-fee-freeze", "0.914", "3"]
+    assert "at least 0.935" in flat(" ".join(lines))
+    assert max(map(len, lines)) <= 80
+
+
+def test_matrix_of_a_table_and_of_its_marginals(good: Callable[..., Done]) -> None:
+    table().to_csv("t.csv", index=False)
+    asked = ("--target", "y", "--id", "id", "--matrix")
+    told = good("hgr", "t.csv", *asked, "--json").json
+    assert told["columns"] == ["colour", "size", "length", "y"]
+    frame = table()
+    one = float(renyi.hgr(frame["colour"], frame["y"]))
+    assert told["rho"][0][3] == told["rho"][3][0] == pytest.approx(one)
+    good("marginals", "build", "t.csv", *asked[:-1], "--out", "t.renyi")
+    again = good("hgr", "t.renyi", "--matrix", "--json").json
+    assert again["rho"] == told["rho"]
+    lines = good("hgr", "votes", "--matrix").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == [str(k) for k in range(1, 7)]
+    assert lines[2].split()[:3] == ["1", "handicapped-infants", "1.000"]
+
+
+def test_pairs_that_were_not_counted_have_no_correlation(
+    good: Callable[..., Done],
+) -> None:
+    rows = table()
+    pairs = [
+        rows.groupby([a, b]).size().rename("count").reset_index()
+        for a, b in (("colour", "y"), ("size", "y"))
+    ]
+    renyi.Marginals.from_tables(pairs, target="y").save("p.renyi")
+    told = good("hgr", "p.renyi", "--matrix", "--json").json
+    i, j = told["columns"].index("colour"), told["columns"].index("size")
+    assert told["rho"][i][j] is None
+    assert "–" in good("hgr", "p.renyi", "--matrix").out
+    told = good("hgr", "p.renyi", "--json").json
+    assert told["lower_bound"] is None
+    assert [entry["name"] for entry in told["columns"]] == ["colour", "size"]
+    assert "needs the counts of every pair" in flat(good("hgr", "p.renyi").out)
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (("certify",), "MODEL"),
+        (("certify", "m.json"), "either MARGINALS or --rows FILE"),
+        (("certify", "m.json", "m.renyi", "--rows", "t.csv"), "either MARGINALS or"),
+        (("certify", "m.json", "m.renyi", "--exact", "--level", "lp"), "not allowed"),
+        (("certify", "m.json", "m.renyi", "--level", "best"), "best"),
+        (
+            ("certify", "m.json", "m.renyi", "--confidence", "0.9"),
+            "--confidence is",
+        ),
+        (("certify", "m.json", "m.renyi", "--target", "y"), "--target is for --rows"),
+        (("certify", "m.json", "m.renyi", "--time-limit", "9"), "--time-limit is for"),
+        (("certify", "m.json", "--rows", "t.csv", "--exact"), "are for marginals"),
+        (("certify", "m.json", "--rows", "t.csv", "--confidence", "95"), "'95'"),
+        (("certify", "m.json", "m.renyi", "--exact", "--time-limit", "0"), "above 0"),
+        (("certify", "m.json", "m.renyi", "--exact", "--time-limit", "inf"), "'inf'"),
+        (("minimax", "votes", "--time-limit", "-1"), "it takes a number above 0"),
+        (("minimax", "votes", "--time-limit", "nan"), "'nan'"),
+        (("minimax", "votes", "--seed", "-1"), "--seed"),
+        (("minimax", "votes", "--method", "lp", "--worst", "w.csv"), "--method exact"),
+        (("minimax", "votes", "--worst", "w.txt"), "w.txt must end in .csv or"),
+        (("minimax", "votes", "--worst", "no/w.csv"), "no folder 'no'"),
+        (("hgr",), "FILE"),
+        (("hgr", "votes", "--class-conditional"), "--class-conditional"),
+    ],
+)
+def test_wrong_arguments(
+    argv: tuple[str, ...], named: str, bad: Callable[..., str]
+) -> None:
+    assert named in bad(*argv)
+
+
+def test_marginals_that_do_not_serve(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    good("marginals", "build", "votes", "--out", "v.renyi")
+    assert "no pairs within each class" in bad(
+        "minimax", "v.renyi", "--class-conditional"
+    )
+    for command in ("minimax", "hgr"):
+        assert "--bins is for tables" in bad(command, "v.renyi", "--bins", "3")
+        assert "no column 'z'" in bad(command, "v.renyi", "--target", "z")
+        assert "--target is missing" in bad(command, few_votes())
+    assert "missing in some rows of v.renyi" in bad(
+        "minimax", "v.renyi", "--target", "crime"
+    )
+    fitted(good)
+    save(votes()[["crime", "party"]], "b.csv")
+    good("marginals", "build", "b.csv", "--target", "party", "--out", "b.renyi")
+    message = bad("certify", "m.json", "b.renyi", "--exact")
+    assert "no column 'physician-fee-freeze'" in message
+
+
+def test_held_out_rows_that_do_not_serve(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    fitted(good)
+    asked = ("certify", "m.json", "--rows")
+    rows = votes()[[*FEW, "party"]]
+    save(rows.drop(columns="party"), "b.csv")
+    assert "b.csv has no column 'party'" in bad(*asked, "b.csv")
+    save(rows.drop(columns="crime"), "b.csv")
+    assert "b.csv has no column 'crime'" in bad(*asked, "b.csv")
+    save(rows[:50].replace({"party": {"democrat": "whig"}}), "b.csv")
+    assert "'whig'" in bad(*asked, "b.csv")
+    assert "m.renyi holds marginals" in bad(*asked, "m.renyi")
+
+
+def test_marginals_that_no_rows_have(bad: Callable[..., str]) -> None:
+    # Of three bits two are equal, but here each pair is so for 30 of 100 rows only.
+    bits = ["0", "0", "1", "1"], ["0", "1", "0", "1"]
+    names = [("a", "b"), ("b", "c"), ("a", "c"), ("a", "y"), ("b", "y"), ("c", "y")]
+    counts = [15, 35, 35, 15], [25, 25, 25, 25]
+    tables = [
+        pd.DataFrame({p: bits[0], q: bits[1], "count": counts[q == "y"]})
+        for p, q in names
+    ]
+    renyi.Marginals.from_tables(tables, target="y").save("x.renyi")
+    message = bad("minimax", "x.renyi")
+    assert all(f"{name} = " in message for name in "abc")
+
+
+@pytest.mark.parametrize("command", ["certify", "minimax"])
+def test_without_the_solver(
+    command: str,
+    bad: Callable[..., str],
+    good: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fitted(good)
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    argv = ("m.json", "m.renyi", "--exact") if command == "certify" else ("m.renyi",)
+    assert "pip install 'renyi[exact]'" in bad(command, *argv)
+    good("certify", "m.json", "m.renyi")
+
+
+def test_other_import_errors_are_our_faults(
+    run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ImportError("cannot import name 'z'")
+
+    monkeypatch.setattr("renyi.cli.commands.run", fail)
+    done = run("datasets")
+    assert done.code == 1
+    assert "this should not have happened: ImportError" in done.err
+
+
+# ---- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_progress_is_for_terminals(
+    shown: bool, good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(votes().iloc[:, [*range(3, 12), 16]], "t.csv")
+    stream = Terminal() if shown else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr("renyi.cli.output._PAUSE", 0.0)
+    text = good("minimax", "t.csv", "--target", "party", "--method", "exact").out
+    lines = stream.getvalue().split("\r")
+    assert "cuts" not in text
+    if not shown:
+        assert lines == [""]
+        return
+    reports = [line for line in lines if line.startswith("minimax error e*: ")]
+    assert all(" % to " in line and " cuts, " in line for line in reports)
+    assert len(reports) > 1
+    assert lines[-2].strip() == lines[-1] == ""  # the line is cleared
+
+
+def test_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "30")
+    with Meter() as meter:
+        meter("exact worst case", Progress(0.1, 0.2, 10**6, 7, 99.0))
+        meter("linear program")
+    _, *lines = sys.stderr.getvalue().split("\r")
+    assert [len(line) for line in lines] == [29, 29, 16, 0]

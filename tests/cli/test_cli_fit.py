@@ -1,0 +1,366 @@
+"""The command fit: what it prints and writes, and what it says of bad input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import renyi
+from renyi.figures import at_most
+from support.commandline import FIT, Done, save, table
+
+
+def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
+    text = good("fit", "votes", "--out", "demo").out
+    clf = renyi.RenyiClassifier().fit(*renyi.datasets.load("votes"))
+    c = clf.certificate_
+    assert "'party' from 435 rows" in text
+    assert "16 with 48 categories" in text
+    assert f"{100 * c.loo_error:.1f} %" in text
+    for bound in c.bounds.values():
+        assert f"errs at most {at_most(bound, 1):>8}" in text
+    assert "physician-fee-freeze" in text
+    card = clf.scorecard_
+    (j,) = card.encoder.columns.places(["physician-fee-freeze"])
+    points = dict(
+        zip(card.encoder.columns[j].levels.texts, card.z[3 * j :], strict=False)
+    )
+    assert f"republican: y {points['y']:+.2f}, " in text
+    assert f", democrat: n {-points['n']:+.2f}\n" in text
+    assert "renyi predict demo.json" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_long_names_do_not_widen_the_summary(good: Callable[..., Done]) -> None:
+    long = table().drop(columns="id").rename(columns={"colour": "colour of the " * 4})
+    long["y"] = "the class of those that say " + long["y"]
+    long.iloc[:, 0] = "a colour that is rather like " + long.iloc[:, 0]
+    long.to_csv("long.csv", index=False)
+    text = good("fit", "long.csv", "--target", "y").out
+    (line,) = [line for line in text.splitlines() if "  colour of" in line]
+    assert len(line) == 80
+    card = renyi.RenyiClassifier().fit(long.drop(columns="y"), long["y"]).scorecard_
+    above = np.abs(card.z[:2])
+    assert line.endswith(f"… {above.max():+.2f}")
+
+
+def test_log_holds_command_settings_and_summary(good: Callable[..., Done]) -> None:
+    done = good("fit", "votes", "--out", "m", "--alpha", "0.25")
+    log = Path("m.log").read_text()
+    assert "command   renyi fit votes --out m --alpha 0.25" in log
+    assert f"renyi     {renyi.__version__}" in log
+    assert "option    alpha = 0.25" in log
+    assert log.endswith(done.out)
+
+
+def test_nothing_is_written_without_out(good: Callable[..., Done]) -> None:
+    assert "--out PREFIX" in good("fit", "votes").out
+    assert list(Path().iterdir()) == []
+
+
+def test_marginals_on_request(good: Callable[..., Done]) -> None:
+    good("fit", "votes", "--out", "a", "--no-marginals")
+    assert not Path("a.renyi").exists()
+    good("fit", "votes", "--out", "b", "--marginals", "--class-conditional")
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y, class_conditional=True)
+    assert renyi.Marginals.load("b.renyi") == m
+
+
+def test_large_marginals_only_on_request(
+    good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("renyi.cli.commands.SMALL", 10_000)
+    done = good("fit", "votes", "--out", "a")
+    assert "marginals were not written" in " ".join(done.out.split())
+    assert not Path("a.renyi").exists()
+    good("fit", "votes", "--out", "b", "--marginals")
+    assert renyi.Marginals.load("b.renyi").n == 435
+
+
+def test_options_reach_the_classifier(good: Callable[..., Done]) -> None:
+    table().to_csv("t.csv", index=False)
+    good(
+        *("fit", "t.csv", "--target", "y", "--id", "id", "--out", "m"),
+        *("--alpha", "0.5", "--rule", "sharp", "--class-weight", "balanced"),
+        *("--no-intercept", "--seed", "7", "--bins", "3", "--unseen", "error"),
+        *("--missing", "blue", "--min-count", "2", "--numeric", "size"),
+    )
+    clf = renyi.RenyiClassifier.load("m.json")
+    assert (clf.alpha_, clf.rule, clf.class_weight) == (0.5, "sharp", "balanced")
+    assert (clf.fit_intercept, clf.random_state) == (False, 7)
+    encoder = clf.encoder_
+    assert (encoder.bins, encoder.unseen, encoder.min_count) == (3, "error", 2)
+    assert encoder.missing == ("?", "", "blue")
+    assert encoder.categories["colour"] == ("red", None)
+    kinds = {column.name: column.kind for column in encoder.columns}
+    assert kinds == {"colour": "label", "size": "number", "length": "number"}
+
+
+def test_weights_count_as_repetition(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id")
+    weights = np.arange(len(frame)) % 3
+    frame.assign(w=weights).to_csv("w.csv", index=False)
+    repeated = frame.loc[frame.index.repeat(weights)]
+    repeated.to_csv("r.csv", index=False)
+    common = ("--target", "y", "--alpha", "loo", "--json")
+    one = good("fit", "w.csv", "--weight", "w", *common, "--out", "w").json
+    two = good("fit", "r.csv", *common, "--out", "r").json
+    assert one["rows"] == two["rows"] == weights.sum()
+    for key in ("alpha", "loo_error", "training_error"):
+        assert one[key] == pytest.approx(two[key])
+    assert one["certificate"]["gamma"] == pytest.approx(two["certificate"]["gamma"])
+    m = renyi.Marginals.load("w.renyi")
+    assert (m.counts == renyi.Marginals.load("r.renyi").counts).all()
+
+
+@pytest.mark.parametrize("values", [(0, 1), (False, True), ("7", "11"), (2.0, 3.0)])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_kinds_of_targets(
+    values: tuple[Any, Any], ending: str, good: Callable[..., Done]
+) -> None:
+    frame = table().drop(columns="id")
+    frame["y"] = [values[label == "yes"] for label in frame["y"]]
+    if ending == "csv":
+        frame.to_csv("t.csv", index=False)
+    else:
+        frame.to_parquet("t.parquet")
+    told = good("fit", f"t.{ending}", "--target", "y", "--out", "m", "--json").json
+    assert len(told["classes"]) == 2
+    assert told["training_error"] < 0.3
+    done = good("predict", "m.json", f"t.{ending}", "--json").json
+    assert done["error"]["error"] == told["training_error"]
+    assert renyi.Marginals.load("m.renyi").n == 200
+
+
+def test_byte_order_mark_and_windows_lines(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id")
+    frame.to_csv("plain.csv", index=False)
+    frame.to_csv("excel.csv", index=False, encoding="utf-8-sig", lineterminator="\r\n")
+    common = ("--target", "y", "--json")
+    plain, excel = (good("fit", f"{f}.csv", *common).json for f in ("plain", "excel"))
+    assert plain["important"] == excel["important"]
+
+
+def test_fit_from_marginals_alone(good: Callable[..., Done]) -> None:
+    good("marginals", "build", "votes", "--out", "v.renyi")
+    told = good("fit", "v.renyi", "--alpha", "0.02", "--out", "m", "--json").json
+    rows = good("fit", "votes", "--alpha", "0.02", "--json").json
+    assert told["certificate"]["gamma"] == pytest.approx(rows["certificate"]["gamma"])
+    assert told["classes"] == pytest.approx(rows["classes"])
+    assert "marginals" not in told["written"]
+    assert told["training_error"] is None
+    error = good("predict", "m.json", "votes", "--json").json["error"]
+    assert error["error"] == rows["training_error"]
+
+
+def test_other_target_and_fewer_features(good: Callable[..., Done]) -> None:
+    X, y = renyi.datasets.load("kr-vs-kp")
+    good("marginals", "build", "kr-vs-kp", "--out", "k.renyi")
+    first, second = X.columns[:2]
+    asked = ("--target", first, "--drop", second, "--out", "m", "--json")
+    told = good("fit", "k.renyi", *asked).json
+    assert told["target"] == first
+    clf = renyi.RenyiClassifier.load("m.json")
+    assert set(clf.encoder_.feature_names) == {*X.columns[2:], y.name}
+
+
+def test_older_marginals_beside_a_new_model_are_noted(
+    good: Callable[..., Done],
+) -> None:
+    good("fit", "votes", "--out", "m")
+    before = Path("m.renyi").read_bytes()
+    done = good("fit", "votes", "--out", "m", "--no-marginals", "--drop", "crime")
+    text = " ".join(done.out.split())
+    assert "m.renyi was there before and stays: its marginals are not those of" in text
+    assert Path("m.renyi").read_bytes() == before
+    done = good("fit", "m.renyi", "--out", "m")  # these are its marginals
+    assert "was there before" not in done.out
+    assert "was there before" not in good("fit", "votes", "--out", "m").out
+
+
+def test_integers_that_may_identify_rows_are_noted(good: Callable[..., Done]) -> None:
+    rng = np.random.default_rng(0)
+    n = 1000
+    patient = rng.choice(10**9, n, replace=False)
+    patient[:20] = patient[20:40]  # seen twice
+    frame = table(n).drop(columns="id").assign(**{"patient no": patient})
+    frame["income"] = rng.integers(0, 500, n)
+    name = save(frame)
+    note = (
+        "'patient no' has 980 different values in 1,000 rows; if it identifies rows, "
+        "pass --id 'patient no'."
+    )
+    text = " ".join(good("fit", name, "--target", "y").out.split())
+    assert note in text
+    assert "'income'" not in text.split("Notes")[1]
+    made = ("--target", "y", "--out", "v.renyi")
+    assert f"note: {note}" in good("marginals", "build", name, *made).err
+    for option in ("--id", "--numeric"):
+        text = good("fit", name, "--target", "y", option, "patient no").out
+        assert "different values" not in text
+
+
+# ---- bad input
+
+
+def test_missing_target_column(bad: Callable[..., str]) -> None:
+    name = save(table())
+    assert "t.csv has no column 'z'" in bad("fit", name, "--target", "z", "--out", "m")
+    assert "--target is missing" in bad("fit", name, "--out", "m")
+    assert "did you mean 'party'" in bad("fit", "votes", "--target", "Party")
+
+
+def test_target_of_one_class(bad: Callable[..., str]) -> None:
+    message = bad("fit", save(table().assign(y="yes")), *FIT)
+    assert "'y' of t.csv has only one class, 'yes'" in message
+
+
+def test_target_that_is_no_class(bad: Callable[..., str]) -> None:
+    name = save(table())
+    message = bad("fit", name, "--target", "length", "--out", "m")
+    assert "'length'" in message
+    assert "not a class" in message
+    assert "'id'" in bad("fit", name, "--target", "id", "--out", "m")
+    assert "missing in every row" in bad("fit", save(table().assign(y="?")), *FIT)
+
+
+def test_empty_files(bad: Callable[..., str]) -> None:
+    Path("e.csv").touch()
+    assert "e.csv is empty" in bad("fit", "e.csv", *FIT)
+    Path("h.csv").write_text("a,y\n")
+    assert "h.csv has a header but no rows" in bad("fit", "h.csv", *FIT)
+
+
+def test_header_without_names(bad: Callable[..., str]) -> None:
+    Path("d.csv").write_text(",,\n,,\n")
+    assert "d.csv is empty" in bad("fit", "d.csv", "--target", "a")
+
+
+def test_no_usable_column(bad: Callable[..., str]) -> None:
+    frame = table()[["y"]]
+    assert "No usable column is left in t.csv" in bad("fit", save(frame), *FIT)
+    message = bad("fit", save(frame.assign(same=1, gone="?")), *FIT)
+    assert "No usable column is left in t.csv: 'same', 'gone'" in message
+
+
+def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
+    message = bad("fit", save(table()), *FIT)
+    assert "'id'" in message
+    assert "--id or --drop" in message
+    numbered = table().assign(id=range(1000, 1200))
+    assert "'id'" in bad("fit", save(numbered), *FIT)
+
+
+@pytest.mark.parametrize(
+    ("weight", "named"), [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("?", "nan")]
+)
+def test_weights_that_are_none(
+    weight: object, named: str, bad: Callable[..., str]
+) -> None:
+    frame = table().drop(columns="id").assign(w=1).astype({"w": object})
+    frame.loc[3, "w"] = weight
+    message = bad("fit", save(frame), "--weight", "w", *FIT)
+    assert "'w'" in message
+    assert named in message
+
+
+def test_columns_asked_for_that_are_not_there(bad: Callable[..., str]) -> None:
+    name = save(table())
+    for option in ("--id", "--drop", "--numeric", "--categorical", "--weight"):
+        assert "no column 'nope'" in bad("fit", name, *FIT, option, "nope")
+    assert "'y' is the target" in bad("fit", name, *FIT, "--drop", "y")
+    both = ("--numeric", "size", "--categorical", "size")
+    assert "'size' cannot be numeric and categorical" in bad("fit", name, *FIT, *both)
+    assert "'colour' is numeric but holds" in bad(
+        "fit", name, *FIT, "--numeric", "colour"
+    )
+
+
+def test_unknown_names(bad: Callable[..., str]) -> None:
+    message = bad("fit", "votess", "--out", "m")
+    assert "Unknown dataset 'votess'" in message
+    assert "did you mean 'votes'" in message
+    assert "no file 'a/votes.csv'" in bad("fit", "a/votes.csv", *FIT)
+
+
+# ---- places and files
+
+
+def test_places_that_cannot_be_written_to(bad: Callable[..., str]) -> None:
+    assert "no folder 'no'" in bad("fit", "votes", "--out", "no/m")
+    assert "is a folder" in bad("fit", "votes", "--out", ".")
+    Path("votes").mkdir()  # the bundled name still means the data set
+    assert "is a folder" in bad("fit", "votes", "--out", "votes/")
+    made = ("marginals", "build", "votes", "--out")
+    assert "v.npz must end in .renyi" in bad(*made, "v.npz")
+
+
+def test_nothing_appears_when_writing_fails(
+    bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: renyi.Marginals, path: Path) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(renyi.Marginals, "save", full)
+    assert "no space left" in bad("fit", "votes", "--out", "m")
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.log", "m.renyi"])
+def test_folder_in_the_place_of_a_file(name: str, bad: Callable[..., str]) -> None:
+    Path(name).mkdir()
+    assert f"{name} is a folder" in bad("fit", "votes", "--out", "m")
+    assert [p.name for p in Path().iterdir()] == [name]
+
+
+def test_folder_in_the_place_of_what_is_not_written(good: Callable[..., Done]) -> None:
+    Path("m.renyi").mkdir()
+    good("fit", "votes", "--out", "m", "--no-marginals")
+    assert Path("m.json").is_file()
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+@pytest.mark.parametrize("links", [True, False])
+def test_moves_are_undone_when_one_fails(
+    old: bytes | None,
+    links: bool,
+    bad: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if old is not None:
+        for name in ("m.json", "m.renyi"):
+            Path(name).write_bytes(old)
+            Path(name).chmod(0o640)
+    move = os.replace
+
+    def fail_at_the_log(source: Any, place: Any) -> None:
+        if Path(place) == Path("m.log"):
+            raise OSError(5, "Input/output error", str(source))
+        move(source, place)
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "replace", fail_at_the_log)
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    assert "m.log: input/output error" in bad("fit", "votes", "--out", "m")
+    left = {p.name: p.stat().st_mode & 0o777 for p in Path().iterdir()}
+    assert left == ({} if old is None else dict.fromkeys(("m.json", "m.renyi"), 0o640))
+
+
+def test_errors_name_the_file_that_was_asked_for(
+    bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    message = bad("fit", "votes", "--out", "m")
+    assert message == "renyi: error: m.json: no space left on device."

@@ -1,0 +1,263 @@
+"""The command predict: its answers, and what it says of bad input."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import renyi
+from renyi import RenyiClassifier
+from renyi.cli.answers import note_unseen
+from support.commandline import FIT, Done, save, table
+
+
+@pytest.mark.parametrize("name", renyi.datasets.names())
+def test_fit_and_predict_agree_with_the_library(
+    name: str, good: Callable[..., Done]
+) -> None:
+    X, y = renyi.datasets.load(name)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    told = good("fit", name, "--out", "m", "--json").json
+    done = good("predict", "m.json", name, "--out", "answers.csv", "--json")
+    answers = pd.read_csv("answers.csv", dtype=str)["prediction"]
+    assert (answers.to_numpy() == clf.predict(X)).all()
+    assert told["training_error"] == done.json["error"]["error"]
+    assert told["training_error"] == pytest.approx(1 - clf.score(X, y), abs=1e-12)
+    assert told["alpha"] == clf.alpha_
+    assert told["rows"] == len(X)
+    assert sorted(p.name for p in Path().iterdir()) == [
+        "answers.csv",
+        "m.json",
+        "m.log",
+        "m.renyi",
+    ]
+    assert renyi.Marginals.load("m.renyi") == renyi.Marginals.from_data(X, y)
+
+
+def test_numbers_as_labels_on_request(good: Callable[..., Done]) -> None:
+    frame = table().assign(code=lambda t: t["length"].round())
+    frame.drop(columns=["id", "length"]).to_parquet("t.parquet")
+    given = ("--target", "y", "--categorical", "code", "--out", "m")
+    good("fit", "t.parquet", *given)
+    labels = renyi.RenyiClassifier.load("m.json").encoder_.categories["code"]
+    assert set(labels) == {int(v) for v in frame["code"]}
+    note = good("predict", "m.json", "t.parquet").err
+    assert "training never saw" not in note
+
+
+def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
+    frame = table()
+    frame.to_csv("t.csv", index=False)
+    good("fit", "t.csv", "--target", "y", "--id", "id", "--out", "m")
+    mixed = frame.sample(frac=1, random_state=1)
+    mixed = mixed[["length", "y", "colour", "id", "size"]]
+    mixed.insert(0, "code", [f" 0{k}.50" for k in range(len(mixed))])
+    mixed.to_csv("new.csv", index=False)
+    ids = ("--id", "id", "code")
+    done = good("predict", "m.json", "new.csv", *ids, "--proba", "--score")
+    got = pd.read_csv(io.StringIO(done.out), dtype={"code": str})
+    clf = renyi.RenyiClassifier.load("m.json")
+    X = mixed[["colour", "size", "length"]]
+    assert got.columns.tolist() == [
+        *("id", "code", "prediction", "proba_no", "proba_yes", "score")
+    ]
+    assert got["id"].tolist() == mixed["id"].tolist()
+    assert got["code"].tolist() == mixed["code"].tolist()
+    assert got["prediction"].tolist() == clf.predict(X).tolist()
+    assert np.allclose(got[["proba_no", "proba_yes"]], clf.predict_proba(X), atol=1e-12)
+    assert np.allclose(got["score"], clf.decision_function(X), atol=1e-12)
+    wrong = int((clf.predict(X) != mixed["y"]).sum())
+    assert f"({wrong} of 200 rows)" in done.err
+
+
+def test_predict_ignores_extra_columns_with_one_note(
+    good: Callable[..., Done],
+) -> None:
+    frame = table().drop(columns="id")
+    frame.to_csv("t.csv", index=False)
+    good("fit", "t.csv", "--target", "y", "--out", "m")
+    frame.assign(more=1, colour="green").drop(columns="y").to_csv("n.csv", index=False)
+    done = good("predict", "m.json", "n.csv")
+    notes = [line for line in done.err.splitlines() if line.startswith("note")]
+    assert notes == [
+        "note: Ignored 1 column that the model does not use: 'more'.",
+        "note: 200 cells hold labels that training never saw, most of them in "
+        "'colour'; they count as the mean of their column.",
+    ]
+    assert "error rate" not in done.err
+
+
+def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
+    X = pd.DataFrame({"a": list("xyxy"), "b": list("ppqq"), "c": list("uvvu")})
+    clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
+    new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
+    with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
+        note_unseen(clf, new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # x & q & v is new, and its labels are not
+        note_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_parquet_in_and_out(ending: str, good: Callable[..., Done]) -> None:
+    frame = table()
+    frame["colour"] = frame["colour"].astype("category")
+    frame["number"] = pd.array([None, *range(1, len(frame))], "Int64")
+    frame.to_parquet("t.parquet")
+    aside = ("--id", "id", "number")
+    good("fit", "t.parquet", "--target", "y", *aside, "--out", "m")
+    good("predict", "m.json", "t.parquet", *aside, "--out", f"a.{ending}")
+    read = pd.read_parquet if ending == "parquet" else pd.read_csv
+    got = read(f"a.{ending}")
+    clf = renyi.RenyiClassifier.load("m.json")
+    X = frame[["colour", "size", "length"]]
+    assert got["prediction"].tolist() == clf.predict(X).tolist()
+    assert got["id"].tolist() == frame["id"].tolist()
+    assert got["number"].iloc[1:].astype(int).tolist() == list(range(1, len(frame)))
+    frame.to_csv("t.csv", index=False)  # the same rows in another format
+    good("predict", "m.json", "t.csv", *aside, "--out", f"b.{ending}")
+    assert read(f"b.{ending}")["prediction"].equals(got["prediction"])
+
+
+def test_label_columns_are_compared_as_text(good: Callable[..., Done]) -> None:
+    # In the new file alone, the codes would pass for the numbers 1.5 and 2.
+    codes = ["1.50", "2.00", "x"] * 20
+    frame = pd.DataFrame({"code": codes, "y": [c == "1.50" for c in codes]})
+    frame.to_csv("t.csv", index=False)
+    good("fit", "t.csv", "--target", "y", "--out", "m")
+    frame[frame["code"] != "x"].to_csv("n.csv", index=False)
+    done = good("predict", "m.json", "n.csv")
+    assert "error rate 0.0 %" in done.err
+    assert "note" not in done.err
+
+
+def test_three_classes(good: Callable[..., Done]) -> None:
+    frame = pd.DataFrame({"a": ["x", "y", "z"] * 30, "b": ["u", "v"] * 45})
+    frame.assign(y=frame["a"].str.upper()).to_csv("t.csv", index=False)
+    text = good("fit", "t.csv", "--target", "y", "--out", "m").out
+    assert "X: x" in text
+    assert "Z: z" in text
+    header = good("predict", "m.json", "t.csv", "--score").out.splitlines()[0]
+    assert header == "prediction,score_X,score_Y,score_Z"
+
+
+def test_names_of_any_kind(good: Callable[..., Done]) -> None:
+    odd = ['a, "b"', "größe in m", "été\n2", "日本", "x=%s{}"]
+    frame = pd.DataFrame({name: list("uvw") * 30 for name in odd})
+    frame["ziel 'y'"] = ["nö" if cell == "u" else "ja" for cell in frame[odd[0]]]
+    frame.to_csv("dä ta.csv", index=False)
+    done = good("fit", "dä ta.csv", "--target", "ziel 'y'", "--out", "mo del")
+    assert "größe in m" in done.out
+    assert "renyi predict 'mo del.json'" in done.out
+    table = good("predict", "mo del.json", "dä ta.csv", "--id", odd[0], "日本")
+    got = pd.read_csv(io.StringIO(table.out))
+    assert got.columns.tolist() == [odd[0], "日本", "prediction"]
+    assert got["prediction"].tolist() == frame["ziel 'y'"].tolist()
+
+
+def test_rows_without_target_and_useless_columns(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id").assign(same="s", gone="?", void="")
+    frame.loc[:4, "y"] = ["?", "", "?", "?", ""]
+    frame.to_csv("t.csv", index=False)
+    done = good("fit", "t.csv", "--target", "y", "--out", "m")
+    text = " ".join(done.out.split())
+    assert "5 rows were left out: their target 'y' is missing." in text
+    assert "Dropped 1 column with one value only: 'same'." in text
+    assert "Dropped 2 columns with no value: 'gone', 'void'." in text
+    clf = renyi.RenyiClassifier.load("m.json")
+    assert clf.encoder_.feature_names == ("colour", "size", "length")
+    done = good("predict", "m.json", "t.csv")
+    assert len(done.out.splitlines()) == 201
+    assert "of 195 rows; 5 more have no class of the model)" in done.err
+    assert good("predict", "m.json", "t.csv", "--json").json["error"]["unjudged"] == 5
+
+
+def test_blank_lines_of_one_column_are_rows(good: Callable[..., Done]) -> None:
+    frame = pd.DataFrame({"a": ["x", "y", ""] * 10, "t": [0, 1, 1] * 10})
+    good("fit", save(frame), "--target", "t", "--out", "m")
+    Path("n.csv").write_text("a\nx\n\ny\n\n")
+    got = good("predict", "m.json", "n.csv").out.split()
+    assert got == ["prediction", "0", "1", "1", "1"]
+
+
+def test_classes_that_are_small_numbers(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id")
+    frame["y"] = np.where(frame["y"] == "yes", "1e-7", "0.50")
+    told = good("fit", save(frame), "--target", "y", "--out", "m", "--json").json
+    assert set(told["classes"]) == {"1e-07", "0.5"}
+    frame.loc[:9, "y"] = "0.25"
+    done = good("predict", "m.json", save(frame, "n.csv"), "--json").json
+    clf = renyi.RenyiClassifier.load("m.json")
+    said = clf.predict(frame.drop(columns="y"))[10:]
+    truth = frame["y"][10:].map({"1e-7": "1e-07", "0.50": "0.5"})
+    wrong = int((said != truth).sum())
+    assert 0 < wrong < 100
+    assert done["error"] == {
+        "rows": 190,
+        "wrong": wrong,
+        "error": wrong / 190,
+        "unjudged": 10,
+    }
+
+
+def test_classes_that_differ_as_text_only(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id")
+    frame["y"] = np.where(frame["y"] == "yes", "0.5", "x0")
+    frame.loc[frame.index % 5 == 0, "y"] = "0.50"
+    good("fit", save(frame), "--target", "y", "--out", "m")
+    done = good("predict", "m.json", "t.csv", "--json").json
+    clf = renyi.RenyiClassifier.load("m.json")
+    said = clf.predict(frame.drop(columns="y"))
+    assert done["error"]["wrong"] == int((said != frame["y"]).sum())
+
+
+# ---- bad input
+
+
+def test_predict_with_a_missing_column(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    frame = table().drop(columns="id")
+    good("fit", save(frame), *FIT)
+    save(frame.drop(columns="size"), "n.csv")
+    message = bad("predict", "m.json", "n.csv", "--out", "a.csv")
+    assert "n.csv has no column 'size'" in message
+    assert "no column 'pid'" in bad("predict", "m.json", "t.csv", "--id", "pid")
+    message = bad("predict", "m.json", "t.csv", "--out", "a.txt")
+    assert "a.txt must end in .csv or .csv.gz or .parquet" in message
+    save(frame.assign(length="long"), "n.csv")
+    assert "'length' is numeric but holds 'long'" in bad("predict", "m.json", "n.csv")
+
+
+def test_unseen_label_as_an_error(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    frame = table().drop(columns="id")
+    good("fit", save(frame), *FIT, "--unseen", "error")
+    save(frame.assign(colour="green"), "n.csv")
+    message = bad("predict", "m.json", "n.csv")
+    assert "'colour'" in message
+    assert "'green'" in message
+
+
+def test_rows_of_a_database_are_answered_inside_it(
+    bad: Callable[..., str], good: Callable[..., Done]
+) -> None:
+    good("fit", save(table().drop(columns="id")), *FIT)
+    with sqlite3.connect("shop.db") as database:
+        table().to_sql("visits", database, index=False)
+    database.close()
+    Path("shop.duckdb").write_bytes(bytes(8) + b"DUCK")
+    for name, dialect in (("shop.db", "sqlite"), ("shop.duckdb", "duckdb")):
+        message = bad("predict", "m.json", name)
+        assert f"{name} is a database" in message
+        assert f"'renyi export m.json --sql {dialect} --table NAME'" in message
+    assert "There is no file 'shops.db'" in bad("predict", "m.json", "shops.db")

@@ -1,0 +1,299 @@
+"""The command select."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.figures import rounded_up
+from support.commandline import Done, save, table, votes
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_path_selection_and_model(good: Callable[..., Done]) -> None:
+    done = good("select", "votes", "--n-features", "3", "--out", "few")
+    X, y = renyi.datasets.load("votes")
+    known = renyi.RenyiSelector(n_features=3).fit(X, y)
+    lines = done.out.splitlines()
+    for k, row in known.path_.frame().iterrows():
+        line = next(one for one in lines if f" {row['feature']} " in one)
+        assert line.split()[0] == (f"{k}*" if k <= 3 else f"{k}")
+        worst = [rounded_up(row["map"]), rounded_up(row["sharp"])]
+        assert line.split()[-2:] == [f"{bound:.4f}" for bound in worst]
+    assert "Selected 3 of 16 features: the first 3 of the path, as asked" in done.out
+    error = known.classifier_.alpha_choice_.error
+    estimate = next(one for one in lines if "(leave-one-out" in one)
+    assert estimate.endswith(f" {100 * error:.1f} %")
+    assert "the features were selected on the same rows" in flat(done.out)
+    again = renyi.RenyiClassifier.load("few.json")
+    columns = again.feature_names_in_.tolist()
+    assert set(columns) == set(known.features_)
+    np.testing.assert_array_equal(again.predict(X[columns]), known.predict(X))
+    assert renyi.Marginals.load("few.renyi").feature_names == tuple(columns)
+    assert "command   renyi select votes" in Path("few.log").read_text()
+    answers = good("predict", "few.json", "votes", "--json").json
+    assert answers["rows"] == 435
+    assert good("certify", "few.json", "few.renyi").code == 0
+
+
+def test_cross_validation_is_told(good: Callable[..., Done]) -> None:
+    done = good("select", "votes", "--json").json
+    known = renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
+    assert done["selected"] == known.features_.tolist()
+    assert done["penalty"] == pytest.approx(known.penalty_)
+    tried = done["cross_validation"]
+    np.testing.assert_allclose(tried["risks"], known.cv_.risks, rtol=1e-6)
+    assert len(done["path"]) == len(known.path_.entries)
+    assert done["path"][0]["feature"] == "physician-fee-freeze"
+    text = flat(good("select", "votes").out)
+    assert f"5-fold cross-validation, {known.cv_.risks.min():.4f}, is the least" in text
+    best = known.cv_.mistakes[known.cv_.risks.argmin()]
+    assert f"{100 * best:.1f} % of the held-out rows" in text
+
+
+def test_no_feature_that_helps_is_told(good: Callable[..., Done]) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        cells = rng.integers(0, 3, (80, 5)).astype(str)
+        noise = pd.DataFrame(cells, columns=[*"abcde"])
+        noise["y"] = rng.choice(["p", "q"], 80)
+        known = renyi.RenyiSelector().fit(noise.drop(columns="y"), noise["y"])
+        if known.cv_.best() == 0:
+            break
+    assert known.cv_.best() == 0
+    text = flat(good("select", save(noise), "--target", "y").out)
+    risk = f"5-fold cross-validation, {known.cv_.risks[0]:.4f}, is the least."
+    assert f"No feature helped: without any, the held-out risk in {risk}" in text
+    assert "Selected 1 of 5 features: the first of the path" in text
+    assert "with points at the penalty" not in text
+
+
+def test_folds_are_told_as_they_were(good: Callable[..., Done]) -> None:
+    few = pd.DataFrame({"a": [*"uvuv"], "b": [*"xxyy"], "y": [*"ppqq"]})
+    text = flat(good("select", save(few), "--target", "y").out)
+    assert "in each of 4 folds" in text and "4-fold cross-validation" in text
+
+
+def test_marginals_alone(good: Callable[..., Done]) -> None:
+    good("marginals", "build", "votes", "--out", "v.renyi")
+    done = good("select", "v.renyi", "--json").json
+    known = renyi.RenyiSelector().fit_marginals(renyi.Marginals.load("v.renyi"))
+    assert done["selected"] == known.features_.tolist()
+    assert done["cross_validation"] is None and done["loo_error"] is None
+    assert "by generalised cross-validation of the refit" in done["why"]
+
+
+def test_penalty_and_certified_error(good: Callable[..., Done]) -> None:
+    done = good("select", "votes", "--penalty", "0.3", "--json").json
+    assert done["selected"] == ["physician-fee-freeze"]
+    done = good("select", "votes", "--max-error", "0.14", "--json").json
+    assert done["certificate"]["bounds"]["map"] <= 0.14
+    assert "certified to err at most 14 %" in done["why"]
+
+
+def test_pairs_of_columns(good: Callable[..., Done]) -> None:
+    few = votes().iloc[:, [2, 3, 8, 10, 16]]
+    place = save(few, "few.csv")
+    options = ("--target", "party", "--order", "2", "--n-features", "2")
+    done = good("select", place, *options, "--out", "pairs")
+    X, y = renyi.datasets.load("votes")
+    known = renyi.RenyiSelector(order=2, n_features=2).fit(X.iloc[:, [2, 3, 8, 10]], y)
+    for name in known.features_:
+        assert f"\n  {name}\n" in done.out
+    columns = known.get_feature_names_out().tolist()
+    needed = f"They need {len(columns)} columns: {', '.join(columns)}."
+    assert needed in flat(done.out)
+    answers = good("predict", "pairs.json", place, "--json").json
+    expected = known.predict(X.iloc[:, [2, 3, 8, 10]]).tolist()
+    assert [row["prediction"] for row in answers["answers"]] == expected
+
+
+def test_encoder_options_as_in_fit(good: Callable[..., Done]) -> None:
+    place = save(table(), "t.csv")
+    options = ("--target", "y", "--id", "id", "--bins", "3", "--n-features", "1")
+    done = good("select", place, *options, "--out", "m", "--json").json
+    assert done["selected"] == ["colour"]
+    assert {entry["feature"] for entry in done["path"]} <= {"colour", "size", "length"}
+    assert renyi.RenyiClassifier.load("m.json").encoder_.bins == 3
+
+
+def test_wide_tables_print_no_bare_bound(good: Callable[..., Done]) -> None:
+    done = good("select", "promoters", "--n-features", "20", "--out", "p")
+    row = next(one for one in done.out.splitlines() if one.startswith("  20*"))
+    assert row.split()[-4:] == ["-"] * 4
+    assert "errs at most" not in done.out
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib"
+)
+def test_plot(good: Callable[..., Done], bad: Callable[..., str]) -> None:
+    good("select", "votes", "--n-features", "2", "--plot", "path.svg")
+    first = Path("path.svg").read_bytes()
+    assert first.startswith(b"<?xml") and b"features in order of entry" in first
+    again = good("select", "votes", "--n-features", "2", "--plot", "path.svg")
+    assert Path("path.svg").read_bytes() == first
+    assert "Wrote path.svg" in again.out
+    options = ("--n-features", "2", "--out", "m", "--plot", "m.svg")
+    told = good("select", "votes", *options, "--json").json
+    assert set(told["written"].values()) == {"m.json", "m.log", "m.renyi", "m.svg"}
+    assert "must end in .svg" in bad("select", "votes", "--plot", "path.txt")
+
+
+def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
+    err = bad("select", "votes", "--n-features", "17")
+    assert "n_features=17 is more than the 16 features there are" in err
+    assert "number above 0, not '0'" in bad("select", "votes", "--penalty", "0")
+    assert "not allowed with" in bad(
+        "select", "votes", "--penalty", "1", "--n-features", "2"
+    )
+    err = bad("select", "votes", "--max-error", "0.001")
+    assert "cannot be certified" in err
+    good("marginals", "build", "votes", "--out", "v.renyi")
+    err = bad("select", "v.renyi", "--order", "2")
+    assert "'renyi marginals build TABLE --order 2'" in err
+    assert "is for tables" in bad("select", "v.renyi", "--bins", "3")
+    lacking = pd.DataFrame({"x": ["a"] * 20, "y": ["p", "q"] * 10})
+    place = save(lacking, "c.csv")
+    assert "No usable column is left" in bad("select", place, "--target", "y")
+
+
+def test_a_refusal_tells_what_another_rule_reaches(bad: Callable[..., str]) -> None:
+    X, y = renyi.datasets.load("votes")
+    bounds = renyi.RenyiClassifier().fit(X, y).certificate_.bounds
+    err = bad("select", "votes", "--max-error", "0.1")
+    assert f"16 features reaches {rounded_up(bounds['map']):.4f} with rule 'm" in err
+    assert f"choose rule 'sharp', with {rounded_up(bounds['sharp']):.4f}." in err
+    least = f"{bounds['sharp'] / 2:.4f}"
+    err = bad("select", "votes", "--max-error", least, "--rule", "sharp")
+    assert err.rstrip().endswith("with rule 'sharp'; raise it.")
+
+
+def test_bounds_of_table_and_model_are_explained(good: Callable[..., Done]) -> None:
+    text = flat(good("select", "votes", "--n-features", "3").out)
+    assert "The model below has a ridge penalty of its own" in text
+    assert "lost them again" not in text
+    assert "Note: the features were selected" in text
+
+
+def test_features_that_left_are_explained(good: Callable[..., Done]) -> None:
+    X, y = renyi.datasets.load("promoters")
+    known = renyi.RenyiSelector(penalty=0.02).fit(X, y)
+    chosen = set(known.features_)
+    last = max(k for k, name in enumerate(known.path_.entries) if name in chosen)
+    assert not chosen.issuperset(known.path_.entries[:last])  # as it should be here
+    assert "lost them again" in flat(
+        good("select", "promoters", "--penalty", "0.02").out
+    )
+
+
+# ---- order 2 from one command to the next
+
+
+def test_order_travels_with_the_marginals(good: Callable[..., Done]) -> None:
+    place = save(votes().iloc[:, [2, 3, 8, 10, 16]], "few.csv")
+    target = ("--target", "party")
+    good("select", place, *target, "--order", "2", "--n-features", "2", "--out", "s")
+    again = good("fit", "s.renyi", "--out", "f", "--json").json
+    X, y = renyi.datasets.load("votes")
+    X = X.iloc[:, [2, 3, 8, 10]]
+    known = renyi.RenyiSelector(order=2, n_features=2).fit(X, y)
+    same = renyi.RenyiClassifier(order=2).fit_marginals(renyi.Marginals.load("s.renyi"))
+    assert again["certificate"]["gamma"] == pytest.approx(same.certificate_.gamma)
+    assert set(again["important"][0]["feature"].split(" & ")) <= set(X.columns)
+    fewer = good("select", "s.renyi", "--n-features", "1", "--json").json
+    assert fewer["order"] == 2 and fewer["selected"] == known.features_.tolist()[:1]
+
+
+def test_fit_and_build_take_an_order(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    place = save(votes().iloc[:, [2, 3, 8, 10, 16]], "few.csv")
+    target = ("--target", "party")
+    good("fit", place, *target, "--order", "2", "--out", "f")
+    X, y = renyi.datasets.load("votes")
+    X = X.iloc[:, [2, 3, 8, 10]]
+    known = renyi.RenyiClassifier(order=2).fit(X, y)
+    loaded = renyi.RenyiClassifier.load("f.json")
+    assert loaded.order == 2
+    np.testing.assert_allclose(loaded.z_, known.z_, atol=1e-12)
+    good("marginals", "build", place, *target, "--order", "2", "--out", "b.renyi")
+    counted = renyi.Marginals.from_data(X, y, order=2)
+    assert renyi.Marginals.load("b.renyi") == counted
+    assert renyi.Marginals.load("f.renyi") == counted
+    shown = good("marginals", "show", "b.renyi").out
+    assert "6 features of 2 columns each" in shown
+    assert good("marginals", "show", "b.renyi", "--json").json["order"] == 2
+    err = bad("fit", "b.renyi", "--order", "3")
+    assert "holds marginals of order 2, and --order 3 is asked for" in err
+
+
+def test_an_encoder_brings_its_order(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    frame = votes().iloc[:, [2, 3, 8, 16]]
+    one, two = save(frame[:200], "one.csv"), save(frame[200:], "two.csv")
+    target = ("--target", "party")
+    good("marginals", "build", one, *target, "--order", "2", "--out", "1.renyi")
+    options = (*target, "--encoder", "1.renyi")
+    good("marginals", "build", two, *options, "--out", "2.renyi")
+    good("marginals", "merge", "1.renyi", "2.renyi", "--out", "both.renyi")
+    X, y = renyi.datasets.load("votes")
+    whole = renyi.Marginals.from_data(X.iloc[:, [2, 3, 8]], y, order=2)
+    both = renyi.Marginals.load("both.renyi")
+    assert both.order == 2 and both.n == 435
+    name = both.feature_names[0]
+    known = whole.block(name, "party").sort_index()
+    pd.testing.assert_frame_equal(both.block(name, "party").sort_index(), known)
+    err = bad("marginals", "build", two, *options, "--order", "3", "--out", "3.renyi")
+    assert "1.renyi is of order 2, and --order 3 is asked for" in err
+
+
+def test_no_exact_worst_case_is_offered_at_order_2(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    place = save(table(), "t.csv")
+    options = ("--target", "y", "--id", "id", "--order", "2")
+    # So few rows and such noise that the closed form says no more than the majority.
+    done = good("fit", place, *options, "--out", "m")
+    told = done.out + good("certify", "m.json", "m.renyi").out
+    assert "the closed form proves no more of this rule" in flat(told)
+    assert "--exact" not in told
+    assert "with these counts of pairs of pairs of columns" in flat(told)
+    assert "are known of order 1" in bad("certify", "m.json", "m.renyi", "--exact")
+    plain = good("fit", place, *options[:4], "--out", "n").out
+    plain += good("certify", "n.json", "n.renyi").out
+    assert "--exact" in plain and "with these pair counts" in plain
+
+
+def test_held_out_rows_at_order_2(good: Callable[..., Done]) -> None:
+    frame = votes().iloc[:, [2, 3, 8, 16]]
+    one, two = save(frame[:200], "one.csv"), save(frame[200:], "two.csv")
+    good("fit", one, "--target", "party", "--order", "2", "--out", "m")
+    told = good("certify", "m.json", "--rows", two, "--json").json
+    X, y = renyi.datasets.load("votes")
+    X = X.iloc[:, [2, 3, 8]]
+    clf = renyi.RenyiClassifier(order=2).fit(X[:200], y[:200])
+    known = renyi.certify(clf, X[200:], y[200:])
+    assert told["bounds"] == pytest.approx(dict(known.bounds))
+
+
+def test_triples_are_named(good: Callable[..., Done]) -> None:
+    place = save(votes().iloc[:, [2, 3, 4, 8, 16]], "few.csv")
+    options = ("--target", "party", "--order", "3", "--n-features", "1")
+    done = good("select", place, *options)
+    assert "these counts of pairs of features of 3 columns" in flat(done.out)
+    assert "beyond pairs of features of 3 columns" in flat(done.out)
+    lines = done.out.splitlines()
+    errors = lines[lines.index("Errors to expect") + 1 :]
+    rows = errors[: errors.index("")]
+    assert len({len(row) for row in rows}) == 1 and all(r.endswith(" %") for r in rows)

@@ -1,0 +1,219 @@
+"""What the command line says of sources that cannot be counted: one sentence."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.cli.output import Meter
+from support.commandline import Done, save, table
+
+BUILD = ("--target", "y", "--id", "id", "--out", "x.renyi")
+Bad = Callable[..., str]
+
+
+@pytest.fixture
+def shop() -> pd.DataFrame:
+    """Rows in files and in databases."""
+    frame = table()
+    save(frame)
+    with sqlite3.connect("shop.db") as database:
+        frame.to_sql("visits", database, index=False)
+    database.close()
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE TABLE visits AS FROM frame")
+        connection.execute("CREATE TABLE buyers AS FROM frame")
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (("no-*.csv",), "No file matches 'no-*.csv'"),
+        (("t.csv", "t.csv"), "t.csv is named twice"),
+        (("t.csv", "missing.csv"), "There is no file 'missing.csv'"),
+        (("t.csv", "--where", "size >"), "'size >' cannot be"),
+        (("t.csv", "--where", "weight = 1"), "weight"),
+        (("t.csv", "--where", "size > 9"), "No row of t.csv fulfils 'size > 9'"),
+        (("--sql", "SELECT FROM"), "The query cannot be run"),
+        (("--sql", "SELECT * FROM nothing"), "nothing"),
+        (("t.csv", "--sql", "FROM data", "--where", "size = 1"), "not both"),
+        (("--sql", "SELECT 1 AS a, 2 AS id, 'n' AS y"), "only one class, 'n'"),
+        (("--sql", "FROM 't.csv'", "--checkpoint", "c"), "cannot be resumed"),
+        (("t.csv", "--table", "visits"), "--table is a table of one database"),
+        (("shop.db", "t.csv", "--table", "visits"), "no other"),
+        (("shop.db",), "name one of its tables with --table ('visits')"),
+        (("shop.duckdb",), "('buyers', 'visits')"),
+        (("shop.db", "--table", "visit"), "did you mean 'visits'?"),
+        (("shop.duckdb", "--table", "orders"), "There is no table 'orders'"),
+        (("shop.db", "--table", "visits", "--sql", "FROM x"), "--sql is for files"),
+        (
+            ("shop.db", "--table", "visits", "--where", "size >"),
+            "'size >' cannot be asked",
+        ),
+        (("shop.db", "--table", "visits", "--numeric", "size"), "--numeric is for"),
+        (("t.csv", "--print-sql"), "--print-sql is for tables of databases"),
+        (("t.csv", "t2.csv", "--order", "2"), "need the rows in memory"),
+        (("shop.db", "--table", "visits", "--drop", "age"), "no column 'age'"),
+        (("none", "--where", "size = 1"), "There is no file 'none'"),
+    ],
+)
+def test_bad_sources(
+    argv: tuple[str, ...], named: str, bad: Bad, shop: pd.DataFrame
+) -> None:
+    assert named in bad("marginals", "build", *argv, *BUILD)
+
+
+def test_bad_fits(bad: Bad, good: Callable[..., Done], shop: pd.DataFrame) -> None:
+    good("marginals", "build", "t.csv", *BUILD)
+    assert "marginals merge" in bad("fit", "x.renyi", "x.renyi")
+    assert "marginals merge" in bad("fit", "x.renyi", "--where", "size = 1")
+    save(shop.assign(more=1), "wide.csv")
+    given = ("--target", "y", "--id", "id")
+    assert "t.csv has no column 'more'" in bad("fit", "wide.csv", "t.csv", *given)
+    assert "--target is missing" in bad("fit", "t.csv", "--where", "size = 1")
+    assert "--target is missing" in bad("fit", "shop.db", "--table", "visits")
+    assert "--target is missing" in bad("fit", "--sql", "FROM 't.csv'")
+    assert "FILE (put it before" in bad("fit", "--target", "y")
+    assert "--out" in bad("marginals", "build", "t.csv", "--target", "y")
+
+
+def test_missing_extra(
+    bad: Bad, shop: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *rest: Any) -> Any:
+        if name == "duckdb":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    for argv in (
+        ("t.csv", "--where", "size = 1"),
+        ("--sql", "FROM 't.csv'"),
+        ("shop.duckdb", "--table", "visits"),
+    ):
+        message = bad("marginals", "build", *argv, *BUILD)
+        assert "pip install 'renyi[duckdb]'" in message
+
+
+def test_a_corrupt_file_among_good_ones(bad: Bad, good: Callable[..., Done]) -> None:
+    for k in range(3):
+        table(seed=k).to_parquet(f"p{k}.parquet")
+    raw = Path("p1.parquet").read_bytes()
+    Path("p1.parquet").write_bytes(raw[: len(raw) // 2])
+    message = bad("marginals", "build", "p*.parquet", *BUILD)
+    assert "p1.parquet is damaged" in message
+    table(seed=1).to_parquet("p1.parquet")
+    good("marginals", "build", "p*.parquet", *BUILD)
+    assert renyi.Marginals.load("x.renyi").n == 600
+
+
+def test_files_that_differ(bad: Bad) -> None:
+    save(table(), "a.csv")
+    table().to_parquet("b.parquet")
+    table().astype({"size": str}).to_parquet("c.parquet")
+    assert "another format" in bad("marginals", "build", "a.csv", "b.parquet", *BUILD)
+    message = bad("marginals", "build", "b.parquet", "c.parquet", *BUILD)
+    assert "c.parquet has the column 'size' as" in message
+
+
+def test_files_that_are_no_databases(bad: Bad) -> None:
+    Path("shop.db").write_text("a,b\n1,2\n")
+    given = ("--table", "visits", *BUILD)
+    assert "shop.db is no DuckDB or SQLite database" in bad(
+        "marginals", "build", "shop.db", *given
+    )
+    Path("shop.db").write_bytes(b"SQLite format 3\x00" + b"\x01" * 5000)
+    message = bad("marginals", "build", "shop.db", *given)
+    assert "There is no table 'visits' to read" in message
+    Path("shop.duckdb").write_bytes(b"\x00" * 8 + b"DUCK" + b"\x01" * 5000)
+    message = bad("marginals", "build", "shop.duckdb", *given)
+    assert "shop.duckdb cannot be opened" in message
+
+
+def test_a_database_that_may_not_be_read(
+    run: Callable[..., Done], shop: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(self: Path, *_: Any) -> Any:  # root may read everything
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", closed)
+    done = run("marginals", "build", "shop.db", "--table", "visits", *BUILD)
+    assert done.code == 2
+    assert "shop.db may not be read: ask its owner" in done.err
+
+
+@pytest.mark.parametrize("name", ["shop.db", "shop.duckdb"])
+def test_progress_inside_a_database(
+    name: str,
+    good: Callable[..., Done],
+    shop: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Meter, "say", lambda self, step, text: said.append(text))
+    good("marginals", "build", name, "--table", "visits", *BUILD)
+    features = [each for each in shop.columns if each not in ("id", "y")]
+    d = len(features)
+    assert said[0] == f"in the database: column 1 of {d}"
+    assert f"in the database: pair 1 of {d * (d + 1) // 2}" in said
+
+
+def test_identifiers_of_a_database_are_all_named(bad: Bad, shop: pd.DataFrame) -> None:
+    numbered = shop.assign(visit=range(7, 7 + len(shop)))
+    with sqlite3.connect("numbered.db") as database:
+        numbered.assign(id=range(len(shop))).to_sql("visits", database, index=False)
+    database.close()
+    given = ("--table", "visits", "--target", "y", "--out", "x.renyi")
+    message = bad("marginals", "build", "numbered.db", *given)
+    assert "Column 'id' numbers the rows" in message
+    assert "Column 'visit' numbers the rows" in message
+    assert "--id or --drop" in message
+
+
+def test_printed_statements_say_what_is_asked(
+    good: Callable[..., Done], shop: pd.DataFrame
+) -> None:
+    given = ("--table", "visits", "--target", "y", "--id", "id", "--print-sql")
+    text = good("marginals", "build", "shop.duckdb", *given).out
+    assert text.startswith("-- Asked now")
+    before, mark, pairs = text.partition("-- Printed only")
+    assert mark
+    assert "GROUPING SETS" in pairs
+    assert "GROUPING SETS" not in before
+    shown = " ".join(good("marginals", "build", "--help").out.split())
+    assert "those about pairs are printed only" in shown
+
+
+def test_input_changed_since_the_checkpoint(
+    bad: Bad, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for k in range(2):
+        save(table(seed=k), f"p{k}.csv")
+    good_second = Path("p1.csv").read_bytes()
+    Path("p1.csv").write_bytes(good_second + b"one cell\n")
+    argv = ("marginals", "build", "p*.csv", *BUILD, "--checkpoint", "job")
+    assert run(*argv).code == 2
+    assert Path("job").exists()
+    save(table(seed=9, n=100), "p0.csv")
+    # Not `bad`, which would refuse any change of the files.
+    done = run(*argv)
+    assert done.code == 2
+    assert "p0.csv has changed since the checkpoint job was written" in done.err
+    save(table(seed=0), "p0.csv")
+    os.unlink("job")
+    Path("p1.csv").write_bytes(good_second)
+    assert run(*argv).code == 0
+    assert renyi.Marginals.load("x.renyi").n == 400

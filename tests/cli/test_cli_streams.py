@@ -1,0 +1,360 @@
+"""Build and fit with rows that are counted as they are read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import renyi
+from renyi.cli import commands, marginals_commands, output
+from support.commandline import Done, save, table
+
+Good = Callable[..., Done]
+
+
+def rows(n: int = 400) -> pd.DataFrame:
+    """Rows of every kind of column, some without a target."""
+    frame = table(n)
+    rng = np.random.default_rng(5)
+    frame["code"] = rng.integers(0, 30, n)
+    frame["number"] = rng.permutation(50 * n)[:n]  # like an identifier, but sparse
+    frame["mass"] = rng.integers(0, 4, n) / 2
+    frame.loc[3:7, "y"] = "?"
+    frame.loc[9, "colour"] = ""
+    return frame
+
+
+def built(name: str) -> renyi.Marginals:
+    return renyi.Marginals.load(name)
+
+
+def notes(done: Done) -> list[str]:
+    return [line for line in done.err.splitlines() if line.startswith("note: ")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        ("--bins", "3", "--min-count", "120", "--missing", "red"),
+        ("--numeric", "size", "--categorical", "code", "--class-conditional"),
+        ("--weight", "mass", "--drop", "size"),
+    ],
+)
+def test_streams_count_as_rows_in_memory_do(
+    ending: str, given: tuple[str, ...], good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, name = rows(), f"t.{ending}"
+    if ending.startswith("csv"):
+        frame.to_csv(name, index=False)
+    elif ending == "parquet":
+        frame.to_parquet(name)
+    else:
+        frame.to_feather(name)
+    common = ("marginals", "build", name, "--target", "y", "--id", "id", *given)
+    held = good(*common, "--out", "held.renyi")
+    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    read = good(*common, "--out", "read.renyi")
+    assert built("read.renyi") == built("held.renyi")
+    assert sorted(notes(read)) == sorted(notes(held))
+    assert "5 rows were left out" in read.err
+    assert "'number' has" in read.err
+    assert read.out == held.out.replace("held", "read")
+
+
+TARGETS: dict[str, tuple[Any, Any]] = {
+    "whole floats": (0.0, 1.0),
+    "fractions": (9.5, 10.5),
+    "truths": (False, True),
+    "integers": (11, 7),
+    "texts of numbers": ("0.50", "1e-7"),
+    "dates": (pd.Timestamp(2024, 2, 1), pd.Timestamp(2024, 1, 1, 12)),
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_classes_of_any_kind(
+    kind: str, ending: str, good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = table().drop(columns="id")
+    first, second = TARGETS[kind]
+    frame["y"] = [first if label == "yes" else second for label in frame["y"]]
+    if ending == "csv":
+        frame.to_csv("t.csv", index=False)
+    else:
+        frame.to_parquet("t.parquet")
+    common = (
+        "marginals",
+        "build",
+        f"t.{ending}",
+        "--target",
+        "y",
+        "--class-conditional",
+    )
+    good(*common, "--out", "held.renyi")
+    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    good(*common, "--out", "read.renyi")
+    assert built("read.renyi") == built("held.renyi")
+    assert built("read.renyi").classes == built("held.renyi").classes
+    good("fit", f"t.{ending}", "--target", "y", "--out", "m")
+    told = good("predict", "m.json", f"t.{ending}", "--json").json["error"]
+    assert told["unjudged"] == 0
+    assert told["error"] < 0.5
+
+
+@pytest.mark.parametrize("given", [(), ("--where", "size < 9")])
+def test_targets_that_are_no_classes(
+    given: tuple[str, ...], bad: Callable[..., str]
+) -> None:
+    frame = table().drop(columns="id")
+    save(frame.assign(y="a"))
+    argv = ("marginals", "build", "t.csv", "--target", "y", "--out", "x.renyi", *given)
+    assert "has only one class, 'a'" in bad(*argv)
+    save(frame.assign(y=frame["length"].round(1)))
+    message = bad(*argv)
+    assert "is a number with" in message
+    assert "cut it into classes first" in message
+
+
+def test_text_in_parquet_that_is_to_be_numbers(
+    good: Good, bad: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = table().astype({"length": str})
+    frame.to_parquet("t.parquet")
+    common = ("--target", "y", "--id", "id", "--numeric", "length")
+    good("marginals", "build", "t.parquet", *common, "--out", "held.renyi")
+    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    good("marginals", "build", "t.parquet", *common, "--out", "read.renyi")
+    assert built("read.renyi") == built("held.renyi")
+    frame.assign(length="long").to_parquet("t.parquet")
+    given = (*common, "--out", "x.renyi")
+    message = bad("marginals", "build", "t.parquet", *given)
+    assert "'length' is to be numeric but holds" in message
+
+
+def test_streams_take_the_bins_of_a_model(
+    good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(rows(300), "a.csv")
+    save(rows(500), "b.csv")
+    given = ("--target", "y", "--drop", "id", "number", "mass")
+    good("fit", "a.csv", *given, "--out", "m")
+    common = ("marginals", "build", "b.csv", "--target", "y", "--encoder", "m.json")
+    held = good(*common, "--out", "held.renyi", "--json").json
+    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    read = good(*common, "--out", "read.renyi", "--json").json
+    assert built("read.renyi") == built("held.renyi")
+    assert read["columns"] == held["columns"]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> pd.DataFrame:
+    """The same rows whole, in parts, and in two databases."""
+    frame = rows()
+    frame.to_csv("whole.csv", index=False)
+    Path("parts").mkdir()
+    for k, start in enumerate(range(0, 400, 150)):
+        part = frame[start : start + 150]
+        part.to_csv(f"part-{k}.csv", index=False)
+        part.to_parquet(f"parts/{k}.parquet")
+    with sqlite3.connect("shop.db") as database:
+        frame.to_sql("visits", database, index=False)
+    database.close()
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE TABLE visits AS FROM frame")
+    return frame
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ("part-0.csv", "part-1.csv", "part-2.csv"),
+        ("part-*.csv",),
+        ("parts",),
+        ("shop.db", "--table", "visits"),
+        ("shop.duckdb", "--table", "visits"),
+        ("--sql", "FROM 'parts/*.parquet'"),
+        ("parts", "--sql", "SELECT * FROM data"),
+    ],
+)
+def test_every_source_gives_the_same(
+    source: tuple[str, ...], good: Good, parts: pd.DataFrame
+) -> None:
+    given = ("--target", "y", "--id", "id", "number")
+    good("marginals", "build", "whole.csv", *given, "--out", "a.renyi")
+    done = good("marginals", "build", *source, *given, "--out", "b.renyi")
+    assert built("b.renyi") == built("a.renyi")
+    assert "note: 5 rows were left out: their target 'y' is missing." in notes(done)
+    names = [name for name in source[:3] if name[0] != "-" and "*" not in name]
+    if "--sql" not in source and "*" not in source[0] and "--table" not in source:
+        assert built("b.renyi").provenance["files"] == names
+
+
+@pytest.mark.parametrize(
+    "source", [("whole.csv",), ("parts",), ("shop.db", "--table", "visits")]
+)
+def test_conditions(source: tuple[str, ...], good: Good, parts: pd.DataFrame) -> None:
+    given = ("--target", "y", "--id", "id", "number", "mass")
+    where = ("--where", "size >= 3 AND y <> '?'")
+    good("marginals", "build", *source, *given, *where, "--out", "b.renyi")
+    kept = parts[(parts["size"] >= 3) & (parts["y"] != "?")]
+    names = ["colour", "size", "length", "code"]
+    assert built("b.renyi") == renyi.Marginals.from_data(kept[names], kept["y"])
+
+
+def test_printed_statements_ask_nothing_about_pairs(
+    good: Good, parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    ask = renyi.sources.databases.Database.ask
+
+    def heard(self: Any, sql: str, *rest: Any) -> Any:
+        sent.append(sql)
+        return ask(self, sql, *rest)
+
+    monkeypatch.setattr("renyi.sources.databases.Database.ask", heard)
+    given = ("--table", "visits", "--target", "y", "--drop", "id", "number", "mass")
+    done = good("marginals", "build", "shop.db", *given, "--print-sql")
+    pairs = [each for each in done.out.split(";\n") if each.count('"colour"') > 0]
+    assert any('GROUP BY "colour", "size"' in text for text in pairs)
+    assert not any('"colour", "size"' in text for text in sent)
+    assert not list(Path().glob("*.renyi"))
+
+
+BUILD = ("marginals", "build", "part-*.csv", "--out", "m.renyi")
+TRAIN = ("fit", "part-*.csv", "--out", "m")
+
+
+@pytest.mark.parametrize("command", [BUILD, TRAIN], ids=["build", "fit"])
+def test_a_checkpoint_is_used_and_removed(
+    command: tuple[str, ...], run: Callable[..., Done], good: Good, parts: pd.DataFrame
+) -> None:
+    given = (*command, "--target", "y", "--id", "id", "number", "--checkpoint", "job")
+    whole = Path("part-2.csv").read_text()
+    Path("part-2.csv").write_text(whole + '"never closed')
+    done = run(*given)
+    assert done.code == 2
+    assert "part-2.csv" in done.err
+    assert Path("job").exists()
+    Path("part-2.csv").write_text(whole)
+    good(*given)
+    assert not Path("job").exists()
+    assert built("m.renyi").n == 395
+
+
+def test_ctrl_c_says_how_to_go_on(
+    run: Callable[..., Done], parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, checkpoint: str | None, **__: Any) -> None:
+        if checkpoint is not None:
+            Path(checkpoint).touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("renyi.sources.files.marginals", stop)
+    given = ("marginals", "build", "part-*.csv", "--target", "y", "--out", "b.renyi")
+    given = (*given, "--id", "id")
+    done = run(*given, "--checkpoint", "job")
+    assert done.code == 130
+    assert "job keeps what was counted: the same command goes on." in done.err
+    assert "--checkpoint FILE keeps" in run(*given).err
+
+
+def test_progress_tells_rows_and_time(
+    good: Good, parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(output.Meter, "say", lambda self, name, text: said.append(text))
+    given = ("--target", "y", "--id", "id", "number", "--out", "b.renyi")
+    good("marginals", "build", "part-*.csv", *given)
+    assert said[-1].startswith("counting: 400 rows, 100 %, ")
+    assert said[-1].endswith(" rows a second, 0 s left")
+
+
+# ---- fit
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ("part-*.csv",),
+        ("part-*.csv", "--checkpoint", "job"),
+        ("shop.duckdb", "--table", "visits"),
+        ("--sql", "FROM 'parts/*.parquet'"),
+    ],
+)
+def test_fit_on_a_stream(
+    source: tuple[str, ...], good: Good, parts: pd.DataFrame
+) -> None:
+    given = ("--target", "y", "--id", "id", "number", "mass")
+    done = good("fit", *source, *given, "--out", "m")
+    names = ["colour", "size", "length", "code"]
+    kept = parts[parts["y"] != "?"]
+    m = renyi.Marginals.from_data(kept[names], kept["y"])
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    again = renyi.RenyiClassifier.load("m.json")
+    assert again.alpha_ == clf.alpha_
+    assert np.array_equal(again.z_, clf.z_)
+    assert built("m.renyi") == m
+    text = " ".join(done.out.split())
+    assert "by generalised cross-validation, not leave-one-out" in text
+    assert "5 rows were left out" in text
+
+
+@pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])
+def test_help_names_every_format(command: tuple[str, ...], good: Good) -> None:
+    text = good(*command, "--help").out
+    endings = [".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".arrow"]
+    assert [each for each in endings if each not in text] == []
+    in_database = "renyi export" if command == ("predict",) else "DuckDB or SQLite file"
+    assert in_database in " ".join(text.split())
+
+
+def test_fit_of_a_file_that_is_too_large(
+    good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = rows().assign(same="s", void="")
+    save(frame)
+    given = ("--target", "y", "--id", "id", "number", "--json", "--alpha", "0.1")
+    held = good("fit", "t.csv", *given).json
+    monkeypatch.setattr(commands, "_MEMORY", 0)
+    read = good("fit", "t.csv", *given, "--class-weight", "balanced").json
+    assert read["rows"] == held["rows"]
+    assert read["training_error"] is None
+    assert held["training_error"] is not None
+    assert "Dropped 1 column with one category only: 'same'." in read["notes"]
+    assert "Dropped 1 column with no value: 'void'." in read["notes"]
+    assert not any("leave-one-out" in text for text in read["notes"])
+    read = good("fit", "t.csv", *given).json
+    for key in ("alpha", "classes", "features", "categories"):
+        assert read[key] == held[key]
+    assert read["certificate"]["gamma"] == pytest.approx(
+        held["certificate"]["gamma"], abs=1e-12
+    )
+
+
+def test_a_moderate_file_is_fitted_on_rows(good: Good) -> None:
+    save(table().drop(columns="id"))
+    told = good("fit", "t.csv", "--target", "y", "--json").json
+    assert told["training_error"] is not None
+    assert told["alpha_method"] == "loo"
+
+
+def test_integers_of_any_width_are_copied_as_they_are(good: Good) -> None:
+    frame = table(100)
+    good("fit", save(frame), "--target", "y", "--id", "id", "--out", "m")
+    keys = pa.array([None, *range(1, 100)], pa.int32())
+    new = pa.Table.from_pandas(frame).append_column("key", keys)
+    pa.parquet.write_table(new, "n.parquet")
+    lines = good("predict", "m.json", "n.parquet", "--id", "key").out.splitlines()
+    assert [line.split(",")[0] for line in lines[:4]] == ["key", "", "1", "2"]

@@ -1,0 +1,101 @@
+"""Times and decimals of Arrow: one label, whatever the type that holds it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import permutations
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from renyi import Marginals
+from renyi.encoding.arrow_cells import from_decimals
+from renyi.streaming.counter import Tally
+from renyi.streaming.spec import Plan
+from support.streams import reference
+
+DAY = ("1970-01-01 00:00:00", "1970-01-01 00:00:10.5", "1970-01-01 01:00:00.05")
+UTC = tuple(f"{text}Z" for text in DAY)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [
+        (pa.timestamp("ms"), pa.timestamp("ns"), DAY),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), UTC),
+        (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("ns", "+01:00"), UTC),
+        (pa.time32("ms"), pa.time64("ns"), ("00:00:00", "00:00:10.5", "01:00:00.05")),
+        (pa.duration("ms"), pa.duration("ns"), ("0", "10.5", "3600.05")),
+    ],
+)
+def test_times_read_the_same_in_every_unit(
+    first: pa.DataType, second: pa.DataType, shown: tuple[str, ...]
+) -> None:
+    cells = pa.array([0, 10_500, 3_600_050, 0] * 15, pa.int32())
+    ticks = cells if pa.types.is_time(first) else cells.cast(pa.int64())
+    table = pa.table({"t": ticks.cast(first), "y": ["n", "p"] * 30})
+    finer = table.set_column(0, "t", table["t"].cast(second))
+    m = Marginals.from_arrow([table[:30], finer[30:]], target="y")
+    assert m == reference(table) == reference(finer)
+    assert m.categories["t"] == shown
+    assert m.block("t", "y").to_numpy().sum(axis=1).tolist() == [30, 15, 15]
+
+
+def test_other_kinds_of_time_are_another_type() -> None:
+    kinds = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    cells = [pa.array([0], pa.timestamp("us", "UTC")).cast(kind) for kind in kinds]
+    for first, second in permutations(cells, 2):
+        one, two = (
+            pa.record_batch({"t": each, "y": ["n"]}) for each in (first, second)
+        )
+        tally = Tally(Plan.of(one.schema, "y"))
+        tally.add(one)
+        with pytest.raises(ValueError, match="'t' holds .* in the first rows and .* "):
+            tally.add(two)
+
+
+def test_intervals_are_refused_in_one_sentence() -> None:
+    spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 4)
+    table = pa.table({"span": spans, "y": ["n", "p"] * 2})
+    for made in (Marginals.from_data, Marginals.from_arrow):
+        with pytest.raises(TypeError, match="Column 'span' holds intervals of months"):
+            made(table, target="y")
+
+
+def test_run_ends_are_refused_in_one_sentence() -> None:
+    runs = pc.run_end_encode(pa.array(["a", "a", "b", None]))
+    table = pa.table({"run": runs, "y": ["n", "p"] * 2})
+    for made in (Marginals.from_data, Marginals.from_arrow):
+        with pytest.raises(TypeError, match="Column 'run' is run-end encoded: decode"):
+            made(table, target="y")
+
+
+@given(
+    st.lists(
+        st.decimals(places=4, allow_nan=False, min_value=-(10**9), max_value=10**9)
+    )
+)
+def test_decimals_are_the_nearest_floats(values: list[Decimal]) -> None:
+    column = pa.array([*values, None], pa.decimal128(38, 4))
+    assert from_decimals(column).to_pylist() == [*map(float, values), None]
+
+
+def test_decimals_agree_on_every_road(tmp_path: Path) -> None:
+    cells = [Decimal(cents) / 100 for cents in range(5_992_700, 5_993_000)]
+    weights = [Decimal(k % 7) / 10 for k in range(300)]
+    columns = {"a": pa.array(cells), "w": pa.array(weights, pa.decimal128(9, 2))}
+    table = pa.table({**columns, "y": ["u", "v", "u"] * 100})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    m = Marginals.from_data(table.drop_columns("w"), target="y")
+    assert m == Marginals.from_arrow(table.drop_columns("w"), target="y")
+    file = tmp_path / "rows.parquet"
+    assert m == Marginals.from_file(file, target="y", columns=["a"])
+    weighted = Marginals.from_file(file, target="y", columns=["a"], weight="w")
+    assert weighted.n == pytest.approx(sum(map(float, weights)), rel=1e-12)
+    edges = m.encoder.columns[0].levels.edges
+    assert set(edges) <= {float(cell) for cell in cells}

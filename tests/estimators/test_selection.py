@@ -1,0 +1,356 @@
+"""RenyiSelector: exactly k, refits, pairs, and the manners of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import renyi
+from renyi.cli.summary import certificate_text
+from renyi.datasets import load
+from renyi.solvers import l1inf
+from support.manners import SEPARATE, all_checks
+from support.noisyrows import noisy
+
+
+@pytest.fixture(scope="module")
+def votes():
+    return load("votes")
+
+
+# ---- exactly k
+
+
+def test_exactly_k_for_every_k_with_copies_and_constants():
+    X, y = noisy(n=120, d=5)
+    X = X.assign(again=X["c0"], constant="a", twice=X["c0"], c1_again=X["c1"])
+    d = X.shape[1]
+    sets = []
+    for k in range(1, d + 1):
+        selector = renyi.RenyiSelector(n_features=k).fit(X, y)
+        assert len(selector.features_) == selector.get_support().sum() == k
+        assert selector.transform(X).shape == (120, k)
+        sets.append(set(selector.features_))
+    assert {"c0", "c1"} == sets[1]
+    assert all(a < b for a, b in zip(sets, sets[1:], strict=False))
+    copies = {"again", "twice", "c1_again", "constant"}
+    assert not copies & sets[4]
+    assert set(selector.features_[-4:]) == copies
+    assert np.isnan(selector.path_.lambdas[-4:]).all()
+    by_cv = renyi.RenyiSelector().fit(X, y)
+    assert {"c0", "c1"} <= set(by_cv.features_)
+    assert not copies & set(by_cv.features_)
+
+
+def test_exactly_k_from_marginals_and_with_more_categories_than_rows():
+    X, y = noisy(n=20, d=9)
+    m = renyi.Marginals.from_data(X, y)
+    for k in (1, 5, 9):
+        by_rows = renyi.RenyiSelector(n_features=k, n_lambdas=10).fit(X, y)
+        by_counts = clone(by_rows).fit_marginals(m)
+        assert len(by_rows.features_) == k
+        assert set(by_rows.features_) == set(by_counts.features_)
+
+
+# ---- refit
+
+
+def test_refit_is_the_classifier_of_the_selected_columns(votes):
+    X, y = votes
+    selector = renyi.RenyiSelector(n_features=4).fit(X, y)
+    columns = selector.get_feature_names_out().tolist()
+    alone = renyi.RenyiClassifier(random_state=0).fit(X[columns], y)
+    clf = selector.classifier_
+    np.testing.assert_array_equal(clf.z_, alone.z_)
+    assert clf.alpha_choice_ == alone.alpha_choice_
+    assert clf.feature_names_in_.tolist() == columns
+    np.testing.assert_array_equal(selector.predict(X), alone.predict(X[columns]))
+    proba = selector.predict_proba(X)
+    np.testing.assert_array_equal(proba, alone.predict_proba(X[columns]))
+    scores = selector.decision_function(X)
+    np.testing.assert_array_equal(scores, alone.decision_function(X[columns]))
+    assert selector.score(X, y) == alone.score(X[columns], y)
+    frame = clone(selector).set_output(transform="pandas").fit_transform(X, y)
+    np.testing.assert_array_equal(clf.predict(frame), alone.predict(X[columns]))
+
+
+def test_certificate_tells_of_the_selection(votes):
+    X, y = votes
+    some = renyi.RenyiSelector(n_features=4).fit(X, y).classifier_
+    every = renyi.RenyiSelector(n_features=16).fit(X, y).classifier_
+    told = "the features were selected on the same rows"
+    assert any(told in text for text in some.certificate_.warnings)
+    assert not any(told in text for text in every.certificate_.warnings)
+    m = renyi.Marginals.from_data(X, y)
+    counted = renyi.RenyiSelector(n_features=4).fit_marginals(m).classifier_
+    assert any(told in text for text in counted.certificate_.warnings)
+
+
+def test_nobody_is_told_to_go_by_an_estimate_after_selection():
+    """Few rows: no bound is shown, and the estimate is too good to go by."""
+    X, y = load("promoters")
+    some = renyi.RenyiSelector(n_features=20).fit(X, y).classifier_.certificate_
+    every = renyi.RenyiClassifier().fit(X, y).certificate_
+    assert some.doubtful and every.doubtful
+    told, other = certificate_text(some), certificate_text(every)
+    assert "errors. Expect more. No bound is shown" in " ".join(" ".join(told).split())
+    assert "errors. Go by this. No bound is shown" in " ".join(" ".join(other).split())
+    assert some.loo_error < every.loo_error
+
+
+def test_arrays_arrow_tables_and_pipelines(votes, tmp_path):
+    X, y = votes
+    known = renyi.RenyiSelector(n_features=3).fit(X, y)
+    array = renyi.RenyiSelector(n_features=3).fit(X.to_numpy(), y.to_numpy())
+    assert not hasattr(array.classifier_, "feature_names_in_")
+    assert array.features_[0] == "x3"
+    np.testing.assert_array_equal(array.predict(X.to_numpy()), known.predict(X))
+    table = pa.Table.from_pandas(X)
+    np.testing.assert_array_equal(known.predict(table), known.predict(X))
+    by_marginals = renyi.RenyiSelector(n_features=3).fit_marginals(
+        renyi.Marginals.from_data(X.to_numpy(), y.to_numpy())
+    )
+    assert by_marginals.predict(X.to_numpy()).shape == (435,)
+    pipe = make_pipeline(
+        renyi.RenyiSelector(n_features=3), renyi.RenyiClassifier()
+    ).fit(X, y)  # fmt: skip
+    assert pipe.score(X, y) == known.score(X, y)
+    assert isinstance(known, SelectorMixin)
+    known.classifier_.save(tmp_path / "m.json")
+    again = renyi.RenyiClassifier.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(
+        again.predict(X[again.feature_names_in_]), known.predict(X)
+    )
+
+
+def test_noise_leaves_one_feature_at_least():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (60, 4)).astype(str)
+    y = np.array([0, 1] * 30)
+    selector = renyi.RenyiSelector(penalty="cv-1se").fit(X, y)
+    assert len(selector.features_) >= 1
+    constant = np.array([["a", "b"]] * 30 + [["a", "c"]] * 30)
+    one = renyi.RenyiSelector().fit(constant, y)
+    assert one.features_.tolist() == ["x1"]
+
+
+# ---- how many, otherwise
+
+
+def test_penalty_by_number(votes):
+    X, y = votes
+    m = renyi.Marginals.from_data(X, y)
+    found = l1inf.path(m.Q, m.dvec, [3] * 16, [0.05])
+    for selector in (
+        renyi.RenyiSelector(penalty=0.05).fit(X, y),
+        renyi.RenyiSelector(penalty=0.05).fit_marginals(m),
+    ):
+        np.testing.assert_array_equal(selector.get_support(), found.active[0])
+        assert selector.penalty_ == pytest.approx(0.05)
+        assert selector.cv_ is None
+
+
+@pytest.mark.parametrize("rule", ["map", "sharp"])
+def test_fewest_features_for_a_certified_error(votes, rule):
+    X, y = votes
+    cap = {"map": 0.14, "sharp": 0.07}[rule]
+    selector = renyi.RenyiSelector(max_error=cap, rule=rule).fit(X, y)
+    k = len(selector.features_)
+    assert selector.classifier_.certificate_.bounds[rule] <= cap
+    for fewer in range(1, k):
+        S = list(selector.path_.features(fewer))
+        clf = renyi.RenyiClassifier(rule=rule).fit(X[S], y)
+        assert clf.certificate_.bounds[rule] > cap
+    with pytest.raises(ValueError, match=r"max_error=0\.001 cannot be certified"):
+        renyi.RenyiSelector(max_error=0.001).fit(X, y)
+
+
+@pytest.mark.parametrize("rule", ["map", "sharp"])
+def test_all_features_are_tried_for_a_certified_error(rule):
+    X, y = load("credit")
+    entered = set(renyi.RenyiSelector(n_features=1).fit(X, y).path_.entries)
+    entered |= set(renyi.selection_path(renyi.Marginals.from_data(X, y)).entries)
+    assert len(entered) < 15
+    reached = renyi.RenyiClassifier(rule=rule).fit(X, y).certificate_.bounds[rule]
+    without = renyi.RenyiClassifier(rule=rule).fit(X[[c for c in X if c in entered]], y)
+    cap = reached + 1e-5
+    assert without.certificate_.bounds[rule] > cap
+    selector = renyi.RenyiSelector(max_error=cap, rule=rule).fit(X, y)
+    assert selector.classifier_.certificate_.bounds[rule] <= cap
+    assert len(selector.features_) > len(entered)
+    message = "cannot be certified: a model of all 15 features reaches"
+    with pytest.raises(ValueError, match=message):
+        renyi.RenyiSelector(max_error=reached - 0.01, rule=rule).fit(X, y)
+
+
+def test_passes_have_a_limit_that_can_be_raised():
+    X, y = noisy(n=30, d=12)
+    few = renyi.RenyiSelector(n_features=12, tol=1e-9, max_passes=5)
+    with pytest.warns(ConvergenceWarning, match="within 5 passes.* raise max_passes"):
+        assert not few.fit(X, y).path_.lasso.converged
+    more = few.set_params(max_passes=l1inf.MAX_PASSES).fit(X, y)
+    assert more.path_.lasso.converged
+
+
+def test_marginals_alone_choose_by_generalised_cross_validation():
+    X, y = noisy(n=400, d=12)
+    m = renyi.Marginals.from_data(X, y)
+    selector = renyi.RenyiSelector().fit_marginals(m)
+    k = len(selector.features_)
+    risks = []
+    for j in range(1, len(selector.path_.entries) + 1):
+        S = list(selector.path_.features(j))
+        alphas = len(selector.path_.entries) * np.logspace(-8, 1, 10)
+        fits = [
+            renyi.RenyiClassifier(alpha=a).fit_marginals(m.select(S)) for a in alphas
+        ]
+        risks.append(min(fit.alpha_choice_.risk for fit in fits))
+    assert risks[k - 1] == pytest.approx(min(risks), rel=1e-9)
+    assert {"c0", "c1"} <= set(selector.features_)
+    assert k < 12
+    with pytest.raises(ValueError, match="too small to choose features"):
+        renyi.RenyiSelector().fit_marginals(m * (1 / m.n))
+
+
+def test_weights_count_as_repetition():
+    X, y = noisy(n=80)
+    weights = np.arange(80) % 3
+    kept = np.repeat(np.arange(80), weights)
+    a = renyi.RenyiSelector().fit(X, y, sample_weight=weights)
+    b = renyi.RenyiSelector().fit(X.iloc[kept], y[kept])
+    assert a.features_.tolist() == b.features_.tolist()
+    assert a.penalty_ == pytest.approx(b.penalty_)
+    np.testing.assert_allclose(a.cv_.risks, b.cv_.risks, rtol=1e-6)
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-9)
+
+
+# ---- pairs
+
+
+def pair_columns(X):
+    return pd.DataFrame(
+        {f"{a} & {b}": X[a] + " & " + X[b] for a, b in combinations(X.columns, 2)}
+    )
+
+
+@pytest.mark.parametrize("n", [400, 30])
+def test_pairs_are_selected_as_columns_of_pairs_would_be(n):
+    """With fewer categories than rows, and with more."""
+    X, y = noisy(n=n, d=5)
+    pairs = renyi.RenyiSelector(order=2, tol=1e-6, penalty=0.1).fit(X, y)
+    made = pair_columns(X)
+    columns = renyi.RenyiSelector(tol=1e-6, penalty=0.1).fit(made, y)
+    assert pairs.features_.tolist() == columns.features_.tolist()
+    assert len(pairs.features_) > 2
+    np.testing.assert_allclose(pairs.path_.gamma, columns.path_.gamma, atol=1e-9)
+    np.testing.assert_allclose(
+        pairs.decision_function(X), columns.decision_function(made), atol=1e-9
+    )
+    used = {name for pair in pairs.features_ for name in pair.split(" & ")}
+    assert set(pairs.get_feature_names_out()) == used
+    assert pairs.transform(X).shape == (n, len(used))
+    counted = renyi.Marginals.from_data(X, y, order=2)
+    by_counts = renyi.RenyiSelector(n_features=2, order=2).fit_marginals(counted)
+    by_rows = renyi.RenyiSelector(n_features=2, order=2).fit(X, y)
+    assert by_counts.features_.tolist() == by_rows.features_.tolist()
+    np.testing.assert_array_equal(by_counts.predict(X), by_rows.predict(X))
+    first = renyi.selection_path(counted).features(2)
+    assert first == tuple(by_rows.features_)
+
+
+def test_model_of_pairs_can_be_kept(tmp_path):
+    X, y = noisy(d=5)
+    selector = renyi.RenyiSelector(order=2, n_features=2).fit(X, y)
+    selector.classifier_.save(tmp_path / "m.json")
+    again = renyi.RenyiClassifier.load(tmp_path / "m.json")
+    columns = selector.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(again.predict(X[columns]), selector.predict(X))
+
+
+@pytest.mark.long
+def test_pairs_of_chess():
+    X, y = load("kr-vs-kp")
+    rng = np.random.default_rng(0)
+    held = rng.random(len(y)) < 0.3
+    selector = renyi.RenyiSelector(order=2).fit(X[~held], y[~held])
+    assert 20 < len(selector.features_) < 400
+    assert selector.score(X[held], y[held]) > 0.97
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_features": 17}, "n_features=17 is more than the 16 features"),
+        ({"n_features": 0}, "n_features must be a whole number of at least 1, not 0"),
+        ({"n_features": 2.0}, "n_features must be a whole number"),
+        ({"penalty": 0}, "penalty must be a positive number, not 0"),
+        ({"penalty": -1.0}, "penalty must be a positive number, not -1.0"),
+        ({"penalty": "min"}, "penalty must be 'cv', 'cv-1se' or a positive number"),
+        ({"penalty": 5.0}, "penalty=5 leaves no feature: take one below 0.87"),
+        ({"max_error": 1.0}, "max_error must lie between 0 and 1"),
+        ({"n_features": 2, "penalty": 0.1}, "n_features and penalty both say"),
+        ({"n_features": 2, "max_error": 0.1}, "n_features and max_error both say"),
+        ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
+        ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
+        ({"ratio": "a"}, "ratio must lie between 0 and 1, not be 'a'"),
+        ({"max_error": "a"}, "max_error must lie between 0 and 1, not be 'a'"),
+        ({"tol": 0}, "tol must be positive, not 0"),
+        ({"max_passes": 1.5}, "max_passes must be a whole number of at least 1"),
+        ({"rule": "best"}, "rule"),
+        ({"refit_alpha": -1}, "alpha must be finite and not negative"),
+        ({"order": 0}, "order must be a whole number"),
+        ({"order": 20}, "order=20 needs at least 20 columns"),
+    ],
+)
+def test_bad_settings(votes, settings, message):
+    with pytest.raises(ValueError, match=message):
+        renyi.RenyiSelector(**settings).fit(*votes)
+
+
+def test_marginals_of_another_order(votes):
+    m = renyi.Marginals.from_data(*votes)
+    with pytest.raises(ValueError, match=r"of order 1, .* count with order=2"):
+        renyi.RenyiSelector(order=2).fit_marginals(m)
+
+
+def test_marginals_without_a_pair(votes):
+    X, y = votes
+    X = X.fillna("?")
+    tables = [pd.crosstab(X[c], y) for c in ("crime", "immigration")]
+    m = renyi.Marginals.from_tables(tables, target="party")
+    with pytest.raises(ValueError, match="'crime' and 'immigration' are not among"):
+        renyi.RenyiSelector(n_features=1).fit_marginals(m)
+
+
+# ---- scikit-learn
+
+
+ESTIMATORS = [renyi.RenyiSelector(n_lambdas=8)]  # fewer penalties, to be quick
+
+
+@pytest.mark.parametrize(("estimator", "check"), all_checks(ESTIMATORS))
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+def test_no_check_fails():
+    with warnings.catch_warnings(action="ignore"):  # of checks that are skipped
+        results = check_estimator(renyi.RenyiSelector(), on_fail=None)
+    found = {result["check_name"]: result["status"] for result in results}
+    assert not [name for name, status in found.items() if status == "failed"]
+    assert {n for n, s in found.items() if s == "skipped"} <= {SEPARATE}
+    assert len(found) > 40

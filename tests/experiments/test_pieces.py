@@ -1,0 +1,198 @@
+"""Pieces of an experiment: resumed, never run twice, never half-written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import pieces
+from renyi.counting import workers
+from support.commandline import HERE
+
+
+def square(key, settings):
+    """Piece of work that other processes can find."""
+    with open(settings["log"], "a", encoding="utf-8") as log:
+        log.write(f"{key} {os.environ.get('OMP_NUM_THREADS')}\n")
+    return int(key) ** 2 + settings["shift"]
+
+
+def failing(key, settings):
+    """Piece of work that stops at one key."""
+    if key == settings["stop"]:
+        raise KeyboardInterrupt
+    return key
+
+
+def endless(key, settings):
+    """Piece of work that tells that it began, and never ends."""
+    Path(settings["folder"], key).touch()
+    time.sleep(3600)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_all_pieces_are_run_once(tmp_path, workers):
+    log = tmp_path / "log"
+    settings = {"shift": 1, "log": str(log)}
+    keys = [str(k) for k in range(6)]
+    for _ in range(2):
+        found = pieces.run(tmp_path / "run", settings, keys, square, workers=workers)
+        assert found == {key: int(key) ** 2 + 1 for key in keys}
+        assert list(found) == keys
+    lines = log.read_text().splitlines()
+    assert sorted(line.split()[0] for line in lines) == keys
+    if workers == 2:
+        assert {line.split()[1] for line in lines} == {"1"}
+
+
+def test_what_was_finished_before_an_interruption_is_kept(tmp_path):
+    keys = list("abcdef")
+    with pytest.raises(KeyboardInterrupt):
+        pieces.run(tmp_path, {"stop": "d"}, keys, failing, workers=1)
+    held = [json.loads(s) for s in (tmp_path / pieces.PIECES).read_text().splitlines()]
+    assert [piece["key"] for piece in held] == list("abc")
+    seen = []
+    found = pieces.run(
+        tmp_path,
+        {"stop": "d"},
+        keys,
+        lambda key, _: seen.append(key) or key,
+        workers=1,
+    )
+    assert seen == list("def")
+    assert found == {key: key for key in keys}
+
+
+def test_a_line_cut_by_a_kill_is_done_again(tmp_path):
+    work = lambda key, _: key + "!"  # noqa: E731
+    pieces.run(tmp_path, {}, ["a", "b"], work, workers=1)
+    place = tmp_path / pieces.PIECES
+    place.write_bytes(place.read_bytes()[:-4])
+    assert pieces.run(tmp_path, {}, ["a", "b", "c"], work, workers=1) == {
+        "a": "a!",
+        "b": "b!",
+        "c": "c!",
+    }
+    assert len(place.read_text().splitlines()) == 3
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path):
+    pieces.run(tmp_path, {"seed": 0}, ["a"], lambda key, _: key, workers=1)
+    with pytest.raises(ValueError, match="seed = 0, and 1 is asked for"):
+        pieces.run(tmp_path, {"seed": 1}, ["a"], lambda key, _: key, workers=1)
+
+
+def test_a_run_goes_on_to_more_splits(tmp_path):
+    work = lambda key, _: key + "!"  # noqa: E731
+    pieces.run(tmp_path, {"seed": 0, "splits": 1}, ["a"], work, workers=1)
+    again = lambda key, _: "new"  # noqa: E731
+    found = pieces.run(tmp_path, {"seed": 0, "splits": 2}, ["a", "b"], again, workers=1)
+    assert found == {"a": "a!", "b": "new"}
+    assert json.loads((tmp_path / pieces.SETTINGS).read_text())["splits"] == 2
+
+
+def test_every_piece_tells_the_code_that_made_it(tmp_path, monkeypatch):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {"seed": 0}, ["a"], work, workers=1)
+    first = pieces.digest()
+    monkeypatch.setattr(pieces, "digest", lambda: "other")
+    found = pieces.run(tmp_path, {"seed": 0}, ["a", "b"], work, workers=1)
+    assert found == {"a": "a", "b": "b"}
+    assert pieces.sources(tmp_path, ["a"]) == {first}
+    assert pieces.sources(tmp_path, ["b"]) == {"other"}
+    assert pieces.sources(tmp_path, ["a", "b"]) == {first, "other"}
+
+
+def test_pieces_of_untold_code_are_read(tmp_path):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {"seed": 0}, ["a"], work, workers=1)
+    with open(tmp_path / pieces.PIECES, "a") as out:
+        out.write('{"key": "b", "result": 2}\n')
+    found = pieces.run(tmp_path, {"seed": 0}, ["a", "b"], work, workers=1)
+    assert found == {"a": "a", "b": 2}
+    assert pieces.sources(tmp_path, ["b"]) == {""}
+
+
+def test_the_digest_is_that_of_the_sources(tmp_path, monkeypatch):
+    (tmp_path / "part").mkdir()
+    inner = tmp_path / "part" / "a.py"
+    inner.write_text("1")
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "note.txt").write_text("no source")
+    monkeypatch.setattr(pieces.renyi, "__file__", str(tmp_path / "__init__.py"))
+    seen = [pieces.digest.__wrapped__()]
+    (tmp_path / "note.txt").write_text("another note")
+    assert pieces.digest.__wrapped__() == seen[0]
+    inner.write_text("2")
+    seen.append(pieces.digest.__wrapped__())
+    inner.rename(tmp_path / "part" / "b.py")
+    seen.append(pieces.digest.__wrapped__())
+    assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("line", ["garbage", '{"key": "b"}', "[1]", "7", "\xff"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    work = lambda key, _: key  # noqa: E731
+    pieces.run(tmp_path, {}, ["a"], work, workers=1)
+    place = tmp_path / pieces.PIECES
+    with open(place, "ab") as out:
+        out.write(line.encode("latin-1") + b"\n")
+    with pytest.raises(ValueError, match=r"Line 2 of .*pieces\.jsonl is not a fin"):
+        pieces.run(tmp_path, {}, ["a"], work, workers=1)
+
+
+def test_one_process_for_each_core(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert workers.processors() == 7
+    asked = []
+
+    def results(keys, settings, work, count):
+        asked.append(count)
+        return ((key, work(key, settings)) for key in keys)
+
+    monkeypatch.setattr(pieces, "_results", results)
+    keys = [str(k) for k in range(9)]
+    pieces.run(tmp_path, {}, keys, lambda key, _: key)
+    assert asked == [7]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_one_that_began(tmp_path, how):
+    script = (
+        "import sys; from pathlib import Path; import test_pieces as t;"
+        "t.pieces.run(Path(sys.argv[1], 'run'), {'folder': sys.argv[1]}, ['a', 'b'], "
+        "t.endless, workers=2)"
+    )
+    here = Path(__file__)
+    folders = [here.parent, here.parents[1], here.parents[2], HERE["PYTHONPATH"]]
+    paths = os.pathsep.join(map(str, folders))
+    begun = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=HERE | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    patience = time.monotonic() + 120
+    while not all((tmp_path / key).exists() for key in "ab"):
+        assert begun.poll() is None and time.monotonic() < patience
+        time.sleep(0.02)
+    begun.send_signal(how)
+    # The pipe is closed only when the last process that holds it has ended.
+    assert begun.communicate(timeout=60)[0] == b""
+    assert begun.returncode != 0
+
+
+def test_progress_tells_how_many_and_how_long(tmp_path):
+    out = io.StringIO()
+    keys = list("abc")
+    pieces.run(tmp_path, {}, keys, lambda key, _: key, workers=1, stream=out)
+    assert "3 of 3 (c), 0:00:00 left" in out.getvalue()

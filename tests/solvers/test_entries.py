@@ -1,0 +1,193 @@
+"""The order in which features enter a path, whatever the penalties on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.datasets import load
+from renyi.selection import short
+from renyi.solvers import l1inf
+from renyi.solvers.path_data import FromCounts
+from renyi.solvers.path_entries import down_to, entries, penalties, sharpened
+
+FIRST = "physician-fee-freeze & mx-missile"
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return renyi.Marginals.from_data(*load("votes"), order=2)
+
+
+def upper(path):
+    """The features that enter above a fifth of the largest penalty."""
+    return [
+        name
+        for name, lam in zip(path.entries, path.lambdas, strict=True)
+        if lam >= 0.2 * path.lasso.lambdas[0]
+    ]
+
+
+@pytest.mark.parametrize("settings", [{"n_lambdas": 17}, {"ratio": 0.05}])
+def test_order_does_not_depend_on_the_penalties(pairs, settings):
+    one = upper(renyi.selection_path(pairs))
+    other = upper(renyi.selection_path(pairs, **settings))
+    assert one == other
+    assert one[0] == FIRST and len(one) > 4
+
+
+def test_no_feature_enters_by_the_solver_s_tolerance(pairs):
+    """Compared with solutions to the last digits, on the same penalties."""
+    path = renyi.selection_path(pairs)
+    lambdas = path.lasso.lambdas
+    few = lambdas[lambdas >= 0.2 * lambdas[0]]
+    sizes = pairs.encoder.columns.sizes
+    exact = l1inf.path(pairs.Q, pairs.dvec, sizes, few, tol=1e-11)
+    np.testing.assert_array_equal(path.lasso.active[: len(few)], exact.active)
+    # Without the second walk there are features whose points belong to others.
+    plain = l1inf.path(pairs.Q, pairs.dvec, sizes, few)
+    assert (plain.active & ~exact.active).any()
+
+
+def test_a_number_of_features_is_the_beginning_of_every_path(pairs):
+    whole = renyi.RenyiSelector(order=2, n_features=20).fit_marginals(pairs)
+    for k in (1, 2, 3, 4, 7):
+        fewer = renyi.RenyiSelector(order=2, n_features=k).fit_marginals(pairs)
+        assert fewer.features_.tolist() == whole.features_.tolist()[:k]
+        ahead = min(k, len(upper(whole.path_)))
+        np.testing.assert_array_equal(
+            fewer.path_.lambdas[:ahead], whole.path_.lambdas[:ahead]
+        )
+
+
+def test_a_penalty_has_the_path_of_a_number_of_features(pairs):
+    by_number = renyi.RenyiSelector(order=2, n_features=5).fit_marginals(pairs)
+    by_penalty = renyi.RenyiSelector(order=2, penalty=0.3).fit_marginals(pairs)
+    assert by_penalty.features_.tolist() == by_number.features_.tolist()
+    np.testing.assert_array_equal(
+        by_penalty.path_.lambdas[:5], by_number.path_.lambdas[:5]
+    )
+    assert by_penalty.path_.lasso.lambdas[-1] == 0.3
+
+
+def test_rows_and_counts_agree(pairs):
+    by_rows = renyi.RenyiSelector(order=2, n_features=6).fit(*load("votes"))
+    by_counts = renyi.RenyiSelector(order=2, n_features=6).fit_marginals(pairs)
+    assert by_rows.features_.tolist() == by_counts.features_.tolist()
+
+
+def test_penalties_stay_and_gaps_are_reached(pairs):
+    material = FromCounts.of(pairs)
+    grid = penalties(material, 12, 0.05)
+    found = material.path(grid)
+    better = sharpened(material, found)
+    assert set(grid) <= set(better.lambdas)
+    assert (np.diff(better.lambdas) < 0).all()
+    assert better.converged and better.tol == found.tol
+    top = better.lambdas >= 0.2 * grid[0]
+    assert (better.gaps[top] <= 2e-8 * better.objectives[top]).all()
+
+
+def test_ties_come_in_the_order_of_the_table():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    a, b = np.where(rng.random((2, 400)) < 0.3, 1 - y, y)
+    # As good as each other to the last row: the second is the first of other rows.
+    X = pd.DataFrame(
+        {"later": np.concatenate([a, b]), "sooner": np.concatenate([b, a])}
+    )
+    labels = np.concatenate([y, y])
+    for columns in (["later", "sooner"], ["sooner", "later"]):
+        m = renyi.Marginals.from_data(X[columns], labels)
+        path = renyi.selection_path(m)
+        assert path.entries == tuple(columns)
+        assert path.lambdas[0] == path.lambdas[1]
+    found = FromCounts.of(m).path(penalties(FromCounts.of(m), 5, 0.1))
+    order, first = entries(found, np.array([2, 2]))
+    assert order.tolist() == [0, 1] and first[0] == first[1]
+
+
+@pytest.mark.parametrize("least", [0.9, 0.5, 0.1, 0.004, 1e-4, 1e-30])
+def test_penalties_down_to_one(least):
+    grid = np.geomspace(1, 0.01, 10)
+    found = down_to(grid, least)
+    assert found[-1] == pytest.approx(least) and found[0] == 1
+    assert (np.diff(found) < 0).all()
+    assert len(found) < 40
+    above = grid[grid > least * 1.001]
+    np.testing.assert_array_equal(found[: len(above)], above)
+
+
+@pytest.mark.parametrize("width", [9, 12, 20, 40])
+@pytest.mark.parametrize(
+    "name", ["a" * 50, "left & right", " & ".join(["abcdefgh"] * 3)]
+)
+def test_short_names(name, width):
+    text = short(name, width)
+    assert len(text) <= width
+    assert (text == name) == (len(name) <= width)
+    assert "…" in text or text == name
+    if width >= 20:
+        assert text.count(" & ") == name.count(" & ")
+
+
+# ---- what users of the path and of the selector run into
+
+
+def test_plot_marks_names_and_counts_whole(pairs):
+    path = renyi.selection_path(renyi.Marginals.from_data(*load("votes")))
+    ax = path.plot(selected=path.entries[:3])
+    marked = {line.get_label(): line.get_xdata() for line in ax.lines}
+    assert list(marked["selected"]) == [1, 2, 3]
+    texts = [text.get_text() for text in ax.get_xticklabels()]
+    assert texts[0] == f"1 {path.entries[0]}" and len(texts) == len(path.entries)
+    ax = renyi.selection_path(pairs).plot()
+    ax.figure.draw_without_rendering()
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+    with pytest.raises(TypeError, match=r"not a str: to write a file, call path\.plot"):
+        path.plot("path.svg")
+
+
+def test_columns_go_back_to_their_places():
+    X, y = load("votes")
+    selector = renyi.RenyiSelector(n_features=3).fit(X, y)
+    few = selector.set_output(transform="pandas").transform(X)
+    assert few.isna().any(axis=None)  # votes has missing cells
+    whole = pd.DataFrame(selector.inverse_transform(few), columns=X.columns)
+    chosen = selector.get_support()
+    pd.testing.assert_frame_equal(
+        whole.loc[:, chosen], few.reset_index(drop=True), check_dtype=False
+    )
+    assert whole.loc[:, ~chosen].isna().all(axis=None)
+    np.testing.assert_array_equal(selector.predict(whole), selector.predict(X))
+    with pytest.raises(ValueError, match="3 columns were selected"):
+        selector.inverse_transform(X)
+
+
+def test_numbers_go_back_as_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (60, 4))
+    selector = renyi.RenyiSelector(n_features=2).fit(X, X[:, 1] > 0)
+    whole = selector.inverse_transform(selector.transform(X))
+    assert whole.dtype == np.float64
+    chosen = selector.get_support()
+    np.testing.assert_array_equal(whole[:, chosen], X[:, chosen])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        renyi.RenyiClassifier(),
+        renyi.RenyiSelector(),
+        renyi.baselines.TreeAugmentedNaiveBayes(),
+        renyi.baselines.DiscreteChebyshevClassifier(),
+        renyi.baselines.MinimaxProbabilityMachine(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_rows_in_place_of_marginals(estimator):
+    X, _ = load("votes")
+    with pytest.raises(TypeError, match="takes Marginals, not a DataFrame"):
+        estimator.fit_marginals(X)

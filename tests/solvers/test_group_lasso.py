@@ -1,0 +1,570 @@
+"""The l1,∞ path: optimality conditions, ADMM, a cone solver, rows against moments."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+import renyi
+from renyi.solvers import l1inf, l1inf_descent, l1inf_path
+from renyi.solvers.l1inf import lambda_max, path, path_rows
+from renyi.solvers.linfball import block_step, largest_point
+from support.joints import one_hot
+
+ADMM = Path(__file__).parents[2] / "experiments" / "admm.py"
+
+
+@pytest.fixture(scope="module")
+def admm():
+    """The second way, which is a script and no part of the package."""
+    spec = importlib.util.spec_from_file_location("admm", ADMM)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["numpy", "compiled", "both"])
+def passes(request, monkeypatch):
+    """Run a test with the passes of numpy, the compiled ones, one after the other."""
+    few = {"numpy": np.inf, "compiled": -1, "both": 20}[request.param]
+    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", few)
+    if request.param == "both":  # whatever the shape lets expect
+        monkeypatch.setattr(l1inf_descent.Gear, "expect", lambda gear, steps: gear)
+    assert l1inf_descent.kernels() is not None
+    return request.param
+
+
+class Sample:
+    """Random rows whose classes depend on some features, and their moments."""
+
+    def __init__(self, seed, n=60, d=8, K=2, most=5, weighted=False):
+        rng = np.random.default_rng([seed, n, d, K])
+        self.sizes = rng.integers(1, most + 1, d)
+        X = np.stack([rng.integers(0, m, n) for m in self.sizes], axis=1)
+        score = sum(
+            rng.normal(size=(m, K))[X[:, j]]
+            for j, m in enumerate(self.sizes[: d // 2 + 1])
+        )
+        self.y = (score + rng.normal(size=(n, K))).argmax(axis=1)
+        self.y[:K] = np.arange(K)
+        self.codes, self.K = X.T.astype(np.uint8), K
+        self.weights = rng.integers(0, 4, n).astype(float) if weighted else None
+        if weighted:
+            self.weights[:K] = 1
+        share = np.ones(n) if self.weights is None else self.weights
+        self.share = share / share.sum()
+        self.W = one_hot(X, self.sizes)
+        Y = (self.y[:, None] == np.arange(K)).astype(float)
+        self.Q = self.W.T @ (self.share[:, None] * self.W)
+        self.F = self.W.T @ (self.share[:, None] * Y)
+        self.dvec = self.F[:, 1] - self.F[:, 0] if K == 2 else self.F
+        # What the rows are to be explained by: one column for two classes.
+        T = Y - 1 / K
+        self.T = T[:, 1:] if K == 2 else T
+        self.weight = 1.0 if K == 2 else 0.5
+
+    def blocks(self, z):
+        return np.split(z, np.cumsum(self.sizes)[:-1])
+
+    def residual(self, z, intercept):
+        scores = self.W @ z.reshape(len(z), -1) + intercept
+        return self.T - scores
+
+    def objective(self, lam, z, intercept):
+        """γ + λ Σ max|z_i|, row by row."""
+        squares = (self.residual(z, intercept) ** 2).sum(axis=1)
+        largest = [np.abs(block).max() for block in self.blocks(z)]
+        return self.weight * self.share @ squares + lam * sum(largest)
+
+    def centred(self):
+        """Q and target of the problem from which the intercept is eliminated."""
+        mu, T = self.share @ self.W, self.T - self.share @ self.T
+        R = self.W.T @ (self.share[:, None] * T)
+        variance = self.weight * self.share @ (T**2).sum(axis=1)
+        target = 2 * R[:, 0] if self.K == 2 else R
+        return self.Q - np.outer(mu, mu), target, variance
+
+    def literal(self):
+        """Q and target as they are."""
+        R = self.W.T @ (self.share[:, None] * self.T)
+        variance = self.weight * self.share @ (self.T**2).sum(axis=1)
+        return self.Q, 2 * R[:, 0] if self.K == 2 else R, variance
+
+
+def assert_optimal(sample, lam, z, intercept, fit_intercept, tolerance=1e-6):
+    """KKT conditions, from the rows."""
+    r = sample.residual(z, intercept)
+    G = 2 * sample.weight * sample.W.T @ (sample.share[:, None] * r)
+    if fit_intercept:
+        assert np.abs(sample.share @ r).max() < tolerance
+    for g, own in zip(sample.blocks(G), sample.blocks(z), strict=True):
+        own = own.reshape(g.shape)
+        assert np.abs(g).sum() <= lam + tolerance
+        largest = np.abs(own).max()
+        if largest > 1e-4:
+            # g is λ times a subgradient of max|z|: it has norm λ, lives on the
+            # largest points alone and has their signs.
+            assert np.abs(g).sum() == pytest.approx(lam, abs=tolerance)
+            assert (g * own).sum() == pytest.approx(lam * largest, abs=tolerance)
+
+
+# ---- one feature
+
+
+@given(st.integers(1, 8), st.integers(0, 10**6))
+def test_a_block_step_beats_every_other_point(m, seed):
+    rng = np.random.default_rng(seed)
+    b, q = rng.normal(size=m), rng.uniform(0.01, 1, m)
+    if seed % 3 == 0:
+        b[0] = q[0] = 0
+    penalty = rng.uniform(0.01, 1.2) * np.abs(b).sum() + 1e-9
+
+    def value(z):
+        return (q * z**2 / 2 - b * z).sum(axis=-1) + penalty * np.abs(z).max(axis=-1)
+
+    z = block_step(b, q, penalty)
+    others = z + rng.normal(size=(200, m)) * rng.choice([1e-3, 0.1, 1], (200, 1))
+    assert value(z) <= value(others).min() + 1e-12
+    assert value(z) <= 0
+    t = largest_point(b, q, penalty)
+    taken = np.maximum(np.abs(b) - q * t, 0).sum()
+    assert taken == pytest.approx(min(penalty, np.abs(b).sum()), abs=1e-12)
+
+
+def test_compiled_block_step_is_the_same():
+    kernels = l1inf_descent.kernels()
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        columns, m = rng.integers(1, 4), rng.integers(1, 7)
+        b, q = rng.normal(size=(columns, m)), rng.uniform(0.01, 1, m)
+        penalty = float(rng.uniform(0.01, 1.2) * np.abs(b).sum())
+        z, change = np.zeros_like(b), np.empty_like(b)
+        moved = kernels.block_step(b, q, penalty, z, change)
+        expected = block_step(b.ravel(), np.tile(q, columns), penalty)
+        np.testing.assert_allclose(z.ravel(), expected, atol=1e-13)
+        assert moved == expected.any()
+
+
+# ---- optimality
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("K", [2, 3])
+def test_conditions_and_gap_hold_along_the_path(K, fit_intercept, passes):
+    sample = Sample(1, n=80, d=7, K=K)
+    options = {"n_lambdas": 8, "fit_intercept": fit_intercept, "tol": 1e-10}
+    found = path(sample.Q, sample.dvec, sample.sizes, **options)
+    assert found.converged
+    assert (found.gaps <= 1e-10 * found.objectives).all()
+    assert (found.gaps >= -1e-12).all()
+    for lam, z, intercept, value in zip(
+        found.lambdas, found.z, found.intercepts, found.objectives, strict=True
+    ):
+        assert_optimal(sample, lam, z, intercept, fit_intercept)
+        own = sample.objective(lam, z, intercept)
+        assert value == pytest.approx(own, abs=1e-12)
+        assert fit_intercept or not np.any(intercept)
+    assert found.active[-1].sum() > 1
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_path_is_empty_from_lambda_max_on(K, fit_intercept):
+    sample = Sample(2, K=K)
+    top = lambda_max(sample.Q, sample.dvec, sample.sizes, fit_intercept=fit_intercept)
+    _, target, _ = sample.centred() if fit_intercept else sample.literal()
+    expected = max(np.abs(block).sum() for block in sample.blocks(target))
+    assert top == pytest.approx(expected, rel=1e-12)
+    lambdas = top * np.array([2, 1 + 1e-9, 0.999])
+    found = path(
+        sample.Q, sample.dvec, sample.sizes, lambdas, fit_intercept=fit_intercept,
+        tol=1e-12,
+    )  # fmt: skip
+    assert not found.z[:2].any()
+    assert not found.active[:2].any()
+    # Several features enter together where their norms are the same.
+    norms = np.array([np.abs(block).sum() for block in sample.blocks(target)])
+    assert found.active[2].any()
+    assert (norms[found.active[2]] >= 0.999 * top).all()
+
+
+def problems(count):
+    """Random problems, every other one with more indicators than rows."""
+    for seed in range(count):
+        wide = seed % 2 == 1
+        K = 3 if seed % 5 == 4 else 2
+        sample = Sample(seed, n=15 if wide else 70, d=9, K=K, weighted=seed % 3 == 0)
+        assert not wide or len(sample.Q) > 15
+        yield sample, seed % 4 < 2, 0.05 + 0.9 * (seed % 7) / 7
+
+
+def test_agreement_with_admm_on_fifty_problems(admm, monkeypatch):
+    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", -1)
+    seen = 0
+    for sample, fit_intercept, share in problems(50):
+        Q, target, variance = sample.centred() if fit_intercept else sample.literal()
+        options = {"fit_intercept": fit_intercept}
+        lam = share * lambda_max(sample.Q, sample.dvec, sample.sizes, **options)
+        found = path(sample.Q, sample.dvec, sample.sizes, [lam], tol=1e-9, **options)
+        z = admm.solve(Q, target, sample.sizes, lam, tol=1e-7)
+        value = admm.objective(Q, target, sample.sizes, lam, z) + variance
+        assert found.objectives[0] == pytest.approx(value, abs=1e-5)
+        # The proven bound lies below what the other way reached.
+        assert found.objectives[0] - found.gaps[0] <= value + 1e-10
+        seen += 1
+    assert seen == 50
+
+
+def cone_program(Q, target, sizes, lam, weight):
+    """Solve by an interior point method: min over z, t with |z_i(k)| ≤ t_i."""
+    D, d = len(Q), len(sizes)
+    columns = 1 if target.ndim == 1 else target.shape[1]
+    P = sp.block_diag([2 * weight * Q] * columns + [sp.csc_matrix((d, d))])
+    linear = target if target.ndim == 1 else target.T.ravel()
+    c = np.concatenate([-linear, np.full(d, lam)])
+    owner = np.repeat(np.arange(d), sizes)
+    bound = sp.csc_matrix((np.ones(D), (np.arange(D), owner)), (D, d))
+    bounds = sp.vstack([bound] * columns)
+    one = sp.identity(D * columns)
+    A = sp.vstack([sp.hstack([one, -bounds]), sp.hstack([-one, -bounds])]).tocsc()
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    cones = [clarabel.NonnegativeConeT(A.shape[0])]
+    P = sp.triu(P).tocsc()
+    solver = clarabel.DefaultSolver(P, c, A, np.zeros(A.shape[0]), cones, settings)
+    return solver.solve().obj_val
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("K", [2, 3])
+def test_agreement_with_a_cone_solver(seed, K, passes):
+    sample = Sample(seed + 100, n=[12, 100][seed % 2], d=6, K=K)
+    fit_intercept = seed < 2
+    Q, target, variance = sample.centred() if fit_intercept else sample.literal()
+    found = path(
+        sample.Q, sample.dvec, sample.sizes, n_lambdas=4, fit_intercept=fit_intercept,
+        tol=1e-9,
+    )  # fmt: skip
+    for lam, value in zip(found.lambdas, found.objectives, strict=True):
+        optimum = cone_program(Q, target, sample.sizes, lam, sample.weight)
+        assert value == pytest.approx(optimum + variance, abs=1e-7)
+
+
+# ---- rows and moments, numpy and compiled, two classes and K
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("n", [12, 90])
+def test_rows_give_what_their_moments_give(n, K, weighted, fit_intercept, passes):
+    sample = Sample(3, n=n, d=8, K=K, most=11, weighted=weighted)
+    options = {"fit_intercept": fit_intercept, "n_lambdas": 4, "ratio": 0.1}
+    options["tol"] = 1e-10
+    found = path(sample.Q, sample.dvec, sample.sizes, **options)
+    rows = path_rows(
+        sample.codes, sample.sizes, sample.y, n_classes=K, weights=sample.weights,
+        **options,
+    )  # fmt: skip
+    np.testing.assert_allclose(rows.lambdas, found.lambdas, rtol=1e-12)
+    np.testing.assert_allclose(rows.objectives, found.objectives, atol=1e-9)
+    assert rows.z.shape == found.z.shape
+    if n == 90:
+        # Few rows leave several solutions of the same value.
+        np.testing.assert_allclose(rows.intercepts, found.intercepts, atol=1e-4)
+    for lam, z, intercept in zip(rows.lambdas, rows.z, rows.intercepts, strict=True):
+        assert_optimal(sample, lam, z, intercept, fit_intercept)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
+    sample = Sample(4, n=50, d=6, K=K, most=10)
+    ends = []
+    for steps in (0, np.inf):
+        gear = l1inf_descent.Gear().expect(steps)
+        z = np.zeros((sample.T.shape[1], len(sample.Q)))
+        R = (sample.W.T @ (sample.share[:, None] * sample.T)).T
+        if by_rows:
+            q = sample.share @ sample.W
+            mean = sample.share @ sample.T
+            target = np.ascontiguousarray((sample.T - mean).T)
+            u = sample.share * target
+            block = l1inf_descent.RowBlock(
+                sample.codes, sample.share, target, q, sample.sizes, z, u, True,
+                lambda threshold: np.zeros(6), gear,
+            )  # fmt: skip
+        else:
+            block = l1inf_descent.GramBlock(
+                sample.Q, R, 0.25, sample.sizes, z, R.copy(), None, gear
+            )
+        points = np.empty((3, *z.shape))
+        states = np.empty((3, *block.state.shape))
+        block.passes(np.arange(6), 0.01, points, states)
+        ends.append((points, states))
+    for numpy_part, compiled_part in zip(*ends, strict=True):
+        np.testing.assert_allclose(compiled_part, numpy_part, atol=1e-13)
+    assert ends[0][0].any()
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Count how often the compiled passes are asked for."""
+    seen = []
+    monkeypatch.setattr(l1inf_descent, "kernels", lambda: seen.append(1))
+    return seen
+
+
+def test_small_tables_do_without_the_compiled_passes(loaded):
+    votes = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    path(votes.Q, votes.dvec, votes.encoder.columns.sizes)
+    renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
+    assert not loaded
+
+
+def test_wide_tables_take_them_at_once(loaded):
+    sample = Sample(20, n=20, d=20)
+    assert sample.sizes.sum() > 20
+    path_rows(sample.codes, sample.sizes, sample.y, n_lambdas=11, ratio=0.9)
+    assert loaded
+
+
+def test_many_steps_take_them_whatever_the_shape(loaded, monkeypatch):
+    sample = Sample(21, n=200, d=6)
+    found = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9)
+    assert not loaded
+    steps = int((found.iterations * found.active.sum(axis=1)).sum())
+    monkeypatch.setattr(l1inf_descent.Gear, "expect", lambda gear, steps: gear)
+    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", 2 * steps)
+    # Steps of one task are counted together, those of two are not.
+    gear, asked = l1inf_descent.Gear(), []
+    for own in (None, None, None, gear, gear, gear):
+        loaded.clear()
+        path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9, gear=own)
+        asked.append(bool(loaded))
+    assert not any(asked[:4]) and asked[-1]
+    # A row costs as well.
+    sample, options = Sample(22, n=3000, d=3), {"n_lambdas": 3, "ratio": 0.5}
+    loaded.clear()
+    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    assert not loaded
+    monkeypatch.setattr(l1inf_descent, "_ROWS", 1)
+    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    assert loaded
+
+
+def test_two_classes_as_two_columns():
+    sample = Sample(5)
+    one = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-11)
+    both = path(sample.Q, sample.F, sample.sizes, n_lambdas=5, tol=1e-11)
+    np.testing.assert_allclose(both.lambdas, one.lambdas, rtol=1e-12)
+    np.testing.assert_allclose(both.objectives, one.objectives, atol=1e-10)
+    np.testing.assert_allclose(both.z[:, :, 0], -both.z[:, :, 1], atol=1e-4)
+
+
+# ---- screening
+
+
+def test_bounds_on_norms_hold_and_spare_work():
+    sample = Sample(6, n=40, d=60)
+    problem = l1inf.FromRows(
+        sample.codes, sample.share, np.ascontiguousarray(sample.T.T), sample.sizes, True
+    )
+    first = problem.norms(0.0).copy()
+    penalty = float(np.sort(first)[-10])
+    working = np.flatnonzero(first >= penalty)
+    block = problem.restricted(working)
+    l1inf_descent.descend(block, penalty, 1e-6, 100)
+    problem.absorb(block, working)
+    bounds = problem.norms(penalty).copy()
+    r = sample.residual(problem.z.T, problem.intercept())
+    G = sample.W.T @ (sample.share[:, None] * r)
+    true = np.array([np.abs(g).sum() for g in sample.blocks(G)])
+    looked_at = np.isclose(bounds, true, atol=1e-12)
+    assert (bounds >= true - 1e-12).all()
+    assert looked_at[true >= penalty].all()
+    assert not looked_at.all()
+
+
+def test_features_that_screening_missed_come_back(monkeypatch):
+    sample = Sample(7, n=60, d=20)
+    expected = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=4, tol=1e-9)
+    monkeypatch.setattr(l1inf_path, "_working", lambda *_: np.zeros(20, bool))
+    found = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=1, tol=1e-9)
+    assert not found.z.any()
+    # From nothing to the last penalty: every feature must come by the check.
+    last = expected.lambdas[-1:]
+    found = path(sample.Q, sample.dvec, sample.sizes, last, tol=1e-9)
+    np.testing.assert_allclose(found.objectives, expected.objectives[-1:], atol=1e-8)
+    assert found.active.sum() > 3
+
+
+# ---- hard cases
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_duplicated_columns(fit_intercept, passes):
+    sample = Sample(8, n=80, d=5)
+    twice = np.vstack([sample.codes, sample.codes])
+    sizes = np.tile(sample.sizes, 2)
+    options = {"fit_intercept": fit_intercept, "n_lambdas": 6, "tol": 1e-9}
+    once = path(sample.Q, sample.dvec, sample.sizes, **options)
+    Q, dvec = np.tile(sample.Q, (2, 2)), np.tile(sample.dvec, 2)
+    found = path(Q, dvec, sizes, **options)
+    rows = path_rows(twice, sizes, sample.y, **options)
+    # A copy adds nothing: the optimum is the same, shared in any proportion.
+    np.testing.assert_allclose(found.objectives, once.objectives, atol=1e-8)
+    np.testing.assert_allclose(rows.objectives, once.objectives, atol=1e-8)
+    d = len(sample.sizes)
+    either = found.active[:, :d] | found.active[:, d:]
+    assert (either == once.active).all()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_rows_of_one_class_leave_nothing_to_explain(K, passes):
+    sample = Sample(10, n=15, d=9, K=K)
+    options = {"n_classes": K, "n_lambdas": 3}
+    found = path_rows(sample.codes, sample.sizes, np.zeros(15, int), **options)
+    assert not found.z.any() and not found.active.any()
+    np.testing.assert_allclose(found.objectives, 0, atol=1e-15)
+    expected = -0.5 if K == 2 else np.eye(3)[0] - 1 / 3
+    np.testing.assert_allclose(found.intercepts[0], expected)
+
+
+def test_small_penalties_of_a_wide_table():
+    """A table on which descent is slow: 14,000 passes at one of the penalties."""
+    rng = np.random.default_rng(0)
+    for rep in range(19):
+        K, d, n = (int(rng.integers(*ends)) for ends in ((2, 5), (1, 25), (5, 60)))
+        sizes = rng.integers(1, 6, d)
+        codes = np.stack([rng.integers(0, m, n) for m in sizes])
+        if rep % 3 == 0 and d > 3 and sizes[1] <= sizes[0]:
+            codes[1] = codes[0] % sizes[1]
+        y, weights = rng.integers(0, K, n), rng.exponential(size=n)
+        weights[rng.random(n) < 0.1] = 0
+    assert (K, d, n, sizes.sum()) == (2, 15, 42, 56)
+    found = path_rows(
+        codes, sizes, y, weights=weights, ratio=1e-3, n_lambdas=45, fit_intercept=False
+    )
+    assert found.converged
+    assert found.iterations.max() > 10_000
+
+
+def test_missed_gaps_are_told():
+    sample = Sample(9, n=200, d=12)
+    with pytest.warns(ConvergenceWarning, match=r"missed the relative gap 1e-13"):
+        found = path(
+            sample.Q, sample.dvec, sample.sizes, n_lambdas=5, max_passes=5, tol=1e-13
+        )
+    assert not found.converged
+    assert found.reached[0]
+    assert (found.iterations <= 5).all()
+    # The bound is still one: the optimum lies in between.
+    best = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9)
+    assert (found.objectives >= best.objectives - best.gaps - 1e-12).all()
+    assert (found.objectives - found.gaps <= best.objectives + 1e-12).all()
+
+
+def test_a_target_without_relation_leaves_every_feature():
+    Q = np.full((4, 4), 0.25)
+    Q[:2, :2] = Q[2:, 2:] = np.diag([0.5, 0.5])
+    found = path(Q, np.zeros(4), [2, 2], n_lambdas=3)
+    assert not found.z.any()
+    assert found.objectives == pytest.approx([0.25] * 3)
+
+
+def test_a_path_on_real_marginals_from_both_ends():
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    encoder, codes = renyi.Encoder().fit_transform(X)
+    sizes = encoder.columns.sizes
+    found = path(m.Q, m.dvec, sizes, tol=1e-7)
+    rows = path_rows(codes, sizes, y == "republican", tol=1e-7)
+    np.testing.assert_allclose(rows.objectives, found.objectives, atol=1e-7)
+    assert found.active.sum(axis=1)[0] == 0
+    # γ falls and the points grow with every smaller penalty.
+    largest = [
+        np.abs(np.split(z, np.cumsum(sizes)[:-1])).max(axis=1).sum() for z in found.z
+    ]
+    assert (np.diff(largest) > -1e-6).all()
+    gamma = found.objectives - found.lambdas * largest
+    assert (np.diff(gamma) < 1e-6).all()
+    assert str(found).count("\n") == 30
+
+
+# ---- bad input
+
+
+def good():
+    return {"Q": np.diag([0.5, 0.5]), "dvec": np.array([0.1, -0.1]), "sizes": [2]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lambdas": [0.1, 0.0]}, "a penalty must be positive, not 0"),
+        ({"lambdas": [-1.0]}, "a penalty must be positive, not -1"),
+        ({"lambdas": [np.nan]}, "finite"),
+        ({"lambdas": []}, "sequence of finite numbers"),
+        ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
+        ({"ratio": "a"}, "ratio must lie between 0 and 1, not be 'a'"),
+        ({"n_lambdas": 2.5}, "n_lambdas must be a whole number of at least 1"),
+        ({"n_lambdas": 0}, "n_lambdas must be a whole number of at least 1"),
+        ({"max_passes": 0}, "max_passes must be a whole number of at least 1"),
+        ({"tol": 0}, "tol must be positive"),
+        ({"tol": "a"}, "tol must be positive, not 'a'"),
+        ({"sizes": [2, 0]}, "feature 1 has no category"),
+        ({"sizes": [3]}, "add up to 3 categories"),
+        ({"sizes": []}, "whole numbers"),
+        ({"Q": np.full((2, 2), 0.5)}, "categories of feature 0 occur together"),
+        ({"Q": np.diag([0.5, np.nan])}, "must be finite"),
+        ({"Q": np.diag([0.5, 0.0])}, "not positive semidefinite"),
+    ],
+)
+def test_bad_moments_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        path(**{**good(), **change})
+
+
+def test_marginals_that_no_rows_have_are_refused():
+    # Three binary features, any two of which always differ.
+    apart = np.array([[0, 0.5], [0.5, 0]])
+    Q = np.block(
+        [[np.eye(2) / 2 if i == j else apart for j in range(3)] for i in range(3)]
+    )
+    dvec = np.tile([0.3, -0.3], 3)
+    assert np.linalg.eigvalsh(Q)[0] < -0.1
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        path(Q, dvec, [2, 2, 2], [0.01])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"codes": [[0, 1, 2]]}, "feature 0 holds a code outside of its 2 categories"),
+        ({"codes": [[0, 1, -1]]}, "feature 0 holds a code outside"),
+        ({"codes": [[0, 1]]}, "give codes as"),
+        ({"codes": np.empty((1, 0), np.uint8), "y": []}, "there are no rows"),
+        ({"y": [0, 1, 2]}, "codes of 2 classes"),
+        ({"weights": [1, 1, -1]}, "weights must not be negative"),
+        ({"weights": [0, 0, 0]}, "some positive"),
+        ({"weights": [np.nan, 1, 1]}, "weights must not be negative"),
+        ({"weights": [np.inf, 1, 1]}, "a finite sum"),
+        ({"weights": [1e308, 1e308, 1e308]}, "a finite sum"),
+        ({"y": [0.7, 1.7, 0]}, "y must hold whole numbers"),
+        ({"y": ["a", "b", "b"]}, "y must hold whole numbers"),
+        ({"y": [0, np.nan, 1]}, "y must hold whole numbers"),
+    ],
+)
+def test_bad_rows_are_refused(change, message):
+    rows = {"codes": [[0, 1, 1]], "sizes": [2], "y": [0, 1, 1]}
+    with pytest.raises(ValueError, match=message):
+        path_rows(**{**rows, **change})

@@ -1,0 +1,223 @@
+"""Arrow streams: whatever hands over its rows gives the marginals of these rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import datafusion
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.dataset import dataset
+
+from renyi import Encoder, Marginals
+from renyi.encoding.text_cells import DataWarning
+from support.streams import every_type, reference
+
+TABLE = every_type(700).drop_columns(["null", "decimal", "view", "foreign"])
+
+
+def _frames(table: pa.Table) -> Iterator[pl.DataFrame]:
+    for batch in table.to_batches(150):
+        yield pl.from_arrow(batch)
+
+
+SOURCES = {
+    "table": lambda table: table,
+    "reader": lambda table: table.to_reader(100),
+    "list of batches": lambda table: table.to_batches(150),
+    "tuple of tables": lambda table: (table[:100], table[100:]),
+    "generator": lambda table: (batch for batch in table.to_batches(150)),
+    "generator of frames": _frames,
+    "polars": pl.from_arrow,
+    "pandas": lambda table: table.to_pandas(),
+    "pandas with an index": lambda table: table.to_pandas().set_axis(range(5, 705)),
+    "datafusion": lambda table: datafusion.SessionContext().from_arrow(table),
+}
+
+
+def test_a_query_gives_the_same_counts() -> None:
+    with duckdb.connect() as connection:
+        connection.register("rows", TABLE)
+        source = connection.sql("select * from rows")
+        assert Marginals.from_arrow(source, target="y") == reference(TABLE)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_gives_the_same_counts(name: str) -> None:
+    table = TABLE
+    if name.startswith("pandas"):  # to which decimals are objects
+        table = TABLE.drop_columns(["whole decimal", "many decimals"])
+        want = Marginals.from_data(table.to_pandas(), target="y")
+    else:
+        want = reference(table)
+    assert Marginals.from_arrow(SOURCES[name](table), target="y") == want
+
+
+def test_a_record_batch_is_a_stream_of_one() -> None:
+    batch = pa.record_batch({"a": ["x", "z"] * 9, "y": ["n", "p"] * 9})
+    want = reference(pa.Table.from_batches([batch]))
+    assert Marginals.from_arrow(batch, target="y") == want
+
+
+def test_settings_are_passed_on() -> None:
+    weighted = TABLE.append_column("w", pa.array(np.arange(1.0, 701)))
+    encoder = Encoder(bins=3, min_count=20)
+    got = Marginals.from_arrow(
+        weighted, target="y", encoder=encoder, class_conditional=True, weight="w"
+    )
+    want = reference(weighted, "y", encoder, True, "w")
+    assert got.columns == want.columns and got.n == want.n
+    np.testing.assert_allclose(got.counts, want.counts)
+    np.testing.assert_allclose(got.class_counts, want.class_counts)
+
+
+def test_only_what_passes_by_once_is_counted_in_cells() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({"x": rng.normal(size=3000), "y": ["n", "p"] * 1500})
+    want = reference(table)
+    assert Marginals.from_arrow(table, target="y") == want
+    assert Marginals.from_arrow(table.to_batches(500), target="y") == want
+    once = Marginals.from_arrow(table.to_reader(500), target="y")
+    assert once.n == want.n and once != want
+    shares = np.diag(once.counts)[:5] / once.n
+    assert np.abs(shares - 0.2).max() < 0.01
+
+
+def test_a_large_batch_is_read_in_slices() -> None:
+    n = 150_000
+    words = np.array(["a", "b", "c"])[np.arange(n) % 3]
+    table = pa.table(
+        {"a": words, "b": words[::-1], "y": np.where(words == "a", "n", "p")}
+    )
+    assert Marginals.from_arrow(table, target="y") == reference(table)
+
+
+def test_rows_without_a_target_are_left_out() -> None:
+    table = pa.table({"a": ["x", "z"] * 10, "y": ["n", None] * 10})
+    with pytest.warns(DataWarning, match="10 rows were left out: their target 'y'"):
+        got = Marginals.from_arrow(table, target="y")
+    assert got.n == 10 and got.classes == ("n",)
+
+
+class Once:
+    """A stream that can be asked for but once."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.reader = table.to_reader()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        if self.reader is None:
+            raise RuntimeError("the stream was released")
+        reader, self.reader = self.reader, None
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def test_what_turns_out_to_be_spent_is_one_sentence() -> None:
+    table = pa.table({"x": [0.5, 1.5, 2.5, 3.5], "y": ["n", "p"] * 2})
+    with pytest.raises(ValueError, match="read but once .*from_stream[.]$"):
+        Marginals.from_arrow(Once(table), target="y")
+    reader = pa.RecordBatchReader.from_stream(Once(table))
+    assert Marginals.from_arrow(reader, target="y") == reference(table)
+
+
+class Shrinking(list):
+    """A list that yields less every time."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        found = list(super().__iter__())
+        self.pop()
+        return iter(found)
+
+
+def test_a_source_that_changes_is_refused() -> None:
+    table = pa.table({"x": [0.5, 1.5, 2.5, 3.5], "y": ["n", "p"] * 2})
+    with pytest.raises(ValueError, match="gave 4 rows the first time and 3 the second"):
+        Marginals.from_arrow(Shrinking(table.to_batches(1)), target="y")
+
+
+def test_a_stream_that_breaks_off_says_after_how_many_rows() -> None:
+    table = pa.table({"a": ["x", "z"], "y": ["n", "p"]})
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from table.to_batches()
+        raise OSError("connection reset by peer")
+
+    reader = pa.RecordBatchReader.from_batches(table.schema, broken())
+    for source in (broken(), reader):
+        with pytest.raises(ValueError, match="broke off after 2 rows .*reset"):
+            Marginals.from_arrow(source, target="y")
+
+
+def test_what_is_no_stream_is_one_sentence() -> None:
+    frame = pl.DataFrame({"a": ["x"], "y": ["n"]})
+    for source, told in (
+        (frame.lazy(), "lazy frame has no rows yet"),
+        (3, "int is no stream of Arrow batches"),
+        ({"a": [1]}, "yields str, which is no Arrow batch"),
+        (iter([1]), "yields int, which is no Arrow batch"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            Marginals.from_arrow(source, target="y")
+    for source in ([], iter([]), frame[:0], frame[:0].to_arrow().to_reader()):
+        with pytest.raises(ValueError, match="There are no rows to count"):
+            Marginals.from_arrow(source, target="y")
+
+
+def test_a_frame_that_arrow_cannot_hold_is_one_sentence() -> None:
+    frame = pd.DataFrame({"a": ["x", 1, 2.5], "y": ["n", "p", "n"]})
+    with pytest.raises(ValueError, match="cannot be given to Arrow .*use from_data"):
+        Marginals.from_arrow(frame, target="y")
+
+
+def test_a_schema_that_changes_is_named() -> None:
+    batches = [
+        pa.record_batch({"a": [1, 2], "y": ["n", "p"]}),
+        pa.record_batch({"a": ["x", "z"], "y": ["n", "p"]}),
+    ]
+    with pytest.raises(ValueError, match="Column 'a' holds integer .* text"):
+        Marginals.from_arrow(iter(batches), target="y")
+
+
+@pytest.mark.parametrize("again", [list, iter])
+def test_a_column_may_show_its_type_late(again: Any) -> None:
+    empty = pa.record_batch({"a": pa.nulls(20), "y": ["n", "p"] * 10})
+    typed = pa.record_batch({"a": list(range(10)) * 2, "y": ["n", "p"] * 10})
+    cells = [None] * 40 + list(range(10)) * 2 + [None] * 20
+    table = pa.table({"a": cells, "y": ["n", "p"] * 40})
+    for encoder in (None, Encoder(numeric=("a",))):
+        found = again([empty, empty, typed, empty])
+        m = Marginals.from_arrow(found, target="y", encoder=encoder)
+        assert m == reference(table, encoder=encoder)
+    m = Marginals.from_arrow(again([empty, empty]), target="y")
+    assert m == reference(pa.table({"a": pa.nulls(40), "y": ["n", "p"] * 20}))
+
+
+def test_a_stream_that_breaks_off_before_a_type_is_known() -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": pa.nulls(2), "y": ["n", "p"]})
+        raise OSError("the cable is out")
+
+    with pytest.raises(ValueError, match=r"broke off after 2 rows \(the cable is out"):
+        Marginals.from_arrow(broken(), target="y")
+
+
+def test_a_dataset_of_pyarrow_is_read_twice(tmp_path):
+    values = [k * 7.5 for k in range(50)] * 2
+    table = pa.table(
+        {"a": ["x", "z"] * 50, "v": values, "y": ["n", "p", "p", "n"] * 25}
+    )
+    pq.write_table(table[:60], tmp_path / "a.parquet")
+    pq.write_table(table[60:], tmp_path / "b.parquet")
+    found = Marginals.from_arrow(dataset(tmp_path), target="y")
+    assert found == Marginals.from_data(table, target="y")
+
+
+def test_a_name_is_no_stream():
+    with pytest.raises(TypeError, match=r"'a\.csv' is a name, not a stream"):
+        Marginals.from_arrow("a.csv", target="y")

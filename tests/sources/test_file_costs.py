@@ -1,0 +1,172 @@
+"""What a small file may cost that declares much: little memory, and no time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import renyi
+from renyi import archives, storage
+from support.forgeries import archive, forged, golden_members, member, signed
+
+MEASURE = """
+import resource, sys, tracemalloc, renyi
+from renyi import Marginals, RenyiClassifier
+load = Marginals.load if sys.argv[1] == "marginals" else RenyiClassifier.load
+import renyi.storage, zipfile
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+tracemalloc.start()
+try:
+    load(sys.argv[2])
+except ValueError as error:
+    print(tracemalloc.get_traced_memory()[1])
+    print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+    print(error)
+"""
+
+
+def cost(kind, place):
+    """Return traced bytes, resident bytes and the message of a refusal."""
+    path = os.pathsep.join([str(Path(renyi.__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, kind, str(place)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    traced, resident, message = done.stdout.splitlines()
+    return int(traced), int(resident), message
+
+
+def test_a_small_file_that_declares_a_billion_categories_costs_little(tmp_path):
+    place = tmp_path / "m"
+    wide = {"descr": "<i8", "fortran_order": False, "shape": (10**9, 10**9)}
+    archive(place, golden_members(**{"counts.npy": member(b"", wide)}))
+    assert place.stat().st_size < 2000
+    traced, resident, message = cost("marginals", place)
+    assert "'counts.npy' has 128 bytes, but its columns ask for 12 × 12" in message
+    assert traced < 5e7 and resident < 5e7
+
+
+def test_headers_that_unfold_are_refused_at_once(tmp_path):
+    place = tmp_path / "m"
+    raw = member(np.frombuffer(b"[" + b"[]," * 20_000_000, np.uint8))
+    archive(place, golden_members(**{"header.npy": raw}))
+    assert place.stat().st_size < 70_000
+    traced, resident, message = cost("marginals", place)
+    assert "its header is too large" in message
+    assert traced < 5e7 and resident < 5e7
+
+
+@pytest.mark.parametrize(
+    ("filler", "words"),
+    [
+        (b"[],", "too many lists or objects"),
+        (b'{"a":0},', "too many lists or objects"),
+        (b"[[[[", "too many lists or objects"),
+        (b"[0,0,0,0],", "its format is None"),
+        (b"0.1,", "its format is None"),
+        (b'"ab",', "its format is None"),
+    ],
+)
+def test_headers_that_are_crowded_cost_little(tmp_path, filler, words):
+    place = tmp_path / "m"
+    text = b'{"n": [' + filler * (5_000_000 // len(filler)) + b"0]}"
+    raw = member(np.frombuffer(text, "u1"))
+    archive(place, golden_members(**{"header.npy": raw}), zipfile.ZIP_STORED)
+    traced, _, message = cost("marginals", place)
+    assert words in message
+    assert traced < 20 * len(text)
+
+
+def test_brackets_in_labels_are_no_lists(tmp_path):
+    labels = [f"{'[{' * 9}{k}" for k in range(20_000)]
+    data = {"format": "x", "version": 1, "labels": labels}
+    assert json.dumps(data).count("{") > 2 * storage._ROOM_ALLOWANCE * 0.9
+    storage.write_json(tmp_path / "m", data)
+    assert storage.read_json(tmp_path / "m", "x")["labels"] == labels
+
+
+def test_arrays_of_zeros_are_refused_at_once(tmp_path):
+    zeros = member(np.zeros((5000, 2000)))
+    for name in ("more.npy", "counts.npy"):
+        place = tmp_path / name
+        archive(place, golden_members(**{name: zeros}))
+        assert place.stat().st_size < 100_000
+        traced, resident, message = cost("marginals", place)
+        assert name in message
+        assert traced < 2e7 and resident < 2e7
+
+
+def test_headers_of_many_columns_pass(tmp_path):
+    names = [f"rs{k * 7919}" for k in range(100_000)]
+    levels = [{"kind": "label", "categories": [0, 1, 2, None]}]
+    columns = {"names": names, "levels": levels, "which": [0] * len(names)}
+    header = {"format": "x", "version": 1, "columns": columns}
+    archives.write_arrays(tmp_path / "m", header, {})
+    found = archives.read_header(tmp_path / "m", "x")
+    assert found["columns"] == columns
+    # Packed, as older files are.
+    with zipfile.ZipFile(tmp_path / "m") as whole:
+        raw = whole.read("header.npy")
+    archive(tmp_path / "packed", [("header.npy", raw)])
+    assert archives.read_header(tmp_path / "packed", "x") == found
+
+
+def test_headers_that_could_not_be_read_are_not_written(tmp_path):
+    header = {"format": "x", "version": 1, "text": "a" * 17 * 2**20}
+    with pytest.raises(ValueError, match="select fewer columns"):
+        archives.write_arrays(tmp_path / "m", header, {})
+    assert os.listdir(tmp_path) == []
+    header["text"] = "a" * 15 * 2**20  # which packs a thousandfold
+    archives.write_arrays(tmp_path / "m", header, {})
+    assert archives.read_header(tmp_path / "m", "x")["text"] == header["text"]
+
+
+def test_models_of_gigabytes_are_refused_unread(tmp_path):
+    place = tmp_path / "m.json"
+    with place.open("wb") as stream:
+        stream.truncate(2 * 10**9)  # takes no room on the disk
+    traced, resident, message = cost("model", place)
+    assert "larger than 10⁹ bytes" in message
+    assert traced < 2e7 and resident < 2e7
+
+
+def test_a_small_model_that_declares_a_billion_categories_costs_little(tmp_path):
+    def widen(data):
+        card = data["scorecard"]
+        columns = card["encoder"]["columns"]
+        columns.update(names=["a"], which=[10**9], levels=columns["levels"][:1])
+        card["encoder"]["bins"] = 10**9
+        card.update(z=[0.0], counts=[10**9])
+        data["certificate"]["warnings"] = []
+
+    place = tmp_path / "m.json"
+    place.write_text(json.dumps(signed(widen)))
+    assert place.stat().st_size < 2000
+    traced, resident, message = cost("model", place)
+    assert message.endswith("is not valid: the list of columns is not valid.")
+    assert traced < 5e7 and resident < 5e7
+
+
+def test_columns_that_share_wide_levels_cost_little(tmp_path):
+    # 2,000 columns of 2,000 shared categories: a table of 128 terabytes is declared.
+    def widen(header):
+        levels = [{"kind": "label", "categories": list(range(2000))}]
+        names = [f"c{k}" for k in range(2000)]
+        header["columns"] = {"names": names, "levels": levels, "which": [0] * 2000}
+        header["target"] = "c0"
+
+    place = tmp_path / "m"
+    archives.write_arrays(place, *forged(widen))
+    traced, _, message = cost("marginals", place)
+    assert "ask for 4000000 × 4000000 numbers" in message
+    assert traced < 5e7

@@ -1,0 +1,255 @@
+"""Files that are broken, absent or forbidden: one sentence that names them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import renyi
+from renyi.sources import csv, files
+from renyi.streaming import run
+
+Marginals = renyi.Marginals
+TABLE = pa.table({"a": ["x", "z"] * 500, "b": range(1000), "y": ["u", "v"] * 500})
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "PIECE", 4_000)
+    monkeypatch.setattr(run, "cores", lambda: 2)
+
+
+def refused(paths: Any, message: str, **asked: Any) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        Marginals.from_file(paths, target="y", **asked)
+    assert "\n" not in str(raised.value)
+
+
+def text(rows: int, start: str = "a,b,y\n") -> str:
+    return start + "".join(f"x,{k % 90},{'uv'[k % 2]}\n" for k in range(rows))
+
+
+@pytest.mark.parametrize("columns", [None, ["a"]])
+def test_corrupt_parquet_among_good_ones(
+    columns: list[str] | None, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"p{k}.parquet" for k in range(3)]
+    for path in paths:
+        pq.write_table(TABLE, path, row_group_size=200)
+    raw = bytearray(paths[1].read_bytes())
+    start = pq.read_metadata(paths[1]).row_group(2).column(0).data_page_offset
+    raw[start : start + 150] = b"\xff" * 150
+    paths[1].write_bytes(raw)
+    refused(paths, r"p1\.parquet is damaged or no Parquet file", columns=columns)
+    paths[1].write_bytes(raw[:-10])
+    refused(paths, r"p1\.parquet is damaged or no Parquet file", columns=columns)
+
+
+def test_corrupt_arrow_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.arrow"
+    labels = TABLE.select(["a", "y"])
+    pyarrow.feather.write_feather(labels, path, compression="uncompressed")
+    raw = bytearray(path.read_bytes())
+    raw[1_000:2_000] = b"\xff" * 1_000
+    path.write_bytes(raw)
+    refused(path, r"rows\.arrow is damaged or no Arrow file")
+    path.write_bytes(raw[:1_000])
+    refused(path, r"rows\.arrow is damaged or no Arrow file")
+    path.write_bytes(b"no such thing")
+    refused(path, r"rows\.arrow is damaged or no Arrow file")
+
+
+def test_truncated_gzip_file(tmp_path: Path) -> None:
+    lines = text(20_000)
+    whole = gzip.compress(lines.encode())
+    good, bad = tmp_path / "a.csv.gz", tmp_path / "b.csv.gz"
+    good.write_bytes(whole)
+    bad.write_bytes(whole[: len(whole) // 2])
+    refused(
+        [good, bad], r"b\.csv\.gz cannot be read as CSV .*ended before.*: take a fresh"
+    )
+    bad.write_bytes(b"not packed at all")
+    refused([good, bad], r"b\.csv\.gz cannot be read as CSV")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow"])
+def test_forbidden_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read everything, so the system's answer is faked."""
+    path = tmp_path / name
+    path.write_text(text(10))
+
+    def forbid(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", forbid)
+    monkeypatch.setattr(pq, "read_schema", forbid)
+    refused(path, rf"{name} may not be read: ask its owner")
+
+
+def test_names_that_match_nothing(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text(text(5))
+    refused(tmp_path / "visit-*.csv", r"No file matches '.*visit-\*\.csv'")
+    refused(tmp_path / "vsits.csv", "no file .*did you mean .*visits.csv")
+    refused(tmp_path, "folder .* holds no Parquet file")
+    refused([], "give at least one")
+    refused([tmp_path / "visits.csv"] * 2, r"visits\.csv is named twice")
+    refused([tmp_path / "visits.csv", tmp_path / "v*.csv"], "named twice")
+
+
+def test_a_file_by_two_paths_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("a,y\nu,n\nv,p\n")
+    (tmp_path / "link.csv").symlink_to(path)
+    (tmp_path / "copy.csv").write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    refused(["visits.csv", path], r"visits\.csv is the same file as visits\.csv")
+    refused([path, tmp_path / "link.csv"], r"link\.csv is the same file as .*visits")
+    refused(["*.csv"], "the same file as")
+    both = Marginals.from_file([path, "copy.csv"], target="y")
+    assert both.n == 4
+
+
+def test_names_with_brackets_are_names_first(tmp_path: Path) -> None:
+    path = tmp_path / "visits [1].csv"
+    path.write_text(text(300))
+    assert Marginals.from_file(path, target="y").n == 300
+
+
+def test_column_of_two_types(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    pq.write_table(TABLE, one)
+    words = pa.array(np.array(["few", "many"])[np.arange(1000) % 2])
+    pq.write_table(TABLE.set_column(1, "b", words), two)
+    told = r"two\.parquet has the column 'b' as string, but .*one\.parquet as int64"
+    refused([one, two], told)
+    assert Marginals.from_file([one, two], target="y", columns=["a"]).n == 2_000
+    small = TABLE.set_column(1, "b", TABLE["b"].cast(pa.int16()))
+    pq.write_table(small, two)  # integers all the same
+    assert Marginals.from_file([one, two], target="y").n == 2_000
+
+
+def test_column_that_turns_to_text_halfway_is_of_text(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text(text(900))
+    two.write_text(text(900).replace(",7,", ",seven,"))
+    with pytest.warns(
+        renyi.encoding.text_cells.DataWarning, match="'b' would be numeric"
+    ):
+        m = Marginals.from_file([one, two], target="y")
+    assert m.categories["b"][-1] == "seven"
+    # An encoder that was fitted with numbers cannot take it.
+    fitted = Marginals.from_file(one, target="y", encoder=renyi.Encoder(numeric=["b"]))
+    told = r"two\.csv: Column 'b' .*holds 'seven'"
+    refused([one, two], told, encoder=fitted.encoder)
+
+
+def test_columns_that_files_lack(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text(text(9))
+    two.write_text(text(9).replace("a,b,y", "a,bb,y"))
+    refused([one, two], r"two\.csv has no column 'b': did you mean 'bb'")
+    two.write_text("a,b,extra,y\nx,1,2,u\n")
+    refused([one, two], r"one\.csv has no column 'extra'")
+    assert Marginals.from_file([one, two], target="y", columns=["a"]).n == 10
+    refused(one, r"one\.csv has no column 'q'", columns=["q"])
+    refused(one, r"one\.csv has no column 'weight'", weight="weight")
+    with pytest.raises(ValueError, match=r"one\.csv has no column 'z'"):
+        Marginals.from_file(one, target="z")
+
+
+def test_formats_are_not_mixed(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.parquet"
+    one.write_text(text(9))
+    pq.write_table(TABLE, two)
+    refused([one, two], r"two\.parquet is of another format than .*one\.csv")
+
+
+def test_empty_files(tmp_path: Path) -> None:
+    good, empty = tmp_path / "good.csv", tmp_path / "empty.csv"
+    good.write_text(text(300))
+    empty.write_text("")
+    refused([good, empty], r"empty\.csv is empty")
+    empty.write_text("a,b,y\n")
+    refused(empty, r"empty\.csv has a header but no rows")
+    assert Marginals.from_file([good, empty], target="y").n == 300
+    path = tmp_path / "empty.parquet"
+    pq.write_table(TABLE[:0], path)
+    refused(path, r"empty\.parquet has no rows")
+    pyarrow.feather.write_feather(TABLE[:0], tmp_path / "empty.arrow")
+    refused(tmp_path / "empty.arrow", r"empty\.arrow has no rows")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x,1\n", r"rows\.csv, line 2002: 2 cells where the header has 3"),
+        ("x,1,u,v\n", r"rows\.csv, line 2002: 4 cells where"),
+        ("\xe9,1,u\n", r"rows\.csv, line 2002: byte 1 \(0xe9\) is not UTF-8"),
+        ('"x\ny",1\n', r"rows\.csv, line 2002: 2 cells where"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_wrong_lines_are_named(
+    line: str, message: str, ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"rows.{ending}"
+    raw = (text(2_000) + line).encode("latin-1") + text(2_000, "").encode()
+    path.write_bytes(gzip.compress(raw) if ending == "csv.gz" else raw)
+    refused(path, message.replace(r"\.csv", rf"\.{ending}"))
+
+
+def test_weights_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,w,y\n" + "x,1,u\nz,2.5,v\n" * 30)
+    assert Marginals.from_file(path, target="y", weight="w").n == 105
+    path.write_text("a,w,y\n" + "x,1,u\nz,many,v\n" * 30)
+    refused(path, "'w' is numeric but holds 'many'", weight="w")
+    path.write_text("a,w,y\n" + "x,1,u\nz,-2,v\n" * 30)
+    refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
+
+
+def test_indices_beyond_a_dictionary_are_damage(tmp_path):
+    """A page is damaged so that its dictionary codes point nowhere."""
+    labels = [f"label {k}" for k in range(5)] * 400
+    table = pa.table({"a": labels, "y": ["n", "p"] * 1000})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, path, compression="none")
+    assert renyi.Marginals.from_file(path, target="y").n == 2000
+    column = pa.parquet.read_metadata(path).row_group(0).column(0)
+    end = column.dictionary_page_offset + column.total_compressed_size
+    data = bytearray(path.read_bytes())
+    for place in range(end - 200, end):
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        renyi.Marginals.from_file(path, target="y")
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        list(files.batches(path, ["a"]))
+
+
+def test_page_checksums_are_looked_at(tmp_path):
+    table = pa.table({"a": list(range(2000)), "y": ["n", "p"] * 1000})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(
+        table, path, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    column = pa.parquet.read_metadata(path).row_group(0).column(0)
+    place = column.data_page_offset + column.total_compressed_size // 2
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        renyi.Marginals.from_file(path, target="y")
+    with pytest.raises(ValueError, match=r"t\.parquet is damaged"):
+        files.read_table(path)

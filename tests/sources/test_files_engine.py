@@ -1,0 +1,279 @@
+"""Conditions and queries on files, by DuckDB."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import renyi
+from renyi.sources import csv, duckdb, files, inputs
+from renyi.streaming import run
+
+Marginals = renyi.Marginals
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "PIECE", 40_000)
+    monkeypatch.setattr(run, "cores", lambda: 2)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(0)
+    rows = 3_000
+    y = rng.integers(0, 2, rows)
+    return pa.table(
+        {
+            "year": rng.integers(2020, 2026, rows),
+            "Region": np.array(["north", "south", 'it\'s "far"'])[
+                (y + rng.integers(0, 2, rows)) % 3
+            ],
+            "code": np.array(["007", "010", "1"])[rng.integers(0, 3, rows)],
+            'x"; drop table t; --': pa.array(
+                rng.normal(y, 1, rows).round(2), mask=rng.random(rows) < 0.1
+            ),
+            "truth": np.array(["true", "false"])[rng.integers(0, 2, rows)],
+            "y": np.array(["no", "yes"])[y],
+        }
+    )
+
+
+def write(table: pa.Table, path: Path) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=500)
+    elif path.suffix == ".arrow":
+        pyarrow.feather.write_feather(table, path, chunksize=500)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    return path
+
+
+CONDITIONS = {
+    "year = 2024": lambda t: t["year"] == 2024,
+    "YEAR >= 2023 AND region <> 'north'": lambda t: (
+        (t["year"] >= 2023) & (t["Region"] != "north")
+    ),
+    '"x""; drop table t; --" > 0.5': lambda t: t['x"; drop table t; --'] > 0.5,
+    '"x""; drop table t; --" IS NULL OR year = 2021 -- a comment': lambda t: (
+        t['x"; drop table t; --'].isna() | (t["year"] == 2021)
+    ),
+    "region = 'it''s \"far\"'": lambda t: t["Region"] == 'it\'s "far"',
+    "code IN ('007', '1')": lambda t: t["code"].isin(["007", "1"]),
+    "truth = 'true' OR y = 'yes'": lambda t: (t["truth"] == "true") | (t["y"] == "yes"),
+}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_condition_keeps_the_rows_that_pandas_keeps(
+    where: str, ending: str, table: pa.Table, tmp_path: Path
+) -> None:
+    path = write(table, tmp_path / f"it's{ending}")
+    kept = table.filter(pa.array(CONDITIONS[where](table.to_pandas()).to_numpy()))
+    assert 0 < kept.num_rows < table.num_rows
+    m = Marginals.from_file(path, target="y", where=where)
+    assert m == Marginals.from_data(kept, target="y")
+    few = Marginals.from_file(path, target="y", where=where, columns=["truth"])
+    assert few == Marginals.from_data(kept.select(["truth", "y"]), target="y")
+    batches = files.batches(path, ["code", "y"], kinds={"code": "label"}, where=where)
+    assert (
+        pa.concat_tables(batches).to_pydict() == kept.select(["code", "y"]).to_pydict()
+    )
+
+
+def test_text_among_numbers_fulfils_no_condition(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("age,a,y\n" + "30,u,n\n?,u,n\n 50,v,p\n,v,p\n" * 20)
+    assert (
+        Marginals.from_file(path, target="y", where="age < 40", columns=["a"]).n == 20
+    )
+    assert Marginals.from_file(path, target="y", where="age IS NULL").n == 40
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_query_over_files(ending: str, table: pa.Table, tmp_path: Path) -> None:
+    path = write(table, tmp_path / f"it's{ending}")
+    columns = ["Region", "year", "y"]
+    late = table.filter(pa.array(table["year"].to_numpy() > 2022)).select(columns)
+    expected = Marginals.from_data(late, target="y")
+    query = "SELECT Region, year, y FROM data WHERE year > 2022"
+    assert Marginals.from_file(path, target="y", sql=query) == expected
+    quoted = str(path).replace("'", "''")
+    if ending == ".parquet":  # of which DuckDB finds the same types
+        alone = query.replace("data", f"'{quoted}'")
+        assert Marginals.from_file(target="y", sql=alone) == expected
+    halves = [table[:1_000], table[1_000:]]
+    parts = [write(half, tmp_path / f"p{k}{ending}") for k, half in enumerate(halves)]
+    assert Marginals.from_file(parts, target="y", sql=query) == expected
+
+
+ODD_CELLS = {
+    "single quotes": ["'a'", "b", "'c'"],
+    "open single quotes": ["'a", "b'", "'c", "d'", "e"],
+    "comments": ["#a", "b", "#c", "b"],
+    "spaces": [" a", "a", "b "],
+    "double quotes": ['"a,b"', '"c""d"', '"e\nf"', "x"],
+    "inches": ['5" a', '6" b'],
+    "backslashes": ['"a\\"', "b"],
+    "words of SQL": ["NULL", "yes", "no", "true", "?", ""],
+    "codes": ["007", "08", "1"],
+    "dates": ["2024-01-01", "2024-01-02"],
+    "integers": ["1", " 2", "3", "?"],
+    "numbers": ["1.5", "+2.5", "nan", ""],
+    "large integers": [str(2**63), "1"],
+}
+
+
+@pytest.mark.parametrize("cells", ODD_CELLS.values(), ids=ODD_CELLS)
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_query_reads_csv_as_it_is_read_without(
+    cells: list[str], ends: str, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "1.csv", tmp_path / "2.csv.gz"]
+    rows = [f"{x},{'npp'[k % 3]}{ends}" for k, x in enumerate(cells * 12)]
+    paths[0].write_bytes(f"{ends}x, y{ends}{''.join(rows)}".encode())
+    paths[1].write_bytes(gzip.compress(f"x,y{ends}{rows[0]}".encode()))
+    expected = Marginals.from_file(paths, target="y")
+    assert expected.n == 12 * len(cells) + 1
+    assert Marginals.from_file(paths, target="y", sql="FROM data") == expected
+    twice = "FROM data UNION ALL FROM data WHERE y = 'no such'"
+    assert Marginals.from_file(paths, target="y", sql=twice) == expected
+
+
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [
+        ("abc,n", "Column 'x' begins as numbers .* but holds 'abc' later: correct"),
+        ("2.5,n", "Column 'x' begins as numbers .* but holds '2.5' later: correct"),
+        ("1,2,n", r"rows\.csv, line 10002: 3 cells where the header has 2"),
+    ],
+)
+def test_query_over_a_csv_file_that_goes_wrong(
+    late: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "_SAMPLE", 1000)
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n" + "1,n\n2,p\n" * 5_000 + late + "\n")
+    with pytest.raises(ValueError, match=message) as raised:
+        Marginals.from_file(path, target="y", sql="FROM data")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("place", [5, 250])
+def test_rows_left_out_have_no_say(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "_SAMPLE", 500)
+    monkeypatch.setattr(csv, "PIECE", 500)
+    rows = [f"{k % 40}.5,{'pq'[k % 2]},1" for k in range(300)]
+    words = [f"{word},p,9" for word in ("abc", "def", "ghi")]
+    paths = [tmp_path / "kept.csv", tmp_path / "all.csv"]
+    paths[0].write_text("\n".join(["x,y,g", *rows]) + "\n")
+    rows[place:place] = words
+    paths[1].write_text("\n".join(["x,y,g", *rows]) + "\n")
+    expected = Marginals.from_file(paths[0], target="y", columns=["x"])
+    assert expected.columns[0].kind == "number"
+    found = Marginals.from_file(paths[1], target="y", columns=["x"], where="g < 9")
+    assert found == expected
+    with_words = Marginals.from_file(paths[1], target="y", columns=["x"], where="g > 0")
+    assert with_words.columns[0].kind == "label"
+
+
+def test_query_of_many_rows_with_numbers() -> None:
+    sql = (
+        "SELECT range % 7 AS a, sin(range) AS b, range % 1000 AS c, "
+        "CASE WHEN range % 3 = 0 THEN 'u' ELSE 'v' END AS y FROM range(300000)"
+    )
+    m = Marginals.from_file(target="y", sql=sql)
+    k = np.arange(300_000)
+    frame = pa.table(
+        {"a": k % 7, "b": np.sin(k), "c": k % 1000, "y": np.where(k % 3, "v", "u")}
+    )
+    assert m.n == 300_000
+    assert m.categories["c"] == Marginals.from_data(frame, target="y").categories["c"]
+    assert (
+        m.block("a", "y").to_numpy()
+        == np.array(
+            [
+                [(k[k % 7 == j] % 3 == 0).sum(), (k[k % 7 == j] % 3 > 0).sum()]
+                for j in range(7)
+            ]
+        )
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"where": "yeer = 2024"}, 'condition .* "yeer" not found'),
+        ({"where": "year ="}, r"condition 'year =' cannot be asked: .*syntax error"),
+        ({"where": "sum(year) > 3"}, "WHERE clause cannot contain aggregates"),
+        ({"where": "year > 'abc'"}, "Could not convert"),
+        ({"where": "year = 1900"}, "No row of .* fulfils 'year = 1900'"),
+        ({"where": "year = 2024", "sql": "SELECT 1"}, "not both"),
+        ({"sql": "SELECT FROM"}, "query cannot be run: .*yntax error"),
+        ({"sql": "SELECT * FROM nosuch"}, "query cannot be run: .*nosuch"),
+        ({"sql": "SELECT 1 AS a, 2 AS b"}, "The query has no column 'y'"),
+        (
+            {"sql": "SELECT CAST(Region AS INT) AS a, y FROM data"},
+            "query cannot be run: .*Could not convert",
+        ),
+        ({"sql": "SELECT * FROM data WHERE year = 1900"}, "returns no rows"),
+        ({"sql": "CREATE TABLE t (a INT)"}, "give a SELECT|no column"),
+        ({"sql": "SELECT * FROM data", "checkpoint": "j.ckpt"}, "cannot be resumed"),
+        ({"where": "year = 2024 AND ?"}, "cannot be asked"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_a_sentence(
+    asked: dict[str, Any], message: str, table: pa.Table, tmp_path: Path
+) -> None:
+    path = write(table, tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=message) as raised:
+        Marginals.from_file(path, target="y", **asked)
+    assert "\n" not in str(raised.value)
+
+
+def test_neither_file_nor_query() -> None:
+    with pytest.raises(ValueError, match="Give the files to read, or a query"):
+        Marginals.from_file(target="y")
+
+
+def test_condition_reads_no_files(table: pa.Table, tmp_path: Path) -> None:
+    path = write(table, tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="cannot be asked"):
+        Marginals.from_file(
+            path, target="y", where=f"year IN (SELECT year FROM '{path}')"
+        )
+
+
+def test_missing_extra_is_named(
+    table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(table, tmp_path / "rows.parquet")
+    load = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "duckdb":
+            raise ImportError(name)
+        return load(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for asked in ({"where": "year = 2024"}, {"sql": "SELECT * FROM data"}):
+        with pytest.raises(ImportError, match=r"pip install 'renyi\[duckdb\]'"):
+            Marginals.from_file(path, target="y", **asked)
+    assert Marginals.from_file(path, target="y").n == 3_000
+
+
+def test_only_columns_in_a_condition_are_handed_over(table: pa.Table) -> None:
+    asked = duckdb.Condition("Year > 3 AND lower(region) = 'north'", table.schema)
+    assert asked.columns == ["year", "Region"]

@@ -1,0 +1,273 @@
+"""Numbers of very many different values in a database, and statements of many pairs."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import sqlite3
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.sketch import MOST
+from renyi.marginals.marginals import Marginals
+from renyi.sources import pair_queries, sql
+from renyi.sources.databases import Database
+from renyi.sources.dialects import DIALECTS, PORTABLE
+from support import warehouses
+from support.warehouses import load, visits
+
+connection = warehouses.connection
+lite = warehouses.lite
+postgres = warehouses.postgres
+
+ROWS = 75_000  # with more different values than are told apart
+
+
+def money(kind: pa.DataType, n: int = ROWS) -> pa.Table:
+    """A table whose cents are of this type."""
+    rng = np.random.default_rng(11)
+    paid = np.round(rng.lognormal(6, 3, n), 4)
+    paid[rng.random(n) < 0.02] = -9
+    worth = np.where(rng.random(n) < 0.05, 0.0, rng.normal(size=n))
+    account = rng.integers(-(10**12), 10**12, n)
+    cents = [decimal.Decimal(int(v)).scaleb(-2) for v in rng.integers(0, 10**8, n)]
+    if kind == pa.float64():
+        cents = [float(v) for v in cents]  # the nearest float, as engines have it
+    return pa.table(
+        {
+            "paid": pa.array(paid, mask=rng.random(n) < 0.02),
+            "worth": worth,
+            "account": account,
+            "cents": pa.array(cents, kind),
+            "ward": rng.choice(["a", "b", "c"], n),
+            "y": rng.choice(["n", "p"], n),
+        }
+    )
+
+
+# ---- bins of more values than are told apart
+
+
+def test_bins_are_those_of_rows_and_files(connection: Any, tmp_path: Path) -> None:
+    table = money(pa.float64())
+    counts = [len(table[name].unique()) for name in table.column_names[:4]]
+    assert min(counts) > MOST
+    load(connection, "money", money(pa.decimal128(12, 2)))
+    encoder = Encoder(missing=("?", "", -9), bins=7)
+    m = Marginals.from_sql(connection, "money", "y", encoder=encoder)
+    assert m == Marginals.from_data(table, target="y", encoder=encoder)
+    pq.write_table(table, tmp_path / "money.parquet")
+    path = tmp_path / "money.parquet"
+    assert m == Marginals.from_file(path, target="y", encoder=encoder)
+
+
+def test_weighted_bins() -> None:
+    table = money(pa.float64())
+    weights = np.random.default_rng(2).integers(0, 9, ROWS) / 4  # exact in any order
+    with duckdb.connect() as connection:
+        load(connection, "money", table.append_column("w", pa.array(weights)))
+        m = Marginals.from_sql(connection, "money", "y", weight="w")
+    assert m == Marginals.from_data(table, target="y", sample_weight=weights)
+
+
+def test_sqlite_has_missing_codes_after_all_numbers(lite: sqlite3.Connection) -> None:
+    numbers = np.random.default_rng(4).normal(size=70_000).tolist()
+    cells = [*numbers, *["?"] * 900, *[None] * 100]
+    lite.execute("CREATE TABLE t (x, z, y)")
+    rows = [(cell, "uvw"[k % 3], k % 2) for k, cell in enumerate(cells)]
+    lite.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    lite.commit()
+    frame = pd.DataFrame(rows, columns=["x", "z", "y"])
+    m = Marginals.from_sql(lite, "t", "y")
+    assert m == Marginals.from_data(frame, target="y")
+    assert m.categories["x"][-1] is None
+
+
+def test_sqlite_has_a_word_after_all_numbers(lite: sqlite3.Connection) -> None:
+    numbers = np.random.default_rng(4).normal(size=70_000).tolist()
+    lite.execute("CREATE TABLE t (x, y)")
+    rows = [(cell, k % 2) for k, cell in enumerate([*numbers, "?", "word"])]
+    lite.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    lite.commit()
+    told = refusal(lambda: Marginals.from_sql(lite, "t", "y"))
+    assert "'x' holds more than 65,536 numbers and also 'word': correct it" in told
+    named = Encoder(numeric=("x",))
+    told = refusal(lambda: Marginals.from_sql(lite, "t", "y", encoder=named))
+    assert "'x' is to be numeric but holds 'word'" in told
+
+
+def test_texts_of_very_many_numbers() -> None:
+    texts = [repr(v) for v in np.random.default_rng(5).normal(size=70_000).tolist()]
+    table = pa.table({"x": texts, "y": ["a", "b"] * 35_000})
+    encoder = Encoder(numeric=("x",))
+    with duckdb.connect() as connection:
+        load(connection, "t", table)
+        m = Marginals.from_sql(connection, "t", "y", encoder=encoder)
+    assert m == Marginals.from_data(table, target="y", encoder=encoder)
+
+
+def refusal(make: Any) -> str:
+    with pytest.raises(ValueError) as caught:
+        make()
+    return str(caught.value)
+
+
+def test_all_identifiers_are_named_at_once(connection: Any) -> None:
+    n = 70_000
+    order = np.random.default_rng(6).permutation(n)
+    table = pa.table(
+        {
+            "id": np.arange(n),
+            "visit": order + 5,
+            "name": [f"p{k}" for k in order],
+            "ward": ["a", "b"] * (n // 2),
+            "y": ["n", "n", "p", "p"] * (n // 4),
+        }
+    )
+    load(connection, "visits", table)
+    told = refusal(lambda: Marginals.from_sql(connection, "visits", "y"))
+    for name in ("id", "visit"):
+        alone = table.select([name, "y"])
+        assert refusal(lambda alone=alone: Marginals.from_data(alone, target="y")) in (
+            told
+        )
+    assert "'name' has 70,000 different labels in 70,000 rows" in told
+    assert "'ward'" not in told
+    named = Encoder(numeric=("id",))
+    m = Marginals.from_sql(
+        connection, "visits", "y", columns=["id", "ward"], encoder=named
+    )
+    chosen = table.select(["id", "ward", "y"])
+    assert m == Marginals.from_data(chosen, target="y", encoder=named)
+
+
+def test_a_target_of_too_many_labels(lite: sqlite3.Connection) -> None:
+    load(lite, "t", pa.table({"x": ["a"] * 70_000, "y": np.arange(70_000)}))
+    told = refusal(lambda: Marginals.from_sql(lite, "t", "y"))
+    assert "'y' has 70,000 different labels in 70,000 rows, more than 20,000" in told
+
+
+# ---- an answer in blocks
+
+
+def test_postgres_sends_blocks_and_keeps_no_cursor(postgres: Any) -> None:
+    database = Database(postgres)
+    numbers = "SELECT generate_series(1, 25000)"
+    with database.snapshot():
+        blocks = list(database.stream(numbers, "a test"))
+        assert [len(block) for block in blocks] == [10_000, 10_000, 5_000]
+        assert [row[0] for block in blocks for row in block] == [*range(1, 25_001)]
+        started = database.stream(numbers, "a test")
+        assert next(started)[0] == (1,)
+        assert database.ask("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(1,)]
+        started.close()
+        assert database.ask("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(0,)]
+    assert any("DECLARE" in each and numbers in each for each in database.sent)
+
+
+def test_postgres_without_a_transaction(postgres: Any) -> None:
+    with psycopg.connect(postgres.info.dsn, autocommit=True) as connection:
+        blocks = Database(connection).stream("SELECT generate_series(1, 3)", "a test")
+        assert list(blocks) == [[(1,), (2,), (3,)]]
+        assert connection.execute("SELECT COUNT(*) FROM pg_cursors").fetchone() == (0,)
+
+
+def test_an_error_in_a_stream_is_a_sentence(connection: Any) -> None:
+    stream = Database(connection).stream("SELECT nothing FROM nowhere", "the values")
+    with pytest.raises(ValueError, match="could not answer the question for the value"):
+        next(stream)
+
+
+# ---- many pairs in one statement
+
+
+sizes = st.lists(st.integers(1, 400), min_size=2, max_size=40)
+
+
+@given(sizes=sizes, inner=st.booleans(), name=st.sampled_from(["sqlite", "duckdb"]))
+def test_every_pair_is_counted_once(sizes: list[int], inner: bool, name: str) -> None:
+    last = len(sizes) - 1
+    batches = pair_queries.batches(DIALECTS[name], sizes, inner)
+    found = [cube for batch in batches for cube in batch]
+    pairs = [cube if len(cube) == 2 else cube[:2] for cube in found]
+    assert sorted(pairs) == list(combinations(range(last + 1), 2))
+    for batch in batches:
+        held = {i for cube in batch for i in cube}
+        if name == "duckdb":
+            assert len(held) < DIALECTS[name].grouping
+        elif len(batch) > 1:
+            assert math.prod(sizes[i] for i in held) <= 2**16
+    plain = pair_queries.batches(PORTABLE, sizes, inner)
+    assert sorted(batch[0] for batch in plain) == sorted(found)
+    assert all(len(batch) == 1 for batch in plain)
+
+
+def test_sqlite_sorts_the_rows_a_few_times(lite: sqlite3.Connection) -> None:
+    rng = np.random.default_rng(7)
+    table = pa.table({f"c{j}": rng.integers(0, 4, 300) for j in range(10)})
+    load(lite, "t", table)
+    told = sql.statements(lite, "t", "c9")
+    assert sum("WITH" in each for each in told) == 3  # parts of 4, 4 and 2 columns
+    assert sum(each.count("SUM(") for each in told) == 45
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_columns_named_as_the_statement_names_things(
+    connection: Any, inner: bool
+) -> None:
+    rng = np.random.default_rng(8)
+    names = ["Mass", "mass_", "groups", "counted", "renyi_values", "SUM", "y"]
+    cells = np.array(["a", "b", None], object)
+    table = pa.table({name: pa.array(rng.choice(cells[:2], 90)) for name in names})
+    table = table.set_column(0, "Mass", pa.array(rng.choice(cells, 90)))
+    weights = rng.integers(1, 5, 90) / 2
+    load(connection, "groups", table.append_column("w", pa.array(weights)))
+    m = Marginals.from_sql(
+        connection, "groups", "y", columns=names[:-1], class_conditional=inner
+    )
+    assert m == Marginals.from_data(table, target="y", class_conditional=inner)
+    m = Marginals.from_sql(
+        connection, "groups", "y", weight="w", class_conditional=inner
+    )
+    assert m == Marginals.from_data(
+        table, target="y", sample_weight=weights, class_conditional=inner
+    )
+
+
+# ---- progress
+
+
+def test_progress_tells_columns_then_pairs(connection: Any) -> None:
+    load(connection, "visits", visits(100))
+    turns: list[sql.Turn] = []
+    m = Marginals.from_sql(connection, "visits", "class", progress=turns.append)
+    assert m == Marginals.from_sql(connection, "visits", "class")
+    columns = [turn for turn in turns if turn.step == "column"]
+    pairs = [turn for turn in turns if turn.step == "pair"]
+    assert turns == columns + pairs
+    assert [turn.number for turn in columns] == [1, 2, 3, 4, 5, 6]
+    assert {turn.total for turn in columns} == {6}
+    assert {turn.total for turn in pairs} == {21}
+    numbers = [turn.number for turn in pairs]
+    assert numbers[0] == 1
+    assert numbers == sorted(set(numbers))
+    assert all(turn.seconds >= 0 for turn in turns)
+
+
+def test_a_turn_in_words() -> None:
+    turn = sql.Turn("pair", 7, 45, 36.0)
+    assert turn.seconds_left == 39 * 6.0
+    assert str(turn) == "pair 7 of 45, about 4 min left"
+    assert str(sql.Turn("pair", 1, 45, 0.0)) == "pair 1 of 45"

@@ -1,0 +1,419 @@
+"""Jobs in trouble: damaged files, rows that move, checkpoints that two would write."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import renyi
+from renyi.encoding.text_cells import DataWarning
+from renyi.sources import files, ipc, parquet
+from renyi.streaming import checkpoint, counter, run
+from renyi.streaming.counter import Tally
+from renyi.streaming.spec import Plan
+from support.interruptions import expected, interrupted, table_of, write
+
+Marginals = renyi.Marginals
+
+
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "cores", lambda: 2)
+
+
+Before = Callable[[run.Unit, list[str]], None]
+
+
+@pytest.fixture
+def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
+    """Let something happen before each row group is read."""
+    units = parquet.units
+
+    def set_up(before: Before) -> None:
+        def changed(file: int, path: Path, columns: Any) -> Iterator[run.Unit]:
+            for unit in units(file, path, columns):
+
+                def read(unit: run.Unit = unit) -> Iterator[pa.RecordBatch]:
+                    before(unit, list(columns))
+                    yield from unit.read()
+
+                yield unit._replace(read=read)
+
+        monkeypatch.setattr(parquet, "units", changed)
+
+    return set_up
+
+
+# ---- damaged files
+
+
+def fail_in_the_middle(before_units: Callable[[Before], None]) -> None:
+    """Let the last group of file 1 fail while a group of file 2 is being read."""
+    later_begun, failed = threading.Event(), threading.Event()
+
+    def before(unit: run.Unit, columns: list[str]) -> None:
+        if "a" not in columns:  # the first pass, which looks at numbers
+            return
+        if unit[:2] == (1, 1) and not failed.is_set():
+            assert later_begun.wait(20)
+            failed.set()
+            raise ValueError("p1.parquet is damaged: take a fresh copy.")
+        if unit.file == 2 and not failed.is_set():
+            later_begun.set()
+            assert failed.wait(20)
+            time.sleep(0.3)  # until the other thread has ended
+
+    before_units(before)
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
+def test_failed_file_is_not_counted_twice(
+    columns: list[str], before_units: Callable[[Before], None], tmp_path: Path
+) -> None:
+    tables = [table_of(200, k) for k in range(3)]
+    parts = [write(table, tmp_path / f"p{k}.parquet") for k, table in enumerate(tables)]
+    kept = tmp_path / "job.ckpt"
+    asked: dict[str, Any] = {"columns": columns, "checkpoint": kept, "interval": 0}
+    fail_in_the_middle(before_units)
+    with pytest.raises(ValueError, match="fresh copy"):
+        files.marginals(parts, "y", **asked)
+    pq.write_table(tables[1], parts[1], row_group_size=100, compression="gzip")
+    seen: list[run.Pace] = []
+    m = files.marginals(parts, "y", **asked, progress=seen.append)
+    whole = pa.concat_tables(tables).select([*columns, "y"])
+    assert m == Marginals.from_data(whole, target="y")
+    # What was counted of the other files is kept, that of the failed file is not.
+    counting = [pace for pace in seen if pace.step == "counting"]
+    assert counting[0].before[0] in (300, 400)
+
+
+def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
+    parts = [write(table_of(600, k), tmp_path / f"p{k}.parquet") for k in range(3)]
+    raw = bytearray(parts[1].read_bytes())
+    start = pq.read_metadata(parts[1]).row_group(4).column(0).data_page_offset
+    raw[start : start + 30] = b"\xff" * 30  # labels: the first pass does not see it
+    parts[1].write_bytes(raw)
+    kept = tmp_path / "job.ckpt"
+    with pytest.raises(ValueError, match=r"p1\.parquet is damaged"):
+        files.marginals(parts, "y", checkpoint=kept)
+    header, _ = checkpoint.unpacked("checkpoint", kept.read_bytes())
+    assert header["surveyed"]
+    other = table_of(600, 1)
+    higher = pa.array(other["b"].to_numpy() + 1.0)
+    write(other.set_column(1, "b", higher), parts[1])
+    with pytest.warns(DataWarning, match=r"new .*p1\.parquet numbers have other bins"):
+        m = files.marginals(parts, "y", checkpoint=kept)
+    assert m == expected(parts)
+    assert not kept.exists()
+
+
+def test_two_damaged_files_may_be_replaced(
+    before_units: Callable[[Before], None], tmp_path: Path
+) -> None:
+    parts = [write(table_of(100, k), tmp_path / f"p{k}.parquet") for k in range(2)]
+    kept, damaged = tmp_path / "job.ckpt", [True]
+    both = threading.Barrier(2)
+
+    def before(unit: run.Unit, columns: list[str]) -> None:
+        if damaged[0]:
+            both.wait(20)
+            raise ValueError("damaged")
+
+    before_units(before)
+    with pytest.raises(ValueError, match="damaged"):
+        files.marginals(parts, "y", columns=["a"], checkpoint=kept)
+    damaged[0] = False
+    for k, part in enumerate(parts):
+        write(table_of(150, k), part)
+    m = files.marginals(parts, "y", columns=["a"], checkpoint=kept)
+    assert m == files.marginals(parts, "y", columns=["a"])
+    assert m.n == 300
+
+
+def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> None:
+    parts = [write(table_of(300, k), tmp_path / f"p{k}.parquet") for k in range(2)]
+    kept, columns = tmp_path / "job.ckpt", ["a"]
+    interrupted(parts, kept, units=5, columns=columns)
+    header, arrays = checkpoint.unpacked("checkpoint", kept.read_bytes())
+    assert str(run.WHOLE) in arrays  # the first file is done
+    forged = {**header, "failed": [0]}
+    kept.write_bytes(checkpoint.packed("checkpoint", forged, arrays))
+    write(table_of(301), parts[0])
+    with pytest.raises(ValueError, match=r"p0\.parquet has changed since"):
+        files.marginals(parts, "y", columns=columns, checkpoint=kept)
+
+
+# ---- rows that move
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"sql": "SELECT * FROM data WHERE random() < 0.5"}, r"[\d,]+ rows the first"),
+        ({"sql": "SELECT random() AS r, y FROM data"}, "some rows the first time"),
+        ({"where": "random() < 0.5"}, r"[\d,]+ rows the first time and"),
+    ],
+)
+def test_rows_that_differ_from_pass_to_pass_are_refused(
+    asked: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = write(table_of(3_000), tmp_path / "rows.parquet", 3_000)
+    with pytest.raises(ValueError, match=message):
+        files.marginals(path, "y", **asked)
+
+
+def test_sample_that_can_be_repeated(tmp_path: Path) -> None:
+    path = write(table_of(3_000), tmp_path / "rows.parquet")
+    m = files.marginals(path, "y", sql="FROM data WHERE hash(b) % 2 = 0")
+    assert 1_000 < m.n < 2_000
+
+
+@pytest.mark.parametrize("columns", [["a"], ["b"]])
+def test_file_that_changes_meanwhile(columns: list[str], tmp_path: Path) -> None:
+    path = write(table_of(900), tmp_path / "rows.parquet")
+
+    def progress(pace: run.Pace) -> None:
+        if pace.step == "counting":
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(ValueError, match=r"rows\.parquet has changed while it was"):
+        files.marginals(path, "y", columns=columns, progress=progress)
+
+
+# ---- checkpoints
+
+
+def test_two_jobs_do_not_share_a_checkpoint(tmp_path: Path) -> None:
+    path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
+    said: list[str] = []
+
+    def progress(pace: run.Pace) -> None:
+        with pytest.raises(ValueError, match="in use by another job") as raised:
+            files.marginals(path, "a", checkpoint=kept)
+        said.append(str(raised.value))
+
+    asked: dict[str, Any] = {"checkpoint": kept, "interval": 0}
+    m = files.marginals(path, "y", **asked, progress=progress)
+    assert m == Marginals.from_data(table_of(900), target="y")
+    assert said
+    assert [each.name for each in tmp_path.iterdir()] == ["rows.parquet"]
+    assert files.marginals(path, "y", **asked) == m
+
+
+def test_lock_goes_with_a_job_that_fails(tmp_path: Path) -> None:
+    path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
+    interrupted(path, kept, units=2, interval=0)
+    assert {each.name for each in tmp_path.iterdir()} == {"rows.parquet", "job.ckpt"}
+
+
+def test_place_that_is_no_file(tmp_path: Path) -> None:
+    path, pipe = write(table_of(300), tmp_path / "rows.parquet"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place, reason in ((pipe, "no file"), (path, "one of the files to be read")):
+        with pytest.raises(ValueError, match=f"cannot be written .it is {reason}"):
+            files.marginals(path, "y", checkpoint=place)
+    assert path.exists()
+
+
+def test_link_to_a_checkpoint_stays_one(tmp_path: Path) -> None:
+    path, link = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "link"
+    link.symlink_to(tmp_path / "job.ckpt")
+    interrupted(path, link, units=2)
+    assert link.is_symlink()
+    assert (tmp_path / "job.ckpt").is_file()
+    m = files.marginals(path, "y", checkpoint=link)
+    assert m == Marginals.from_data(table_of(900), target="y")
+    assert link.is_symlink()
+    assert not link.exists()
+
+
+def failing_after(times: int) -> Callable[[Any], Any]:
+    """Return a `replacing` that works a few times, until the disk is full."""
+    original, done = checkpoint.replacing, 0
+
+    def replacing(path: Path) -> Any:
+        nonlocal done
+        done += 1
+        if done > times:
+            raise OSError(28, "No space left on device", str(path))
+        return original(path)
+
+    return replacing
+
+
+def test_checkpoint_that_cannot_be_written_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(table_of(300), tmp_path / "rows.parquet")
+    monkeypatch.setattr(checkpoint, "replacing", failing_after(0))
+    seen: list[run.Pace] = []
+    with pytest.raises(ValueError, match=r"job\.ckpt' cannot be written \(No space"):
+        files.marginals(
+            path, "y", checkpoint=tmp_path / "job.ckpt", progress=seen.append
+        )
+    assert seen == []
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
+def test_disk_that_fills_up_does_not_end_a_job(
+    columns: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(table_of(900), tmp_path / "rows.parquet")
+    monkeypatch.setattr(checkpoint, "replacing", failing_after(3))
+    with pytest.warns(DataWarning, match=r"cannot be written .No space.*goes on"):
+        m = files.marginals(
+            path,
+            "y",
+            columns=columns,
+            checkpoint=tmp_path / "job.ckpt",
+            interval=0,
+        )
+    table = table_of(900).select([*columns, "y"])
+    assert m == Marginals.from_data(table, target="y")
+
+
+# ---- memory, time and rounding
+
+
+def test_memory_is_that_of_a_few_tables(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels, rows = 4_000, 30_000
+    table = pa.table(
+        {
+            "a": np.char.mod("label %d", rng.permutation(rows) % labels),
+            "y": np.array(["n", "p"])[rng.integers(0, 2, rows)],
+        }
+    )
+    path = write(table, tmp_path / "rows.parquet", 5_000)
+    Marginals.from_file(path, target="y")  # so that every module is loaded
+    tracemalloc.start()
+    m = Marginals.from_file(path, target="y")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert m == Marginals.from_data(table, target="y")
+    assert m.counts.nbytes == 8 * (labels + 2) ** 2
+    assert peak < 3 * m.counts.nbytes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("room", [2**18, 100])
+def test_rows_for_a_large_table_wait_for_a_merge(
+    weighted: bool, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter, "_LARGE_TABLE", 0)
+    monkeypatch.setattr(counter, "_MOST_ROWS", room)
+    monkeypatch.setattr(counter, "_LEAST_ROWS", room)
+    rng = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "a": np.char.mod("a%d", rng.integers(0, 60, 900)),
+            "b": rng.integers(0, 300, 900).astype(float),
+            "y": np.array(["n", "p"])[rng.integers(0, 2, 900)],
+            "w": rng.integers(0, 5, 900) / 2,
+        }
+    )
+    weight = "w" if weighted else None
+    if not weighted:
+        table = table.drop_columns("w")
+    plan = Plan.of(table.schema, "y", None, True, weight).one_pass()
+    whole = Tally(plan)
+    for low in range(0, 900, 90):
+        part = Tally(plan)
+        part.add(table[low : low + 90])
+        part.settle()
+        assert part._table.size == 0
+        whole.merge(part)
+    monkeypatch.undo()
+    at_once = Tally(plan)
+    at_once.add(table)
+    assert whole.n == at_once.n
+    assert whole.finish() == at_once.finish()
+
+
+def test_large_tables_are_counted_by_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(1_000)
+    path, threads = write(table, tmp_path / "rows.parquet", 10), list[str]()
+
+    def progress(pace: run.Pace) -> None:
+        threads.append(threading.current_thread().name)
+        time.sleep(0.001)
+
+    monkeypatch.setattr(run, "_MOST_BYTES", 1_000)
+    assert files.marginals(path, "y", columns=["a"], progress=progress).n == 1_000
+    # The first piece tells how large the table is; meanwhile others may be counted.
+    assert len(threads) == 100
+    assert len(set(threads[10:])) == 1
+
+
+def test_arrow_file_is_opened_by_each_thread_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(2_000)
+    coded = table.set_column(0, "a", table["a"].dictionary_encode())
+    path, opened, opening = tmp_path / "rows.arrow", [], ipc._opened
+    with pa.ipc.new_file(path, coded.schema) as stream:
+        stream.write_table(coded, max_chunksize=20)
+
+    def counted(*args: Any) -> Any:
+        opened.append(args)
+        return opening(*args)
+
+    monkeypatch.setattr(ipc, "_opened", counted)
+    monkeypatch.setattr(ipc, "_PIECE", 1)
+    seen: list[run.Pace] = []
+    m = files.marginals(path, "y", progress=seen.append)
+    assert m == Marginals.from_data(table, target="y")
+    assert len(seen) == 200  # a hundred pieces in each of two passes
+    with_columns = [args for args in opened if len(args) == 2]
+    assert 0 < len(with_columns) <= 4  # passes, threads
+    assert len(opened) <= 12
+
+
+def test_small_batches_are_read_several_at_a_time(tmp_path: Path) -> None:
+    table, path = table_of(2_000), tmp_path / "rows.arrow"
+    with pa.ipc.new_file(path, table.schema) as stream:
+        stream.write_table(table, max_chunksize=20)
+    seen: list[run.Pace] = []
+    m = files.marginals(path, "y", columns=["a"], progress=seen.append)
+    assert m.n == 2_000
+    assert len(seen) == 1
+    assert seen[0].share == 1
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
+def test_weights_add_up_to_the_same_in_every_run(
+    columns: list[str],
+    before_units: Callable[[Before], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights = np.random.default_rng(0).random(2_000)
+    table = table_of(2_000).append_column("w", pa.array(weights))
+    parts = [
+        write(table[:1_200], tmp_path / "p0.parquet", 60),
+        write(table[1_200:], tmp_path / "p1.parquet", 60),
+    ]
+    asked: dict[str, Any] = {"columns": columns, "weight": "w"}
+    monkeypatch.setattr(run, "cores", lambda: 1)
+    first = files.marginals(parts, "y", **asked)
+    before_units(lambda unit, columns: time.sleep(random.random() / 300))
+    for threads in (2, 3, 5):
+        monkeypatch.setattr(run, "cores", lambda threads=threads: threads)
+        assert files.marginals(parts, "y", **asked) == first
+    kept = tmp_path / "job.ckpt"
+    interrupted(parts, kept, units=25, **asked)
+    assert files.marginals(parts, "y", **asked, checkpoint=kept) == first
+    assert first.n == pytest.approx(weights.sum(), rel=1e-12)

@@ -1,0 +1,266 @@
+"""Surveys: the first pass decides as if all rows were in memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from renyi import Encoder
+from renyi.encoding.text_cells import typed
+from renyi.sources.files import column_kinds
+from renyi.streaming.counter import Tally
+from renyi.streaming.profile import Survey
+from renyi.streaming.spec import Plan
+from renyi.streaming.wire import packed, unpacked
+from support.streams import decided, every_type, pieces, reference
+
+
+def as_read(table: pa.Table, encoder: Encoder) -> pa.Table:
+    """Return a table of text as a reader of whole CSV files would."""
+    missing = frozenset(map(str, encoder.missing))
+    kinds = column_kinds(encoder)
+    made = [
+        typed(name, table[name], missing, kinds.get(name))
+        for name in table.schema.names
+    ]
+    return pa.table(made, names=table.schema.names)
+
+
+def told(found: list[warnings.WarningMessage]) -> set[frozenset[str]]:
+    """Return the words of warnings; of two stray words, any may come first."""
+    sentences = (str(each.message).split("(--missing")[0] for each in found)
+    return {frozenset(sentence.split()) for sentence in sentences}
+
+
+def texts_equal(table: pa.Table, encoder: Encoder, sizes: list[int]) -> None:
+    """Check that text counted in pieces equals text read whole, warnings included."""
+    names = table.schema.names
+    with warnings.catch_warnings(record=True, action="always") as wanted:
+        want = reference(as_read(table, encoder), "y", encoder)
+    plan = Plan.of(table.schema, "y", encoder, texts=names)
+    encoded = pa.table([table[n].dictionary_encode() for n in names], names)
+    for source in (table, encoded):
+        with warnings.catch_warnings(record=True, action="always") as got:
+            found = decided(pieces(source, sizes), plan, 2)
+        assert told(got) == told(wanted)
+        tally = Tally(found)
+        for batch in pieces(source, sizes[::-1]):
+            tally.add(batch)
+        assert tally.finish() == want
+    with warnings.catch_warnings(record=True, action="always") as got:
+        tally = Tally(plan.one_pass())
+        tally.add(table)
+        assert tally.finish() == want
+    assert told(got) == told(wanted)
+
+
+def texts(n: int = 400) -> pa.Table:
+    """Return a table of text with columns of every look."""
+    rng = np.random.default_rng(0)
+
+    def some(values: list[str]) -> list[str]:
+        return [values[k] for k in rng.integers(len(values), size=n)]
+
+    few = [str(k) for k in range(15)]
+    many = [str(k) for k in range(-40, 40)]
+    numbers = [f"{x:.2f}" for x in rng.normal(size=60)]
+    return pa.table(
+        {
+            "words": some(["red", " red", "blue ", "?", ""]),
+            "few": some([*few, " 3", "?", "-0"]),
+            "many": some([*many, "", "?"]),
+            "coded": some(["007", "12", "15"]),
+            "numbers": some([*numbers, "1", "?", "nan", "1e3", ".5"]),
+            "few numbers": some(["1.0", "2.50", "?"]),
+            "stray": some([*many, *many, *numbers, "NA"]),
+            "two strays": some([*many, *many, *numbers, "x"]),
+            "few with a word": some([*few, "NA"]),
+            "large": some(["99999999999999999999", "1"]),
+            "plus": some(["+5", "5", "-5"]),
+            "empty": some(["", "?"]),
+            "nothing": some(["nan", "NaN"]),
+            "y": some(["0", "1"]),
+        }
+    )
+
+
+def test_text_is_decided_as_if_read_whole() -> None:
+    texts_equal(texts(), Encoder(), [37, 1, 100])
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        Encoder(missing=("?", "", "NA", "x", "nan")),
+        Encoder(numeric=("coded", "few", "numbers", "few numbers")),
+        Encoder(numeric=()),
+        Encoder(min_count=20),
+    ],
+    ids=["missing", "named", "no numbers", "rare"],
+)
+def test_settings_have_their_say_in_text(encoder: Encoder) -> None:
+    texts_equal(texts(), encoder, [90])
+
+
+@pytest.mark.parametrize("odd", ["1_000", "٣", "+2", str(2**63), "2.0", "2.5", "1e3"])
+@pytest.mark.parametrize("size", [1, 40])
+def test_named_numbers_are_whole_wherever_odd_ones_stand(odd: str, size: int) -> None:
+    column = ["1", "2", odd, "4", "5"] * 4 + ["1", "2", "3", "4"] * 5
+    table = pa.table({"a": column, "y": ["n", "p"] * 20})
+    texts_equal(table, Encoder(numeric=("a",)), [size])
+
+
+def test_a_fitted_encoder_reads_text_as_it_was_taught() -> None:
+    table = texts()
+    with warnings.catch_warnings(record=True, action="always"):
+        before = as_read(table[:100], Encoder()).drop_columns(["y"])
+    encoder = Encoder().fit(before)
+    texts_equal(table, encoder, [70])
+
+
+cells = st.sampled_from(
+    ["1", "2", " 3", "0.5", "1e2", "007", "a", "b", "?", "nan", "-4"]
+)
+
+
+@given(st.lists(cells, min_size=4, max_size=40), st.integers(1, 10))
+@settings(max_examples=60)
+def test_small_random_columns_of_text(column: list[str], size: int) -> None:
+    table = pa.table(
+        {"a": column, "y": ["n", "p"] * (len(column) // 2) + ["n"] * (len(column) % 2)}
+    )
+    texts_equal(table, Encoder(), [size])
+
+
+def test_a_word_where_numbers_were_decided_is_named() -> None:
+    table = pa.table({"a": [f"{k}.5" for k in range(40)], "y": ["n", "p"] * 20})
+    plan = decided([table], Plan.of(table.schema, "y", texts=["a"]))
+    tally = Tally(plan)
+    tally.add(table)
+    late = pa.table({"a": ["2.5", "?", "broken"], "y": ["n", "n", "p"]})
+    with pytest.raises(ValueError, match="Column 'a' is of numbers but holds 'broken'"):
+        tally.add(late)
+
+
+def test_edges_are_those_of_the_rows_with_a_target() -> None:
+    x = np.arange(100.0)
+    y = np.where(x < 50, "n", "?")
+    table = pa.table({"x": x, "y": y})
+    levels = decided([table], Plan.of(table.schema, "y")).role("x").levels
+    want = Encoder().fit(pa.table({"x": x[:50]}))
+    assert levels is not None
+    assert levels.edges == want.columns[0].levels.edges
+
+
+def test_weights_move_the_edges() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=300), rng.integers(0, 5, size=300).astype(float)
+    table = pa.table({"x": x, "y": ["n", "p"] * 150, "w": w})
+    plan = decided(pieces(table, [50]), Plan.of(table.schema, "y", weight="w"), 3)
+    want = Encoder().fit(pa.table({"x": np.repeat(x, w.astype(int))}))
+    assert plan.role("x").levels == want.columns[0].levels
+
+
+def test_integers_are_labels_while_they_are_few() -> None:
+    for count, kind in ((20, "label"), (21, "number")):
+        table = pa.table({"a": [k % count for k in range(100)], "y": ["n", "p"] * 50})
+        plan = decided(pieces(table, [9]), Plan.of(table.schema, "y"), 2)
+        assert plan.role("a").kind == kind
+        coded = Encoder(missing=("?", 0))
+        plan = decided(pieces(table, [9]), Plan.of(table.schema, "y", coded), 2)
+        assert plan.role("a").kind == "label"
+
+
+def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> None:
+    monkeypatch.setattr("renyi.streaming.profile.MOST", 1000)
+    n = 30_000
+    y = ["n", "p"] * (n // 2)
+    numbered = pa.table({"a": np.random.default_rng(0).permutation(n), "y": y})
+    with pytest.raises(ValueError, match=r"'a' numbers the rows: about \d+ different"):
+        decided(pieces(numbered, [5000]), Plan.of(numbered.schema, "y"), 2)
+    drawn = numbered.set_column(0, "a", pa.array(np.arange(n) // 2))
+    plan = decided(pieces(drawn, [5000]), Plan.of(drawn.schema, "y"))
+    assert plan.role("a").kind == "number"
+
+
+@pytest.mark.parametrize("share", [0.88, 0.89, 0.895, 0.9, 0.905, 0.91, 0.92])
+def test_numbers_of_rows_are_the_same_in_memory(share: float) -> None:
+    n = 80_000
+    values = np.random.default_rng(1).permutation(n) % int(share * n)
+    table = pa.table({"a": values, "y": ["n", "p"] * (n // 2)})
+
+    def refused(decide: Callable[[], object]) -> str:
+        try:
+            decide()
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    streamed = refused(
+        lambda: decided(pieces(table, [9000]), Plan.of(table.schema, "y"))
+    )
+    assert streamed == refused(lambda: Encoder().fit(table.drop_columns(["y"])))
+    assert bool(streamed) == (share > 0.9) or 0.88 < share < 0.92
+
+
+def test_surveys_of_different_plans_are_not_merged() -> None:
+    first = pa.schema({"a": pa.int8(), "y": pa.string()})
+    second = pa.schema({"a": pa.float64(), "y": pa.string()})
+    one, two = Plan.of(first, "y"), Plan.of(second, "y")
+    with pytest.raises(ValueError, match="different plans"):
+        Survey(one).merge(Survey(two))
+    with pytest.raises(ValueError, match="of another plan"):
+        Survey.from_bytes(one, Survey(two).to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("n", -1),
+        ("seen", None),
+        ("columns", []),
+        ("columns", {}),
+        ("low 0", np.array([3.0, 1.0])),
+        ("mass 0", np.array([1.5])),
+        ("hashes 0", np.array([0.5])),
+    ],
+)
+def test_damaged_bytes_are_one_sentence(part: str, value) -> None:
+    table = every_type(50)
+    plan = Plan.of(table.schema, "y")
+    survey = Survey(plan)
+    survey.add(table)
+    header, arrays = unpacked("survey", survey.to_bytes())
+    where = header if part in header else arrays
+    assert part in where
+    where[part] = value
+    with pytest.raises(ValueError, match=r"^The bytes of the survey are not valid: "):
+        Survey.from_bytes(plan, packed("survey", header, arrays))
+    raw = survey.to_bytes()
+    with pytest.raises(ValueError, match="damaged"):
+        Survey.from_bytes(plan, raw[:-1] + bytes([raw[-1] ^ 1]))
+
+
+def test_damaged_descriptions_of_columns_are_one_sentence() -> None:
+    table = texts(60)
+    plan = Plan.of(table.schema, "y", texts=table.schema.names)
+    survey = Survey(plan)
+    survey.add(table)
+    header, arrays = unpacked("survey", survey.to_bytes())
+    for change in ({"whole": 1}, {"large": ["a"]}, {"text": None}, {"sketch": 3}):
+        told = [{**header["columns"][0], **change}, *header["columns"][1:]]
+        raw = packed("survey", {**header, "columns": told}, arrays)
+        with pytest.raises(ValueError, match="The bytes of the survey are not valid"):
+            Survey.from_bytes(plan, raw)
+    for change in ({"known": "x"}, {"figures": [1]}, {"more": 1}):
+        first = header["columns"][0]
+        told = [{**first, "text": {**first["text"], **change}}, *header["columns"][1:]]
+        raw = packed("survey", {**header, "columns": told}, arrays)
+        with pytest.raises(ValueError, match="The bytes of the survey are not valid"):
+            Survey.from_bytes(plan, raw)

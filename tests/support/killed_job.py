@@ -1,0 +1,83 @@
+"""A job that is killed again and again, and started again with the same checkpoint.
+
+``killed_job.py FOLDER KILLS SEED`` counts the files in a folder in a process of its
+own, which is killed (SIGKILL) at random moments: half of them at any time, half while a
+checkpoint is being written. What the last, undisturbed run counts is saved, together
+with the number of pieces that were counted in all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from renyi.sources import csv, files
+from renyi.streaming import run as jobs
+
+
+def job(folder: Path, fatal: int) -> None:
+    """Count; the writing of a checkpoint number `fatal` is the last act."""
+    written, fsync = 0, os.fsync
+
+    def slow_fsync(number: int) -> None:
+        nonlocal written
+        written += 1
+        if written == fatal:
+            size = os.fstat(number).st_size
+            os.ftruncate(number, size // 2)  # as if not all had reached the disk
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.004)
+        fsync(number)
+
+    os.fsync = slow_fsync  # type: ignore[assignment]
+    log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    m = files.marginals(
+        sorted(folder.glob("part-*")),
+        "y",
+        checkpoint=folder / "job.ckpt",
+        progress=lambda pace: os.write(log, pace.step[:1].encode()),
+        interval=0.0,
+    )
+    m.save(folder / "counted.renyi")
+
+
+def run(folder: Path, fatal: int, seconds: float | None) -> bool:
+    """Run the job in a process of its own; return whether it came to its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            job(folder, fatal)
+        except BaseException as error:
+            (folder / "error").write_text(repr(error))
+            os._exit(1)
+        os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def main() -> None:
+    csv.PIECE = 2_000
+    jobs.cores = lambda: 2  # type: ignore[attr-defined]
+    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    rng = random.Random(seed)
+    killed = 0
+    for k in range(kills):
+        within = k % 2 == 0
+        fatal = rng.randint(1, 6) if within else 0
+        ended = run(folder, fatal, None if within else rng.uniform(0.01, 0.25))
+        killed += not ended
+        if ended:
+            break
+    if not (folder / "counted.renyi").exists():
+        run(folder, 0, None)
+    (folder / "killed").write_text(str(killed))
+
+
+if __name__ == "__main__":
+    main()
