@@ -1,4 +1,4 @@
-"""Checks of parameters: what is not a number of the right kind gets a sentence.
+"""Parameters that are what they should be, and deadlines.
 
 Comparisons of text or lists with numbers would end in errors of Python's own, which
 name neither the parameter nor what to give instead.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import time
 from typing import Any
 
 
@@ -70,3 +71,63 @@ def check_amount(name: str, value: Any, what: str) -> None:
     """
     if not is_number(value) or not value >= 0:
         raise ValueError(f"{name} must be {what}, zero or more; it is {value!r}.")
+
+
+def check_time_limit(value: Any) -> None:
+    """Refuse a time limit that is not a positive number of seconds, or None.
+
+    >>> check_time_limit(-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: time_limit must be positive, not -1: seconds, or None for no limit.
+    """
+    if value is not None:
+        check_positive("time_limit", value, ": seconds, or None for no limit")
+
+
+class Deadline:
+    """A moment by which work has to end, or none: the one clock of every search.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        From now; None for no limit.
+
+    Examples
+    --------
+    >>> Deadline(None).left
+    inf
+    >>> Deadline(100).part(0.5).left <= 50
+    True
+    >>> Deadline(0).passed
+    True
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.begun = time.monotonic()
+        self._end = math.inf if seconds is None else self.begun + seconds
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end, never negative; infinite without a limit."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self.left == 0
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds left as solvers want them: None without a limit."""
+        return None if math.isinf(self._end) else self.left
+
+    def part(self, share: float, most: float = math.inf) -> Deadline:
+        """Return a deadline after a share of the time left, or some seconds."""
+        seconds = min(share * self.left, most)
+        return Deadline(None if math.isinf(seconds) else seconds)

@@ -142,7 +142,7 @@ def test_held_out_rows(good: Callable[..., Done]) -> None:
     assert f"{100 * c.sampled_error:.1f} %" in text
     assert "--exact" not in text
     assert max(map(len, done.out.splitlines())) <= 80
-    assert "5 rows were left out: their target 'truth' is missing" in done.err
+    assert "Dropped 5 rows: their target 'truth' is missing" in done.err
     told = good(*asked, "--json").json
     assert told["confidence"] == 0.95
     assert told["n"] == 995

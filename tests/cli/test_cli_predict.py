@@ -169,7 +169,7 @@ def test_rows_without_target_and_useless_columns(good: Callable[..., Done]) -> N
     frame.to_csv("t.csv", index=False)
     done = good("fit", "t.csv", "--target", "y", "--out", "m")
     text = " ".join(done.out.split())
-    assert "5 rows were left out: their target 'y' is missing." in text
+    assert "Dropped 5 rows with a missing target 'y'." in text
     assert "Dropped 1 column with one value only: 'same'." in text
     assert "Dropped 2 columns with no value: 'gone', 'void'." in text
     clf = renyi.RenyiClassifier.load("m.json")

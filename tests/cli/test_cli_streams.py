@@ -66,7 +66,7 @@ def test_streams_count_as_rows_in_memory_do(
     read = good(*common, "--out", "read.renyi")
     assert built("read.renyi") == built("held.renyi")
     assert sorted(notes(read)) == sorted(notes(held))
-    assert "5 rows were left out" in read.err
+    assert "Dropped 5 rows" in read.err
     assert "'number' has" in read.err
     assert read.out == held.out.replace("held", "read")
 
@@ -195,7 +195,7 @@ def test_every_source_gives_the_same(
     good("marginals", "build", "whole.csv", *given, "--out", "a.renyi")
     done = good("marginals", "build", *source, *given, "--out", "b.renyi")
     assert built("b.renyi") == built("a.renyi")
-    assert "note: 5 rows were left out: their target 'y' is missing." in notes(done)
+    assert "note: Dropped 5 rows with a missing target 'y'." in notes(done)
     names = [name for name in source[:3] if name[0] != "-" and "*" not in name]
     if "--sql" not in source and "*" not in source[0] and "--table" not in source:
         assert built("b.renyi").provenance["files"] == names
@@ -308,7 +308,7 @@ def test_fit_on_a_stream(
     assert built("m.renyi") == m
     text = " ".join(done.out.split())
     assert "by generalised cross-validation, not leave-one-out" in text
-    assert "5 rows were left out" in text
+    assert "Dropped 5 rows" in text
 
 
 @pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])

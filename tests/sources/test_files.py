@@ -300,7 +300,7 @@ def test_from_file_uses_a_fitted_encoder(tmp_path: Path) -> None:
 
 def test_rows_without_target_are_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, "a,y\n1,u\n2,?\n1,v\n2,\n")
-    with pytest.warns(files.DataWarning, match="2 rows were left out: .*'y'"):
+    with pytest.warns(files.DataWarning, match="Dropped 2 rows .*'y'"):
         m = renyi.Marginals.from_file(path, target="y")
     assert m.n == 2
     with pytest.raises(ValueError, match="'y' is missing in every row"):

@@ -143,9 +143,7 @@ def test_column_that_turns_to_text_halfway_is_of_text(tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text(text(900))
     two.write_text(text(900).replace(",7,", ",seven,"))
-    with pytest.warns(
-        renyi.encoding.text_cells.DataWarning, match="'b' would be numeric"
-    ):
+    with pytest.warns(renyi.warnings.DataWarning, match="'b' would be numeric"):
         m = Marginals.from_file([one, two], target="y")
     assert m.categories["b"][-1] == "seven"
     # An encoder that was fitted with numbers cannot take it.

@@ -20,8 +20,8 @@ import pytest
 
 import renyi
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_cells import DataWarning
 from renyi.marginals.marginals import Marginals
+from renyi.warnings import DataWarning
 from support.spark import (
     cluster,
     connect_server,
@@ -104,7 +104,7 @@ def test_rows_without_a_target_are_left_out(spark: Any) -> None:
     table = rows(2_000)
     lost = pa.array(np.arange(2_000) % 100 == 0)
     table = table.set_column(5, "y", pc.if_else(lost, None, table["y"]))
-    with pytest.warns(DataWarning, match="20 rows were left out"):
+    with pytest.warns(DataWarning, match="Dropped 20 row"):
         m = Marginals.from_spark(spark.createDataFrame(table).repartition(3), "y")
     assert m == Marginals.from_data(table.filter(pc.invert(lost)), target="y")
 

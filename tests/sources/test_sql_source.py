@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_cells import DataWarning
 from renyi.marginals.marginals import Marginals
 from renyi.sources import dialects, sql
+from renyi.warnings import DataWarning
 from support import warehouses
 from support.warehouses import HOSTILE, engine_of, load, quoted, visits
 
@@ -206,7 +206,7 @@ def test_rows_without_a_target_are_left_out(connection: Any) -> None:
     labels = ["a", "b", None, "?", "", "b"] * 10
     table = pa.table({"x": ["n", "y", "y"] * 20, "y": labels})
     load(connection, "gaps", table)
-    with pytest.warns(DataWarning, match="30 rows were left out: their target 'y'"):
+    with pytest.warns(DataWarning, match="Dropped 30 rows .*'y'"):
         m = Marginals.from_sql(connection, "gaps", "y")
     known = pa.compute.is_in(table["y"], pa.array(["a", "b"]))
     assert m == Marginals.from_data(table.filter(known), target="y")
@@ -220,7 +220,7 @@ def test_missing_codes_of_a_numeric_target(connection: Any, kind: Any) -> None:
     table = pa.table({"x": ["n", "y", "y"] * 20, "y": labels})
     load(connection, "gaps", table)
     encoder = Encoder(missing=(-9,))
-    with pytest.warns(DataWarning, match="rows were left out"):
+    with pytest.warns(DataWarning, match="Dropped"):
         m = Marginals.from_sql(connection, "gaps", "y", encoder=encoder)
     known = pa.compute.is_in(table["y"], pa.array([0, 1], kind))
     kept = table.filter(known)
@@ -231,9 +231,9 @@ def test_missing_codes_of_a_target_of_bytes(connection: Any) -> None:
     labels = [b"u", b"?", b"v", None, b"u", b""] * 10
     table = pa.table({"x": ["n", "y", "y"] * 20, "y": pa.array(labels, pa.binary())})
     load(connection, "gaps", table)
-    with pytest.warns(DataWarning, match="30 rows were left out: their target 'y'"):
+    with pytest.warns(DataWarning, match="Dropped 30 rows .*'y'"):
         m = Marginals.from_sql(connection, "gaps", "y")
-    with pytest.warns(DataWarning, match="30 rows were left out"):
+    with pytest.warns(DataWarning, match="Dropped 30 row"):
         assert m == Marginals.from_arrow(table, target="y")
     assert m.categories["y"] == ("u", "v")
     assert m.n == 30
@@ -245,7 +245,7 @@ def test_a_code_that_cannot_be_left_out(
     load(lite, "gaps", pa.table({"x": ["n", "y", "y"], "y": ["u", "?", None]}))
     monkeypatch.setattr(sql, "_literal", lambda *_: "'nothing of the kind'")
     with (
-        pytest.warns(DataWarning, match="1 row was left out"),
+        pytest.warns(DataWarning, match="Dropped 1 row"),
         pytest.raises(ValueError, match="'y' holds missing codes that the database"),
     ):
         Marginals.from_sql(lite, "gaps", "y")

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.encoding.text_cells import DataWarning
 from renyi.sources import files, ipc, parquet
 from renyi.streaming import checkpoint, counter, run
 from renyi.streaming.counter import Tally
 from renyi.streaming.spec import Plan
+from renyi.warnings import DataWarning
 from support.interruptions import expected, interrupted, table_of, write
 
 Marginals = renyi.Marginals

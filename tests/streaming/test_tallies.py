@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
-from renyi.encoding.text_cells import DataWarning
 from renyi.sources.files import labelled
 from renyi.streaming.counter import Tally
 from renyi.streaming.spec import Plan
 from renyi.streaming.wire import packed, unpacked
+from renyi.warnings import DataWarning
 from support.streams import counted, every_type, pieces, reference
 
 TABLE = every_type(900)

@@ -22,10 +22,11 @@ from renyi import datasets
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
 from renyi.encoding.identifiers import IDENTIFIER_SHARE
-from renyi.encoding.text_cells import DataWarning, as_floats
+from renyi.encoding.text_cells import as_floats
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files, inputs
 from renyi.sources.frames import checked_weights
+from renyi.warnings import DataWarning
 
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 

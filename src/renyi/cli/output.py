@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi.encoding.text_cells import DataWarning
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.storage import blamed, replacing
+from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
     from renyi.robust.cutting_planes import Progress

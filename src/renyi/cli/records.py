@@ -13,8 +13,8 @@ from datetime import datetime
 
 from renyi import __version__
 from renyi.cli.output import MARGINALS, Recorded, check_place
-from renyi.encoding.text_cells import DataWarning
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.warnings import DataWarning
 
 
 def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding import arrow_cells
 from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
+from renyi.warnings import DataWarning
 
 _INTEGER = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -32,30 +33,6 @@ _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at al
 _FEW = 64
 _MOST_WORDS = 2
 _ROWS = 2**14  # that are looked at at once: their texts stay in cache
-
-
-class DataWarning(UserWarning):
-    """What a reader did with a table that its owner should know.
-
-    >>> issubclass(DataWarning, UserWarning)
-    True
-    """
-
-
-def warn_of_left_out(count: int, target: str) -> None:
-    """Warn of rows that are not counted.
-
-    >>> with warnings.catch_warnings(record=True, action="always") as seen:
-    ...     warn_of_left_out(1, "party")
-    >>> print(seen[0].message)
-    1 row was left out: their target 'party' is missing.
-    """
-    warnings.warn(
-        f"{count:,} row{'s were' if count > 1 else ' was'} left out: their target "
-        f"{target!r} is missing.",
-        DataWarning,
-        stacklevel=3,
-    )
 
 
 def is_missing(column: pa.ChunkedArray, missing: frozenset[str]) -> pa.ChunkedArray:

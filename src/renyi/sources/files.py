@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 from renyi import __version__
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import Label, label_text
-from renyi.encoding.text_cells import DataWarning as DataWarning
-from renyi.encoding.text_cells import as_floats, is_missing, typed, warn_of_left_out
+from renyi.encoding.text_cells import as_floats, is_missing, typed
 from renyi.marginals.marginals import Marginals
 from renyi.sources import csv as csvfiles
 from renyi.sources import inputs
@@ -36,6 +35,8 @@ from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.passes import Passes, Progress
 from renyi.streaming.run import Source, Unit
 from renyi.streaming.spec import Plan, Role, fitted_text
+from renyi.warnings import DataWarning as DataWarning
+from renyi.warnings import warn_dropped
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -404,5 +405,5 @@ def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table
         return table
     if count == table.num_rows:
         raise ValueError(f"The target {target!r} is missing in every row.")
-    warn_of_left_out(count, target)
+    warn_dropped(count, target)
     return table.filter(pc.invert(gone))

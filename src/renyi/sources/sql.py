@@ -13,7 +13,6 @@ Plain SQL over any DB-API 2 connection (SQLite, DuckDB, PostgreSQL, …):
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,7 +24,6 @@ from renyi.counting.pair_counts import refuse_large_table
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import label_text
-from renyi.encoding.text_cells import DataWarning
 from renyi.marginals.marginals import Marginals
 from renyi.sources.complaints import first_line
 from renyi.sources.databases import Database
@@ -48,6 +46,7 @@ from renyi.sources.sql_columns import (
     labels_of,
 )
 from renyi.streaming.run import time_text
+from renyi.warnings import warn_dropped
 
 _ASKED = """\
 -- Asked now, since bins and missing codes depend on the answers: how many rows there
@@ -388,12 +387,7 @@ def _with_target(
     lost = rows._replace(conditions=(*rows.conditions, f"NOT ({' AND '.join(tests)})"))
     sql = f"SELECT COUNT(*) FROM {lost.source()}"
     ((count,),) = database.ask(sql, "the number of rows without a target")
-    warnings.warn(
-        f"{count:,} row{'s were' if count > 1 else ' was'} left out: their target "
-        f"{job.target!r} is missing.",
-        DataWarning,
-        stacklevel=5,
-    )
+    warn_dropped(count, job.target)
     return rows._replace(conditions=(*rows.conditions, *tests))
 
 

@@ -20,13 +20,13 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.identifiers import refuse_labels
-from renyi.encoding.text_cells import warn_of_left_out
 from renyi.streaming.arrow_values import ROWS, Slice, slices
 from renyi.streaming.column_encoders import BinBook, Closing, LabelBook
 from renyi.streaming.one_pass_bins import CellBook
 from renyi.streaming.pair_table import PairTable
 from renyi.streaming.spec import Plan
 from renyi.streaming.wire import filled, one_each, packed, row_count
+from renyi.warnings import warn_dropped
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
@@ -240,7 +240,7 @@ class Tally:
         self._count()
         self._refuse_nothing()
         if self.left_out:
-            warn_of_left_out(self.left_out, self.plan.target)
+            warn_dropped(self.left_out, self.plan.target)
         self._table.reserve([book.size for book in self._books])
         closings = [self._close(j, book) for j, book in enumerate(self._books)]
         columns = Columns.of(

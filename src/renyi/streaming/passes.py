@@ -20,12 +20,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi.encoding.text_cells import DataWarning
 from renyi.streaming.checkpoint import Checkpoint, State, fingerprint, refuse_changed
 from renyi.streaming.counter import Tally
 from renyi.streaming.profile import Survey
 from renyi.streaming.run import Pace, Record, Run, Source, Unit, unsaved
 from renyi.streaming.spec import Plan
+from renyi.warnings import DataWarning
 
 Progress = Callable[[Pace], object]
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from renyi.counting.workers import cores
-from renyi.encoding.text_cells import DataWarning
+from renyi.warnings import DataWarning
 
 _MOST_THREADS = 8
 _MOST_BYTES = 2**30  # of tables that threads count for themselves

@@ -1,0 +1,73 @@
+"""Progress of long work: one record, given to whoever asked to be told.
+
+A function that may take long has a parameter ``progress``, called with a `Progress`
+now and then; what is shown of it, and how, is decided by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far some work has come.
+
+    Parameters
+    ----------
+    step : str
+        What is being done, in the user's words.
+    seconds : float
+        Since the work began.
+    share : float, optional
+        How much of it is done, between 0 and 1, where that is known.
+    facts : str
+        Figures of the moment: rows so far, the bounds reached.
+
+    Examples
+    --------
+    >>> half = Progress("counting", 30.0, 0.5, "2,000 rows")
+    >>> half.seconds_left
+    30.0
+    >>> print(half)
+    counting: 50 %, 2,000 rows, 30 s left
+    """
+
+    step: str
+    seconds: float = 0.0
+    share: float | None = None
+    facts: str = ""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it will still take at this pace; None where that is not known."""
+        if not self.share:
+            return None
+        return self.seconds * (1 - self.share) / self.share
+
+    def __str__(self) -> str:
+        """Write it as one line."""
+        parts = [f"{self.share:.0%}".replace("%", " %")] if self.share else []
+        parts += [self.facts] if self.facts else []
+        left = self.seconds_left
+        parts += [f"{duration(left)} left"] if left and left >= 1 else []
+        return f"{self.step}: {', '.join(parts)}" if parts else self.step
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as people say it.
+
+    >>> duration(4.2), duration(135), duration(7320)
+    ('4 s', '2 min 15 s', '2 h 2 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

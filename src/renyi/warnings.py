@@ -1,0 +1,68 @@
+"""Warnings about data: what was done with a table that its owner should know.
+
+Each kind of warning has a code, so that programs never need to read the sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Literal
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+DataCode = Literal[
+    "dropped-rows",
+    "ignored-column",
+    "mixed-column",
+    "rare-labels",
+    "checkpoint",
+    "note",
+]
+
+
+class DataWarning(UserWarning):
+    """What a reader did with a table that its owner should know.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    code : str, default="note"
+        Which kind of warning it is.
+
+    Examples
+    --------
+    >>> DataWarning("Dropped 1 row with a missing target 'y'.", "dropped-rows").code
+    'dropped-rows'
+    """
+
+    def __init__(self, message: str, code: DataCode = "note") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def warn(message: str, code: DataCode = "note") -> None:
+    """Issue a `DataWarning` that points to the caller of the package."""
+    warnings.warn(DataWarning(message, code), stacklevel=_outside())
+
+
+def warn_dropped(count: int, target: str) -> None:
+    """Warn of rows that are not counted.
+
+    >>> with warnings.catch_warnings(record=True, action="always") as seen:
+    ...     warn_dropped(1, "party")
+    >>> print(seen[0].message)
+    Dropped 1 row with a missing target 'party'.
+    """
+    rows = "row" if count == 1 else "rows"
+    warn(f"Dropped {count:,} {rows} with a missing target {target!r}.", "dropped-rows")
+
+
+def _outside() -> int:
+    """Return the stack level, seen from `warn`, of the first frame outside renyi."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
