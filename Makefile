@@ -22,7 +22,7 @@ help:
 	@echo "make demo       train and certify a classifier on a bundled data set"
 	@echo "make test       every test but the long ones (JOBS=2 processes)"
 	@echo "make test-long  every test, simulations at their full count"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy and the direction of imports"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
 	@echo "make docs       the documentation, into docs/_build/html"
@@ -51,7 +51,7 @@ demo: $(VENV)/.installed-core
 
 # Tests of one group share a server, and so a process.
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(JOBS) --dist loadgroup
+	$(PYTEST) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 test-long: $(VENV)/.installed-test
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
@@ -60,6 +60,7 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check --fix
