@@ -117,10 +117,13 @@ def finished(client: subprocess.Popen[str]) -> None:
 
 def start_client(*words: object) -> subprocess.Popen[str]:
     """Start `spark_client.py` in a process of its own."""
-    script = Path(__file__).with_name("spark_client.py")
+    tests = str(Path(__file__).parents[1])
+    paths = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")]).rstrip(
+        os.pathsep
+    )
     return subprocess.Popen(
-        [sys.executable, script, *map(str, words)],
-        env=os.environ | environment(),
+        [sys.executable, "-m", "support.spark_client", *map(str, words)],
+        env=os.environ | environment() | {"PYTHONPATH": paths},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from spark import SETTINGS
 
 import renyi
+from support.spark import SETTINGS
 
 PARTS = 8
 
