@@ -134,9 +134,9 @@ class Encoder:
         return self
 
     @property
-    def input_names(self) -> tuple[str, ...]:
+    def input_names(self) -> Sequence[str]:
         """Names of the columns that `transform` takes: the features themselves."""
-        return self.feature_names
+        return self.columns.names  # of an array: not made before they are asked for
 
     @property
     def categories(self) -> dict[str, tuple[Label, ...]]:

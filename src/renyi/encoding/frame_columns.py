@@ -104,6 +104,10 @@ class Numbered(Sequence[str]):
         place = int(name[1:])
         return place < self._count and name == f"x{place}"
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return map("x%d".__mod__, range(self._count))
+
     def __getitem__(self, place: Any) -> Any:
         """Return one name, or a list of them for a slice."""
         chosen = range(self._count)[place]

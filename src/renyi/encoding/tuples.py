@@ -105,9 +105,9 @@ class TupleEncoder(Encoder):
         return Encoder(**{**settings, "columns": self.base})
 
     @property
-    def input_names(self) -> tuple[str, ...]:
+    def input_names(self) -> Sequence[str]:
         """Names of the columns of the table."""
-        return tuple(self.base.names)
+        return self.base.names
 
     def fit_transform(
         self, X: Any, sample_weight: Weights = None, *, refuse_identifiers: bool = True

@@ -114,7 +114,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         self._target = m.target
         names = m.encoder.input_names
         self.n_features_in_ = len(names)
-        if names != tuple(f"x{j}" for j in range(len(names))):
+        if list(names) != [f"x{j}" for j in range(len(names))]:
             self.feature_names_in_ = np.array(names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
