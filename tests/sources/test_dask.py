@@ -15,8 +15,8 @@ import pyarrow as pa
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counter import Tally
-from renyi.streaming.profile import Survey
-from renyi.streaming.spec import Plan
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
 
 
 def frame(n: int) -> pd.DataFrame:
@@ -55,20 +55,20 @@ def test_sum_of_partitions_by_a_common_encoder() -> None:
 def test_bins_of_all_rows_by_tallies() -> None:
     rows = frame(50_000)
     df = dd.from_pandas(rows, npartitions=5)
-    plan = Plan.of(pa.Schema.from_pandas(rows, preserve_index=False), "felled")
+    spec = CountSpec.of(pa.Schema.from_pandas(rows, preserve_index=False), "felled")
 
-    def part(kind: type, plan: Plan, rows: pd.DataFrame) -> bytes:
-        state = kind(plan)
+    def part(kind: type, spec: CountSpec, rows: pd.DataFrame) -> bytes:
+        state = kind(spec)
         state.add(pa.RecordBatch.from_pandas(rows, preserve_index=False))
         return state.to_bytes()
 
-    def together(kind: type, plan: Plan) -> Survey | Tally:
-        total = kind(plan)
-        pieces = [dask.delayed(part)(kind, plan, rows) for rows in df.to_delayed()]
+    def together(kind: type, spec: CountSpec) -> ColumnProfile | Tally:
+        total = kind(spec)
+        pieces = [dask.delayed(part)(kind, spec, rows) for rows in df.to_delayed()]
         for data in dask.compute(*pieces, scheduler="threads", num_workers=2):
-            total.merge(kind.from_bytes(plan, data))
+            total.merge(kind.from_bytes(spec, data))
         return total
 
-    decided = together(Survey, plan).plan()
+    decided = together(ColumnProfile, spec).spec()
     m = together(Tally, decided).finish()
     assert m == Marginals.from_data(rows, target="felled")

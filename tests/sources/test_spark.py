@@ -227,7 +227,7 @@ def test_exact_after_an_executor_is_killed(tmp_path: Path) -> None:
             (tmp_path / "go").touch()
             finished(client)
     notes = [json.loads(path.read_text()) for path in tmp_path.glob("begun-*")]
-    # The last partition was surveyed, counted in vain, and counted again elsewhere;
+    # The last partition was profiled, counted in vain, and counted again elsewhere;
     # so was what the lost executor had already finished.
     last = [note["executor"] for note in notes if note["part"] == 7]
     assert len(last) >= 3

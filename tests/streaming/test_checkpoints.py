@@ -25,7 +25,7 @@ import renyi
 from renyi.sources import csv, files
 from renyi.streaming import checkpoint, run
 from renyi.streaming.requests import difference
-from renyi.streaming.spec import Plan
+from renyi.streaming.spec import CountSpec
 from support.interruptions import expected, interrupted, table_of, write
 
 Marginals = renyi.Marginals
@@ -240,8 +240,8 @@ def test_other_types_and_versions_are_told(
 @given(st.data())
 @settings(max_examples=50)
 def test_whatever_differs_in_a_request_is_told(data: st.DataObject) -> None:
-    plan = Plan.of(table_of(20).schema, "y").to_dict()
-    before: dict[str, Any] = {"columns": plan.pop("names"), "where": None, **plan}
+    spec = CountSpec.of(table_of(20).schema, "y").to_dict()
+    before: dict[str, Any] = {"columns": spec.pop("names"), "where": None, **spec}
     assert difference(before, before) is None
     name = data.draw(st.sampled_from(sorted(before)))
     # Of another version, or forged: anything may stand there.
@@ -283,7 +283,7 @@ def test_damaged_checkpoint_is_refused(parts: list[Path], tmp_path: Path) -> Non
         {"done": [[5, 0, 1]]},
         {"done": [[0, -1, 1]]},
         {"done": ["0"]},
-        {"plan": {"names": ["a"]}},
+        {"spec": {"names": ["a"]}},
         {"rows": "many"},
         {"rows": [[7, 100]]},
         {"files": [{}]},

@@ -20,7 +20,7 @@ import renyi
 from renyi.sources import files, ipc, parquet
 from renyi.streaming import checkpoint, counter, run
 from renyi.streaming.counter import Tally
-from renyi.streaming.spec import Plan
+from renyi.streaming.spec import CountSpec
 from renyi.warnings import DataWarning
 from support.interruptions import expected, interrupted, table_of, write
 
@@ -108,7 +108,7 @@ def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"p1\.parquet is damaged"):
         files.marginals(parts, "y", checkpoint=kept)
     header, _ = checkpoint.unpacked("checkpoint", kept.read_bytes())
-    assert header["surveyed"]
+    assert header["profiled"]
     other = table_of(600, 1)
     higher = pa.array(other["b"].to_numpy() + 1.0)
     write(other.set_column(1, "b", higher), parts[1])
@@ -326,16 +326,16 @@ def test_rows_for_a_large_table_wait_for_a_merge(
     weight = "w" if weighted else None
     if not weighted:
         table = table.drop_columns("w")
-    plan = Plan.of(table.schema, "y", None, True, weight).one_pass()
-    whole = Tally(plan)
+    spec = CountSpec.of(table.schema, "y", None, True, weight).one_pass()
+    whole = Tally(spec)
     for low in range(0, 900, 90):
-        part = Tally(plan)
+        part = Tally(spec)
         part.add(table[low : low + 90])
         part.settle()
         assert part._table.size == 0
         whole.merge(part)
     monkeypatch.undo()
-    at_once = Tally(plan)
+    at_once = Tally(spec)
     at_once.add(table)
     assert whole.n == at_once.n
     assert whole.finish() == at_once.finish()

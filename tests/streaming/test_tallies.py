@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from renyi import Encoder, Marginals
 from renyi.sources.files import labelled
 from renyi.streaming.counter import Tally
-from renyi.streaming.spec import Plan
+from renyi.streaming.spec import CountSpec
 from renyi.streaming.wire import packed, unpacked
 from renyi.warnings import DataWarning
 from support.streams import counted, every_type, pieces, reference
@@ -36,15 +36,15 @@ ENCODERS = {
 def test_every_type_equals_rows_in_memory(name: str, class_conditional: bool) -> None:
     encoder = ENCODERS[name]
     want = reference(TABLE, "y", encoder, class_conditional)
-    plan = Plan.of(TABLE.schema, "y", encoder, class_conditional)
-    assert counted([TABLE], plan) == want
-    assert counted(pieces(TABLE, [1, 400, 33]), plan, ways=3) == want
-    assert counted(pieces(TABLE, [97]), plan.one_pass(), ways=2) == want
+    spec = CountSpec.of(TABLE.schema, "y", encoder, class_conditional)
+    assert counted([TABLE], spec) == want
+    assert counted(pieces(TABLE, [1, 400, 33]), spec, ways=3) == want
+    assert counted(pieces(TABLE, [97]), spec.one_pass(), ways=2) == want
 
 
 def test_settings_travel_with_the_counts() -> None:
     encoder = Encoder(missing=("?",), bins=3)
-    got = counted([TABLE], Plan.of(TABLE.schema, "y", encoder))
+    got = counted([TABLE], CountSpec.of(TABLE.schema, "y", encoder))
     assert got.settings == encoder
     assert got.counts.dtype == np.int64 and isinstance(got.n, int)
 
@@ -63,17 +63,17 @@ def test_small_random_tables(data) -> None:
     }
     table = pa.table(columns)
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
-    plan = Plan.of(table.schema, "y", class_conditional=True)
+    spec = CountSpec.of(table.schema, "y", class_conditional=True)
     try:
         want = reference(table, "y", class_conditional=True)
     except ValueError as error:
-        for each in (plan, plan.one_pass()):
+        for each in (spec, spec.one_pass()):
             with pytest.raises(ValueError) as told:
                 counted(pieces(table, sizes), each, 2)
             assert str(told.value) == str(error)
         return
-    assert counted(pieces(table, sizes), plan, 2) == want
-    assert counted(pieces(table, sizes), plan.one_pass(), 2) == want
+    assert counted(pieces(table, sizes), spec, 2) == want
+    assert counted(pieces(table, sizes), spec.one_pass(), 2) == want
 
 
 def _column(cell, n: int):
@@ -84,8 +84,8 @@ def _column(cell, n: int):
 @settings(max_examples=25)
 def test_one_pass_in_cells_does_not_depend_on_the_order(values, random) -> None:
     table = pa.table({"x": values, "y": ["n" if v < 1 else "p" for v in values]})
-    plan = Plan.of(table.schema, "y").one_pass()
-    few = Plan.from_dict({**plan.to_dict(), "cells": 7})
+    spec = CountSpec.of(table.schema, "y").one_pass()
+    few = CountSpec.from_dict({**spec.to_dict(), "cells": 7})
     want = counted([table], few)
     order = list(range(len(values)))
     random.shuffle(order)
@@ -98,7 +98,7 @@ def test_one_pass_counts_agree_with_its_own_bins() -> None:
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=6000), np.zeros(4000)])
     table = pa.table({"x": x, "y": np.where(x > 0.3, "p", "n")})
-    got = counted(pieces(table, [777]), Plan.of(table.schema, "y").one_pass())
+    got = counted(pieces(table, [777]), CountSpec.of(table.schema, "y").one_pass())
     again = Marginals.from_data(table, target="y", encoder=got.encoder)
     assert got == again
     exact = reference(table)
@@ -110,9 +110,9 @@ def test_weights_are_summed() -> None:
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 4, size=len(BARE)).astype(float)
     weighted = BARE.append_column("w", pa.array(weights))
-    plan = Plan.of(weighted.schema, "y", class_conditional=True, weight="w")
+    spec = CountSpec.of(weighted.schema, "y", class_conditional=True, weight="w")
     want = reference(weighted, "y", class_conditional=True, weight="w")
-    for each, ways in ((plan, 1), (plan, 3), (plan.one_pass(), 2)):
+    for each, ways in ((spec, 1), (spec, 3), (spec.one_pass(), 2)):
         got = counted(pieces(weighted, [211]), each, ways)
         assert got.columns == want.columns and got.n == want.n
         assert got.counts.dtype == np.float64
@@ -123,19 +123,19 @@ def test_weights_are_summed() -> None:
 def test_weights_that_are_none_are_named() -> None:
     for wrong, told in ((-1.0, "is -1"), (float("nan"), "is nan"), (None, "is nan")):
         batch = pa.record_batch({"a": ["x"] * 3, "y": ["n"] * 3, "w": [1.0, wrong, 1]})
-        plan = Plan.of(batch.schema, "y", weight="w")
-        tally = Tally(plan)
+        spec = CountSpec.of(batch.schema, "y", weight="w")
+        tally = Tally(spec)
         tally.add(batch[:1])
         with pytest.raises(ValueError, match=f"weight of row 1 in column 'w' {told}"):
             tally.add(batch[1:])
     batch = pa.record_batch({"a": ["x"], "y": ["n"], "w": ["heavy"]})
     with pytest.raises(ValueError, match="column of weights 'w' is not of numbers"):
-        Tally(Plan.of(batch.schema, "y", weight="w")).add(batch)
+        Tally(CountSpec.of(batch.schema, "y", weight="w")).add(batch)
 
 
 def test_weights_of_zero_leave_rows_out() -> None:
     batch = pa.record_batch({"a": ["x", "z"], "y": ["n", "p"], "w": [0.0, 0.0]})
-    tally = Tally(Plan.of(batch.schema, "y", weight="w"))
+    tally = Tally(CountSpec.of(batch.schema, "y", weight="w"))
     tally.add(batch)
     with pytest.raises(ValueError, match="All weights are zero"):
         tally.finish()
@@ -144,7 +144,7 @@ def test_weights_of_zero_leave_rows_out() -> None:
 def test_rows_without_a_target_or_a_weight_alone_are_refused() -> None:
     table = pa.table({"a": ["p", "q"], "y": ["v", None], "w": [0.0, 1.0]})
     with pytest.raises(ValueError, match="'y' is missing, or the weight zero"):
-        counted([table], Plan.of(table.schema, "y", weight="w"))
+        counted([table], CountSpec.of(table.schema, "y", weight="w"))
 
 
 def test_rows_without_a_target_are_left_out_with_a_warning() -> None:
@@ -155,16 +155,19 @@ def test_rows_without_a_target_are_left_out_with_a_warning() -> None:
     table = BARE.set_column(BARE.num_columns - 1, "y", y)
     with pytest.warns(DataWarning) as first:
         want = reference(labelled(table, "y", ("?", "")))
-    for plan in (Plan.of(table.schema, "y"), Plan.of(table.schema, "y").one_pass()):
+    for spec in (
+        CountSpec.of(table.schema, "y"),
+        CountSpec.of(table.schema, "y").one_pass(),
+    ):
         with pytest.warns(DataWarning) as second:
-            got = counted(pieces(table, [313]), plan, 2)
+            got = counted(pieces(table, [313]), spec, 2)
         assert got == want
         assert str(second[0].message) == str(first[0].message)
 
 
 def test_no_rows_and_no_targets_are_refused() -> None:
     batch = pa.record_batch({"a": ["x", "z"], "y": pa.array([None, None], pa.string())})
-    tally = Tally(Plan.of(batch.schema, "y"))
+    tally = Tally(CountSpec.of(batch.schema, "y"))
     with pytest.raises(ValueError, match="There are no rows"):
         tally.finish()
     tally.add(batch[:0])
@@ -179,10 +182,10 @@ def test_no_rows_and_no_targets_are_refused() -> None:
 def test_labels_differ_from_batch_to_batch() -> None:
     words = [f"word {k % 700}" for k in range(3000)]
     table = pa.table({"a": words, "b": words[::-1], "y": ["n", "p"] * 1500})
-    plan = Plan.of(table.schema, "y")
-    assert counted(pieces(table, [100]), plan, 3) == reference(table)
+    spec = CountSpec.of(table.schema, "y")
+    assert counted(pieces(table, [100]), spec, 3) == reference(table)
     wide = pa.concat_tables([table, table.set_column(0, "a", pa.array(["z"] * 3000))])
-    assert counted(pieces(wide, [250]), plan, 2) == reference(wide)
+    assert counted(pieces(wide, [250]), spec, 2) == reference(wide)
 
 
 @pytest.mark.parametrize("code", ["2.0", "-0.0", "2e0", "2", 2.0, "nan", "-3.50"])
@@ -201,8 +204,8 @@ def test_missing_codes_of_numbers(code: str | float, named: bool, size: int) -> 
     )
     numeric = ("int", "wide", "float", "text") if named else "auto"
     encoder = Encoder(missing=(code,), numeric=numeric, bins=3)
-    plan = Plan.of(table.schema, "y", encoder)
-    found = counted(pieces(table, [70, 301]), plan)
+    spec = CountSpec.of(table.schema, "y", encoder)
+    found = counted(pieces(table, [70, 301]), spec)
     assert found == reference(table, encoder=encoder)
     if named:
         gone = None in found.categories["text"]
@@ -221,7 +224,7 @@ def test_dictionaries_may_change_or_be_shared() -> None:
     ]
     cells = [label for batch in batches for label in batch["a"].to_pylist()]
     table = pa.table({"a": cells, "y": ["n"] * len(cells)})
-    tally = Tally(Plan.of(batches[0].schema, "y"))
+    tally = Tally(CountSpec.of(batches[0].schema, "y"))
     for batch in batches:
         tally.add(batch)
     assert tally.finish() == reference(table)
@@ -230,13 +233,13 @@ def test_dictionaries_may_change_or_be_shared() -> None:
 def test_integers_beyond_floats_stay_apart() -> None:
     big = [2**60 + k % 3 for k in range(60)]
     table = pa.table({"a": big, "y": ["n", "p"] * 30})
-    assert counted([table], Plan.of(table.schema, "y")) == reference(table)
+    assert counted([table], CountSpec.of(table.schema, "y")) == reference(table)
     assert len(reference(table).categories["a"]) == 3
     many = table.set_column(0, "a", pa.array([2**60 + k % 30 for k in range(60)]))
-    plan = Plan.of(table.schema, "y")
-    assert counted(pieces(many, [7]), plan, 2) == reference(many)
+    spec = CountSpec.of(table.schema, "y")
+    assert counted(pieces(many, [7]), spec, 2) == reference(many)
     with pytest.raises(ValueError, match="Column 'a' holds integers of more than 2"):
-        counted([table], plan.one_pass())
+        counted([table], spec.one_pass())
 
 
 def test_identifiers_are_refused_as_in_memory() -> None:
@@ -247,18 +250,18 @@ def test_identifiers_are_refused_as_in_memory() -> None:
         with pytest.raises(ValueError) as want:
             reference(table)
         with pytest.raises(ValueError) as got:
-            counted(pieces(table, [30]), Plan.of(table.schema, "y"), 2)
+            counted(pieces(table, [30]), CountSpec.of(table.schema, "y"), 2)
         assert str(got.value) == str(want.value)
     table = pa.table({"a": y, "y": [f"id {k}" for k in range(n)]})
     with pytest.raises(ValueError, match="Column 'y' has 200 different labels"):
-        counted([table], Plan.of(table.schema, "y"))
+        counted([table], CountSpec.of(table.schema, "y"))
 
 
 def test_too_many_categories_name_the_column(monkeypatch) -> None:
     monkeypatch.setattr("renyi.streaming.pair_table.MOST_CATEGORIES", 100)
     words = [f"word {k}" for k in range(150)]
     batch = pa.record_batch({"a": words, "b": ["x"] * 150, "y": ["n"] * 150})
-    tally = Tally(Plan.of(batch.schema, "y"))
+    tally = Tally(CountSpec.of(batch.schema, "y"))
     tally.add(batch)
     with pytest.raises(ValueError, match="more than 100 categories .* 'a' alone"):
         tally.finish()
@@ -275,8 +278,8 @@ def test_too_many_categories_name_the_column(monkeypatch) -> None:
 )
 def test_a_schema_that_changes_names_the_column(change: dict, told: str) -> None:
     first = {"a": pa.array([1]), "y": pa.array(["n"])}
-    plan = Plan.of(pa.table(first).schema, "y").one_pass()
-    tally = Tally(plan)
+    spec = CountSpec.of(pa.table(first).schema, "y").one_pass()
+    tally = Tally(spec)
     tally.add(pa.record_batch(first))
     second = {k: v for k, v in {**first, **change}.items() if v is not None}
     with pytest.raises(ValueError, match=told):
@@ -292,28 +295,28 @@ def test_columns_may_come_in_another_order_width_or_all_null() -> None:
     whole = pa.table(
         {"a": [1, 2, 1, None], "b": ["x", "z", "x", None], "y": ["n", "p", "n", "n"]}
     )
-    got = counted([first, second, third], Plan.of(first.schema, "y"))
+    got = counted([first, second, third], CountSpec.of(first.schema, "y"))
     assert got == reference(whole)
 
 
 def test_an_undecided_plan_is_not_counted() -> None:
-    plan = Plan.of(TABLE.schema, "y")
+    spec = CountSpec.of(TABLE.schema, "y")
     with pytest.raises(ValueError, match="not decided about column 'small'"):
-        Tally(plan)
+        Tally(spec)
 
 
 def test_tallies_of_different_plans_are_not_merged() -> None:
     schema = pa.schema({"a": pa.string(), "y": pa.string()})
-    first, second = Plan.of(schema, "y"), Plan.of(schema, "a")
-    with pytest.raises(ValueError, match="different plans"):
+    first, second = CountSpec.of(schema, "y"), CountSpec.of(schema, "a")
+    with pytest.raises(ValueError, match="different specs"):
         Tally(first).merge(Tally(second))
-    with pytest.raises(ValueError, match="of another plan"):
+    with pytest.raises(ValueError, match="of another spec"):
         Tally.from_bytes(first, Tally(second).to_bytes())
 
 
 def test_a_tally_goes_on_after_finish() -> None:
     table = pa.table({"a": ["x", "z"] * 20, "y": ["n", "p"] * 20})
-    tally = Tally(Plan.of(table.schema, "y"))
+    tally = Tally(CountSpec.of(table.schema, "y"))
     tally.add(table)
     once = tally.finish()
     tally.add(table)
@@ -325,15 +328,15 @@ def test_a_tally_goes_on_after_finish() -> None:
 
 
 def _tally() -> Tally:
-    plan = Plan.of(TABLE.schema, "y", class_conditional=True).one_pass()
-    tally = Tally(plan)
+    spec = CountSpec.of(TABLE.schema, "y", class_conditional=True).one_pass()
+    tally = Tally(spec)
     tally.add(TABLE[:200])
     return tally
 
 
 def test_bytes_bring_a_tally_back() -> None:
     tally = _tally()
-    again = Tally.from_bytes(tally.plan, tally.to_bytes())
+    again = Tally.from_bytes(tally.spec, tally.to_bytes())
     assert (again.n, again.seen) == (200, 200)
     assert again.to_bytes() == tally.to_bytes()
     tally.add(TABLE[200:])
@@ -343,11 +346,11 @@ def test_bytes_bring_a_tally_back() -> None:
 
 def test_infinite_labels_travel_as_bytes() -> None:
     batch = pa.record_batch({"a": [np.inf, -np.inf, 1.5], "y": ["n", "p", "n"]})
-    plan = Plan.of(batch.schema, "y", Encoder(numeric=()))
-    tally = Tally(plan)
+    spec = CountSpec.of(batch.schema, "y", Encoder(numeric=()))
+    tally = Tally(spec)
     tally.add(batch)
-    again = Tally.from_bytes(plan, tally.to_bytes())
-    want = reference(pa.table([batch["a"], batch["y"]], ["a", "y"]), "y", plan.encoder)
+    again = Tally.from_bytes(spec, tally.to_bytes())
+    want = reference(pa.table([batch["a"], batch["y"]], ["a", "y"]), "y", spec.encoder)
     assert again.finish() == want
 
 
@@ -361,7 +364,7 @@ def test_damaged_bytes_are_one_sentence(data) -> None:
     else:
         raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ValueError, match=r"The bytes .*[.]$"):
-        Tally.from_bytes(tally.plan, bytes(raw))
+        Tally.from_bytes(tally.spec, bytes(raw))
 
 
 @pytest.mark.parametrize(
@@ -389,7 +392,7 @@ def test_bytes_that_do_not_fit_together_are_one_sentence(part: str, value) -> No
     if value is None:
         del where[part]
     with pytest.raises(ValueError, match=r"^The bytes of the tally are not valid: .*"):
-        Tally.from_bytes(tally.plan, packed("tally", header, arrays))
+        Tally.from_bytes(tally.spec, packed("tally", header, arrays))
 
 
 def test_bytes_of_labels_that_repeat_are_refused() -> None:
@@ -400,7 +403,7 @@ def test_bytes_of_labels_that_repeat_are_refused() -> None:
         with pytest.raises(
             ValueError, match="bytes of the tally are not valid: .*label"
         ):
-            Tally.from_bytes(tally.plan, packed("tally", header, arrays))
+            Tally.from_bytes(tally.spec, packed("tally", header, arrays))
 
 
 @pytest.mark.parametrize(
@@ -422,22 +425,22 @@ def test_bytes_of_cells_that_cannot_be_are_refused(change: dict) -> None:
     assert len(book["low"]) > 2
     book.update(change)
     with pytest.raises(ValueError, match="the cells of a column are not valid"):
-        Tally.from_bytes(tally.plan, packed("tally", header, arrays))
+        Tally.from_bytes(tally.spec, packed("tally", header, arrays))
 
 
 def test_bytes_of_something_else_are_refused() -> None:
     tally = _tally()
     with pytest.raises(ValueError, match="they are of something else"):
-        Tally.from_bytes(tally.plan, packed("survey", {}, {}))
+        Tally.from_bytes(tally.spec, packed("profile", {}, {}))
     for raw in (b"", b"renyi 1\n", b"\x80\x04K\x01."):
         with pytest.raises(ValueError, match="no tally of renyi, or are truncated"):
-            Tally.from_bytes(tally.plan, raw)
+            Tally.from_bytes(tally.spec, raw)
 
 
 def test_nothing_is_warned_of_without_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        counted([TABLE], Plan.of(TABLE.schema, "y"))
+        counted([TABLE], CountSpec.of(TABLE.schema, "y"))
 
 
 def test_rows_with_a_refused_cell_are_not_counted() -> None:
@@ -449,7 +452,7 @@ def test_rows_with_a_refused_cell_are_not_counted() -> None:
     )
     bad = good.set_column(1, "b", pa.array(["1"] * 19 + ["word"]))
     fine = good.set_column(1, "b", pa.array(["1", "2"] * 10))
-    tally = Tally(Plan.of(good.schema, "y", encoder))
+    tally = Tally(CountSpec.of(good.schema, "y", encoder))
     tally.add(fine)
     with pytest.raises(
         ValueError, match="Column 'b' is to be numeric but holds 'word'"

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from renyi import Encoder, Marginals
 from renyi.streaming.counter import Tally
-from renyi.streaming.profile import Survey
-from renyi.streaming.spec import Plan
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
 
 
 def every_type(n: int, seed: int = 0) -> pa.Table:
@@ -98,30 +98,30 @@ def pieces(table: pa.Table, sizes: list[int]) -> list[pa.RecordBatch]:
     return found
 
 
-def merged(kind: type[Any], plan: Plan, batches: list[Any], ways: int) -> Any:
-    """Share rows among some surveys or tallies; return one of all rows.
+def merged(kind: type[Any], spec: CountSpec, batches: list[Any], ways: int) -> Any:
+    """Share rows among some profiles or tallies; return one of all rows.
 
     They are sent as bytes, and merged from the last to the first.
     """
-    made = [kind(plan) for _ in range(ways)]
+    made = [kind(spec) for _ in range(ways)]
     for k, batch in enumerate(batches):
         made[k % ways].add(batch)
     while len(made) > 1:
-        last = kind.from_bytes(plan, made.pop().to_bytes())
+        last = kind.from_bytes(spec, made.pop().to_bytes())
         last.merge(made.pop())
         made.append(last)
     return made[0]
 
 
-def decided(batches: list[Any], plan: Plan, ways: int = 1) -> Plan:
-    """Return the plan after a first pass in `ways` parts."""
-    found: Plan = merged(Survey, plan, batches, ways).plan()
+def decided(batches: list[Any], spec: CountSpec, ways: int = 1) -> CountSpec:
+    """Return the spec after a first pass in `ways` parts."""
+    found: CountSpec = merged(ColumnProfile, spec, batches, ways).spec()
     return found
 
 
-def counted(batches: list[Any], plan: Plan, ways: int = 1) -> Marginals:
-    """Count by `ways` tallies, after a first pass if the plan needs one."""
-    if plan.undecided:
-        plan = decided(batches, plan, ways)
-    found: Marginals = merged(Tally, plan, batches, ways).finish()
+def counted(batches: list[Any], spec: CountSpec, ways: int = 1) -> Marginals:
+    """Count by `ways` tallies, after a first pass if the spec needs one."""
+    if spec.undecided:
+        spec = decided(batches, spec, ways)
+    found: Marginals = merged(Tally, spec, batches, ways).finish()
     return found

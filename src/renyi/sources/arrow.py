@@ -3,7 +3,7 @@
 Nearly every library of tables can hand its rows to another one as a stream of Arrow
 batches (``__arrow_c_stream__``): pyarrow, polars, pandas, DuckDB relations, DataFusion,
 Spark. What can be read twice gets a first pass if a column needs one; what passes by
-only once is counted in one pass (`Plan.one_pass`).
+only once is counted in one pass (`CountSpec.one_pass`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.sources.complaints import first_line
 from renyi.streaming.counter import Tally
-from renyi.streaming.profile import Survey
-from renyi.streaming.spec import Plan
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
 
 # Rows of a stream that are kept while a column has shown no value.
 _ROWS_AHEAD = 2**18
@@ -41,16 +41,16 @@ def marginals(
     3
     """
     schema, batches = opened(stream)
-    plan = Plan.of(schema, target, encoder, class_conditional, weight)
+    spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     seen = None
-    if plan.undecided and _is_spent(stream):
-        plan = plan.one_pass()
-    elif plan.undecided:
-        survey = Survey(plan)
-        _pass_by(batches, survey)
-        plan, seen = survey.plan(), survey.seen
+    if spec.undecided and _is_spent(stream):
+        spec = spec.one_pass()
+    elif spec.undecided:
+        profile = ColumnProfile(spec)
+        _pass_by(batches, profile)
+        spec, seen = profile.spec(), profile.seen
         batches = _again(stream)
-    tally = Tally(plan)
+    tally = Tally(spec)
     _pass_by(batches, tally)
     if seen is not None and tally.seen != seen:
         raise ValueError(
@@ -60,7 +60,7 @@ def marginals(
     return tally.finish()
 
 
-def _pass_by(batches: Iterator[Any], taker: Survey | Tally) -> None:
+def _pass_by(batches: Iterator[Any], taker: ColumnProfile | Tally) -> None:
     """Let every batch be looked at; say after how many rows a stream broke off."""
     while True:
         try:

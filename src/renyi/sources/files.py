@@ -34,7 +34,7 @@ from renyi.sources.formats import require as require
 from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.passes import Passes, Progress
 from renyi.streaming.run import Source, Unit
-from renyi.streaming.spec import Plan, Role, fitted_text
+from renyi.streaming.spec import ColumnSpec, CountSpec, fitted_text
 from renyi.warnings import DataWarning as DataWarning
 from renyi.warnings import warn_dropped
 
@@ -206,12 +206,12 @@ def marginals(
     schema = pa.schema([source.schema.field(name) for name in wanted])
     asked = {**(kinds or {}), **column_kinds(encoder)}
     texts = _texts(source, schema, missing, where, asked) - {weight}
-    plan = Plan.of(schema, target, encoder, class_conditional, weight, texts)
-    plan = plan.decided(_asked_roles(plan, asked))
+    spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
+    spec = spec.decided(_asked_columns(spec, asked))
     kept = None
     if checkpoint is not None:
-        kept = _checkpoint(checkpoint, source, plan, where, interval)
-    passes = Passes(source, plan, kept, progress)
+        kept = _checkpoint(checkpoint, source, spec, where, interval)
+    passes = Passes(source, spec, kept, progress)
     return _finished(passes, where)
 
 
@@ -281,16 +281,16 @@ def _texts(
     return texts - {name for name, kind in kinds.items() if kind == "label"}
 
 
-def _asked_roles(plan: Plan, kinds: Mapping[str, str]) -> dict[str, Role]:
-    """Return the roles of the columns that the user said the kinds of."""
+def _asked_columns(spec: CountSpec, kinds: Mapping[str, str]) -> dict[str, ColumnSpec]:
+    """Return the columns of the columns that the user said the kinds of."""
     return {
-        name: _asked(plan.role(name), kind)
+        name: _asked(spec.column(name), kind)
         for name, kind in kinds.items()
-        if name in plan.names and plan.role(name).levels is None
+        if name in spec.names and spec.column(name).levels is None
     }
 
 
-def _asked(role: Role, kind: str) -> Role:
+def _asked(role: ColumnSpec, kind: str) -> ColumnSpec:
     """Return the role of a column that the user said the kind of."""
     if kind != "number":
         return role._replace(kind="label", text="")
@@ -302,7 +302,7 @@ def _with_floats(
 ) -> Source:
     """Return a source whose weights, and columns said to be numbers, are floats.
 
-    Text of CSV files is left to the plan, but for weights.
+    Text of CSV files is left to the spec, but for weights.
     """
     readers: dict[str, Callable[[Any], Any]] = {}
     for field in source.schema:
@@ -340,18 +340,16 @@ def _read_weights(name: str, column: Any) -> Any:
 def _checkpoint(
     path: str | os.PathLike[str],
     source: Source,
-    plan: Plan,
+    spec: CountSpec,
     where: str | None,
     interval: float,
 ) -> Checkpoint:
     if not source.paths:
         raise ValueError("A query cannot be resumed: leave out the checkpoint.")
-    told = plan.to_dict()
     request = {
-        "target": plan.target,
-        "columns": told.pop("names"),
+        "target": spec.target,
         "where": where,
-        **told,
+        **spec.to_dict(),
         "version": __version__,
         "piece": csvfiles.PIECE,
     }

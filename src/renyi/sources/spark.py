@@ -3,8 +3,9 @@
 A worker counts a partition and sends its `Tally`, never rows. Workers merge what
 `fan_in` partitions sent, then `fan_in` of these, then once more; the driver merges what
 is left, one tally for every ``fan_in ** 3`` partitions. Where columns are still to be
-binned, a `Survey` of each goes the same way first. Spark uses the result of one attempt
-of a task only, and counts are integers: an executor that dies changes nothing.
+binned, a `ColumnProfile` of each goes the same way first. Spark uses the result of
+one attempt of a task only, and counts are integers: an executor that dies changes
+nothing.
 
 Only the DataFrame API is used, so that classic sessions and Spark Connect run the same
 code. A worker that meets bad data sends a sentence as a row like any other instead of
@@ -28,12 +29,12 @@ import renyi
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counter import Tally
-from renyi.streaming.profile import Survey
-from renyi.streaming.spec import Plan
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
 
-State = TypeVar("State", Survey, Tally)
+State = TypeVar("State", ColumnProfile, Tally)
 
-# What a worker sends: the number of its partition, which of the plans it followed, and
+# What a worker sends: the number of its partition, which of the specs it followed, and
 # what it found or its sentence.
 _SENT = "part long, which long, state binary, trouble string"
 _LEVELS = 3
@@ -56,29 +57,29 @@ def marginals(
         raise ValueError(f"fan_in must be an integer of at least 2, not {fan_in!r}.")
     with _spark_speaks("read the columns of this frame"):
         schema = df.limit(0).toArrow().schema
-    plan = Plan.of(schema, target, encoder, class_conditional, weight)
+    spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     check_workers(df.sparkSession)
-    if plan.undecided:
-        alone = [_alone(plan, name) for name in plan.undecided]
-        surveys = _reduced(df, schema.names, Survey, alone, fan_in)
-        found = zip(plan.undecided, surveys, strict=True)
-        plan = plan.decided({name: each.plan().role(name) for name, each in found})
-    (tally,) = _reduced(df, schema.names, Tally, [plan], fan_in)
+    if spec.undecided:
+        alone = [_alone(spec, name) for name in spec.undecided]
+        profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
+        found = zip(spec.undecided, profiles, strict=True)
+        spec = spec.decided({name: each.spec().column(name) for name, each in found})
+    (tally,) = _reduced(df, schema.names, Tally, [spec], fan_in)
     return tally.finish()
 
 
-def _alone(plan: Plan, name: str) -> Plan:
-    """Return the plan of one feature, so that each travels in a parcel of its own."""
-    roles = (plan.role(name), plan.role(plan.target))
-    return dataclasses.replace(plan, names=(name, plan.target), roles=roles)
+def _alone(spec: CountSpec, name: str) -> CountSpec:
+    """Return the spec of one feature, so that each travels in a parcel of its own."""
+    columns = (spec.column(name), spec.column(spec.target))
+    return dataclasses.replace(spec, names=(name, spec.target), columns=columns)
 
 
 def _reduced(
-    df: Any, names: list[str], kind: type[State], plans: list[Plan], fan_in: int
+    df: Any, names: list[str], kind: type[State], specs: list[CountSpec], fan_in: int
 ) -> list[State]:
-    """Return what all partitions hold together, plan by plan."""
-    texts = [json.dumps(plan.to_dict()) for plan in plans]
-    wanted = list(dict.fromkeys(name for plan in plans for name in plan.columns))
+    """Return what all partitions hold together, spec by spec."""
+    texts = [json.dumps(spec.to_dict()) for spec in specs]
+    wanted = list(dict.fromkeys(name for spec in specs for name in spec.read_columns))
     with _spark_speaks("count this frame"):
         count = _counter(kind, wanted, texts, versions())
         sent = _only(df, names, wanted).mapInArrow(count, _SENT)
@@ -87,12 +88,12 @@ def _reduced(
             merge = _merger(kind, texts, fan_in)
             sent = sent.groupBy("which", group).applyInArrow(merge, _SENT)
         rows = sent.collect()
-    totals = [kind(plan) for plan in plans]
+    totals = [kind(spec) for spec in specs]
     for row in sorted(rows, key=lambda row: row["part"]):
         if row["trouble"] is not None:
             raise ValueError(row["trouble"])
         which = row["which"]
-        totals[which].merge(kind.from_bytes(plans[which], bytes(row["state"])))
+        totals[which].merge(kind.from_bytes(specs[which], bytes(row["state"])))
     return totals
 
 
@@ -106,20 +107,20 @@ def _only(df: Any, names: list[str], wanted: list[str]) -> Any:
 
 
 def _counter(
-    kind: type[State], names: list[str], plans: list[str], expected: dict[str, str]
+    kind: type[State], names: list[str], specs: list[str], expected: dict[str, str]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function that counts a partition; workers find its parts in renyi."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
-        yield from counted(kind, plans, expected, named)
+        yield from counted(kind, specs, expected, named)
 
     return count
 
 
 def counted(
     kind: type[State],
-    plans: list[str],
+    specs: list[str],
     expected: dict[str, str],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -128,11 +129,11 @@ def counted(
     states: list[State] = []
     try:
         same_versions(expected, versions())
-        made = [Plan.from_dict(json.loads(each)) for each in plans]
+        made = [CountSpec.from_dict(json.loads(each)) for each in specs]
         for batch in batches:
-            states = states or [kind(plan) for plan in made]
-            for plan, state in zip(made, states, strict=True):
-                state.add(batch.select(list(plan.columns)))
+            states = states or [kind(spec) for spec in made]
+            for spec, state in zip(made, states, strict=True):
+                state.add(batch.select(list(spec.read_columns)))
         for which, state in enumerate(states):
             yield sent(part, which, state.to_bytes())
     except ValueError as error:
@@ -148,18 +149,18 @@ def partition() -> int:
 
 
 def _merger(
-    kind: type[State], plans: list[str], fan_in: int
+    kind: type[State], specs: list[str], fan_in: int
 ) -> Callable[[pa.Table], pa.Table]:
     """Return the function that merges a group; workers find its parts in renyi."""
 
     def merge(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches([merged(kind, plans, fan_in, table)])
+        return pa.Table.from_batches([merged(kind, specs, fan_in, table)])
 
     return merge
 
 
 def merged(
-    kind: type[State], plans: list[str], fan_in: int, table: pa.Table
+    kind: type[State], specs: list[str], fan_in: int, table: pa.Table
 ) -> pa.RecordBatch:
     """Merge what the partitions of one group sent; the first sentence wins."""
     table = table.sort_by("part")  # weights add up in one order, whatever comes first
@@ -168,11 +169,11 @@ def merged(
         return sent(part, which, None, trouble.as_py())
     if len(table) == 1:
         return sent(part, which, table["state"][0].as_py())
-    plan = Plan.from_dict(json.loads(plans[which]))
-    total = kind(plan)
+    spec = CountSpec.from_dict(json.loads(specs[which]))
+    total = kind(spec)
     try:
         for state in table["state"]:
-            total.merge(kind.from_bytes(plan, state.as_py()))
+            total.merge(kind.from_bytes(spec, state.as_py()))
         return sent(part, which, total.to_bytes())
     except ValueError as error:
         return sent(part, which, None, str(error))

@@ -2,7 +2,7 @@
 
 The rules are those of `renyi.encoding.frame_columns` and `renyi.encoding.column_rules`,
 which look at a whole table. Here a few thousand rows are looked at, and the role of the
-column in the plan says what its cells are. Labels come as indices into a dictionary, so
+column in the spec says what its cells are. Labels come as indices into a dictionary, so
 that the work per label is done once per dictionary, not once per row.
 """
 
@@ -21,7 +21,7 @@ from renyi.encoding.column_rules import resolve
 from renyi.encoding.frame_columns import Label, Numbers, label_text, parts, plain_label
 from renyi.encoding.text_cells import TextKind, figures
 from renyi.sources.complaints import first_line
-from renyi.streaming.spec import Plan, Role, family
+from renyi.streaming.spec import ColumnSpec, CountSpec, family
 
 ROWS = 61_440
 """Rows that are read at a time: what they become stays in cache."""
@@ -39,7 +39,7 @@ class Slice(NamedTuple):
 
 
 def slices(
-    plan: Plan,
+    spec: CountSpec,
     batch: pa.RecordBatch,
     names: Sequence[str],
     start: int = 0,
@@ -49,7 +49,7 @@ def slices(
 
     Parameters
     ----------
-    plan : Plan
+    spec : CountSpec
         Says what the columns of every batch must be.
     batch : pyarrow.RecordBatch or pyarrow.Table
         The rows.
@@ -63,31 +63,31 @@ def slices(
     Examples
     --------
     >>> batch = pa.record_batch({"a": ["x", "z"], "y": ["n", None]})
-    >>> found, = slices(Plan.of(batch.schema, "y"), batch, ["y"])
+    >>> found, = slices(CountSpec.of(batch.schema, "y"), batch, ["y"])
     >>> found.rows, found.columns[0].to_pylist()
     (2, ['n', None])
     """
-    check_schema(plan, batch.schema)
+    check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
         for piece in batch.to_batches():
-            yield from slices(plan, piece, names, start, most)
+            yield from slices(spec, piece, names, start, most)
             start += piece.num_rows
         return
     columns = [_storage(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
         rows = min(most, batch.num_rows - low)
         weights = None
-        if plan.weight is not None:
-            cells = _storage(batch.column(plan.weight)).slice(low, rows)
-            weights = _weights(plan.weight, cells, start + low)
+        if spec.weight is not None:
+            cells = _storage(batch.column(spec.weight)).slice(low, rows)
+            weights = _weights(spec.weight, cells, start + low)
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
 
-def check_schema(plan: Plan, schema: pa.Schema) -> None:
-    """Refuse a batch whose columns are not those of the plan.
+def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
+    """Refuse a batch whose columns are not those of the spec.
 
-    >>> plan = Plan.of(pa.schema({"a": pa.int64(), "y": pa.string()}), "y")
-    >>> check_schema(plan, pa.schema({"a": pa.float64(), "y": pa.string()}))
+    >>> spec = CountSpec.of(pa.schema({"a": pa.int64(), "y": pa.string()}), "y")
+    >>> check_schema(spec, pa.schema({"a": pa.float64(), "y": pa.string()}))
     Traceback (most recent call last):
     ValueError: Column 'a' holds integer in the first rows and float (double) later: ...
     """
@@ -95,20 +95,20 @@ def check_schema(plan: Plan, schema: pa.Schema) -> None:
     if len(types) < len(schema.names):
         name = next(n for n in schema.names if schema.names.count(n) > 1)
         raise ValueError(f"Two columns are named {name!r}: rename one of them.")
-    for name in plan.columns:
+    for name in spec.read_columns:
         if name not in types:
             raise ValueError(
                 f"Column {name!r} is missing from some of the rows: give every batch "
                 "the same columns."
             )
-    for name, role in zip(plan.names, plan.roles, strict=True):
+    for name, role in zip(spec.names, spec.columns, strict=True):
         found = family(name, types[name])
         if found not in (role.family, "null"):
             raise ValueError(
                 f"Column {name!r} holds {role.family} in the first rows and {found} "
                 f"({types[name]}) later: give it one type throughout."
             )
-    for name in types.keys() - plan.ignored - set(plan.columns):
+    for name in types.keys() - spec.ignored - set(spec.read_columns):
         raise ValueError(
             f"Column {name!r} is in some of the rows only: give every batch the same "
             "columns."
@@ -201,10 +201,10 @@ def look_at(kind: TextKind, column: Array, missing: frozenset[str]) -> None:
     kind.add(texts.filter(pa.array(known)), counts[known])
 
 
-def labels(dictionary: Array, role: Role, missing: frozenset[str]) -> list[Label]:
+def labels(dictionary: Array, role: ColumnSpec, missing: frozenset[str]) -> list[Label]:
     """Return the label of each entry of a dictionary, None if it means missing.
 
-    >>> role = Role("text", "label", "integers")
+    >>> role = ColumnSpec("text", "label", "integers")
     >>> labels(pa.array([" 1", "?", None]), role, frozenset("?"))
     [1, None, None]
     """
@@ -214,7 +214,7 @@ def labels(dictionary: Array, role: Role, missing: frozenset[str]) -> list[Label
     return [None if label_text(label) in missing else label for label in found]
 
 
-def _typed(texts: Array, role: Role, missing: frozenset[str]) -> Array:
+def _typed(texts: Array, role: ColumnSpec, missing: frozenset[str]) -> Array:
     """Return text as its role says: trimmed, figures, integers or numbers."""
     texts = trimmed(texts)
     if role.text in ("guess", "words"):
@@ -250,11 +250,11 @@ def without(texts: Array, missing: frozenset[str]) -> Array:
 
 
 def numbers(
-    name: str, column: Array, role: Role, missing: frozenset[str]
+    name: str, column: Array, role: ColumnSpec, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
     """Return cells as floats, NaN if missing, and whether they are whole by type.
 
-    >>> role = Role("integer", "number")
+    >>> role = ColumnSpec("integer", "number")
     >>> numbers("a", pa.array([5, -9, None]), role, frozenset(["-9"]))
     (array([ 5., nan, nan]), True)
     """
@@ -271,7 +271,7 @@ def numbers(
 
 
 def _from_labels(
-    name: str, column: Array, role: Role, missing: frozenset[str]
+    name: str, column: Array, role: ColumnSpec, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
     """Read labels as numbers, as the user asked for."""
     indices, dictionary = coded(column)

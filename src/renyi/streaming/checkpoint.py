@@ -41,8 +41,8 @@ _MOST_BYTES, _MOST_UNITS = 2**34, 2**24
 _FIELDS: dict[str, tuple[type, ...]] = {
     "request": (dict,),
     "files": (list,),
-    "plan": (dict,),
-    "surveyed": (bool,),
+    "spec": (dict,),
+    "profiled": (bool,),
     "notes": (list,),
     "done": (list,),
     "rows": (list,),
@@ -61,14 +61,14 @@ _FILE: dict[str, tuple[type, ...]] = {
 class State:
     """What is kept.
 
-    `surveyed` says whether a first pass made the plan; `notes` are its warnings and
+    `profiled` says whether a first pass made the spec; `notes` are its warnings and
     `seen` the rows it saw. `replaced` are files that could not be read and have been
     replaced since. The other fields are those of `renyi.streaming.run.Record`, counts
     being bytes.
     """
 
-    plan: dict[str, Any] = field(default_factory=dict)
-    surveyed: bool = False
+    spec: dict[str, Any] = field(default_factory=dict)
+    profiled: bool = False
     notes: list[str] = field(default_factory=list)
     parts: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     done: set[Key] = field(default_factory=set)
@@ -288,7 +288,7 @@ class Checkpoint:
                 "count from the beginning."
             )
         read = {file for file, _ in state.done}
-        if state.surveyed:
+        if state.profiled:
             read = set(range(len(before)))
         for file in sorted(read):
             what = changed(before[file], self.files[file])
@@ -310,8 +310,8 @@ class Checkpoint:
         header = {
             "request": self._request,
             "files": self.files,
-            "plan": state.plan,
-            "surveyed": state.surveyed,
+            "spec": state.spec,
+            "profiled": state.profiled,
             "notes": state.notes,
             "done": _ranges(state.done),
             "rows": [[file, rows] for file, (_, rows) in state.parts.items()],
@@ -382,7 +382,7 @@ def _state(header: dict[str, Any], arrays: dict[str, Any]) -> State:
     done = {(file, k) for file, a, b in ranges for k in range(a, b)}
     if not all(type(file) is int and 0 <= file < count for file in header["failed"]):
         raise ValueError("its list of failures is not valid")
-    told = {name: header[name] for name in ("plan", "surveyed", "notes", "seen")}
+    told = {name: header[name] for name in ("spec", "profiled", "notes", "seen")}
     return State(parts=parts, done=done, failed={*header["failed"]}, **told)
 
 

@@ -3,10 +3,10 @@
 In a stream, labels may appear in any batch, so that categories are numbered as they
 come: 0 is the missing cell, then the labels. When all rows have been seen, labels are
 sorted, those of too few rows merged, and numbers binned, by the rules of
-`renyi.encoding.encoder` and `renyi.encoding.bins`: a `Closing` says where each code
+`renyi.encoding.encoder` and `renyi.encoding.bins`: a `FinalLevels` says where each code
 goes.
 
-A `LabelBook` knows the labels met so far, a `BinBook` the edges of a column of numbers.
+A `LabelEncoder` knows the labels met so far, a `BinEncoder` the edges of numbers.
 Numbers without edges are in `renyi.streaming.one_pass_bins`.
 """
 
@@ -28,7 +28,7 @@ from renyi.encoding.frame_columns import Label, label_text, ranked
 from renyi.encoding.sketch import Cells
 from renyi.encoding.text_cells import TextKind
 from renyi.streaming.arrow_values import coded, labels, numbers
-from renyi.streaming.spec import Role
+from renyi.streaming.spec import ColumnSpec
 
 Places = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ _UNUSED = -1
 _FEW_BINS = 32
 
 
-class Closing(NamedTuple):
+class FinalLevels(NamedTuple):
     """What becomes of the codes: the levels of the column, and each code's new one.
 
     A code that no row has becomes -1.
@@ -52,7 +52,7 @@ def close_labels(
     mass: NDArray[Any],
     encoder: Encoder,
     rare: tuple[Label, ...] | None,
-) -> Closing:
+) -> FinalLevels:
     """Sort labels and merge rare ones, as `Encoder.fit` does.
 
     The first entry of `mass` is of missing cells. Labels may repeat, or be None.
@@ -66,12 +66,12 @@ def close_labels(
     levels = encoder._levels(ordered, held, rare)
     moved = encoder.code_table(levels, ordered)[codes]
     moved[mass <= 0] = _UNUSED
-    return Closing(levels, moved)
+    return FinalLevels(levels, moved)
 
 
 def close_numbers(
     low: Floats, high: Floats, mass: NDArray[Any], bins: int, whole: bool
-) -> Closing:
+) -> FinalLevels:
     """Bin cells of numbers; the first entry of `mass` is of missing cells.
 
     >>> values = np.array([3.0, 1.0, np.nan])
@@ -91,20 +91,20 @@ def close_numbers(
     codes[mass <= 0] = _UNUSED
     missing = (None,) if len(edges) + 1 in codes else ()
     levels = Levels("number", (*texts, *missing), tuple(edges.tolist()))
-    return Closing(levels, codes)
+    return FinalLevels(levels, codes)
 
 
-class LabelBook:
+class LabelEncoder:
     """Codes of labels.
 
     Examples
     --------
-    >>> book = LabelBook("party", Role("text", "label"), frozenset("?"))
+    >>> book = LabelEncoder("party", ColumnSpec("text", "label"), frozenset("?"))
     >>> book.encode(pa.array(["b", None, "a", "?"])).tolist(), book.labels
     ([1, 0, 2, 0], ['b', 'a'])
     """
 
-    def __init__(self, name: str, role: Role, missing: frozenset[str]) -> None:
+    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
         self.name, self.role, self.missing = name, role, missing
         self.labels: list[Label] = []
         self._codes: dict[str, int] = {}
@@ -165,7 +165,7 @@ class LabelBook:
 
     def close(
         self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
-    ) -> Closing:
+    ) -> FinalLevels:
         """Return the levels of the column, given the rows (or weight) of each code.
 
         The labels in `rare` are merged; by default those of too few rows.
@@ -197,19 +197,19 @@ class LabelBook:
             raise ValueError("the labels are not valid")
 
 
-class BinBook:
+class BinEncoder:
     """Codes of bins.
 
     Examples
     --------
     >>> from renyi.encoding.columns import Levels
     >>> levels = Levels("number", ("below 5", "from 5"), (5.0,))
-    >>> book = BinBook("age", Role("float", "number", "", levels), frozenset())
+    >>> book = BinEncoder("age", ColumnSpec("float", "number", "", levels), frozenset())
     >>> book.encode(pa.array([7.0, None, 3.0])).tolist()
     [2, 0, 1]
     """
 
-    def __init__(self, name: str, role: Role, missing: frozenset[str]) -> None:
+    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
         assert role.levels is not None
         self.name, self.role, self.missing = name, role, missing
         self.levels = role.levels
@@ -233,14 +233,14 @@ class BinBook:
 
     def close(
         self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
-    ) -> Closing:
+    ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
         known = (c for c in self.levels.categories if c is not None)
         texts: tuple[Label, ...] = tuple(known)
         places = np.arange(self.size) - 1
         if mass[0] > 0:
             texts, places[0] = (*texts, None), self.size - 1
-        return Closing(self.levels._replace(categories=texts), places)
+        return FinalLevels(self.levels._replace(categories=texts), places)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

@@ -21,10 +21,10 @@ from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.identifiers import refuse_labels
 from renyi.streaming.arrow_values import ROWS, Slice, slices
-from renyi.streaming.column_encoders import BinBook, Closing, LabelBook
-from renyi.streaming.one_pass_bins import CellBook
+from renyi.streaming.column_encoders import BinEncoder, FinalLevels, LabelEncoder
+from renyi.streaming.one_pass_bins import OnePassBinner
 from renyi.streaming.pair_table import PairTable
-from renyi.streaming.spec import Plan
+from renyi.streaming.spec import CountSpec
 from renyi.streaming.wire import filled, one_each, packed, row_count
 from renyi.warnings import warn_dropped
 
@@ -38,7 +38,7 @@ _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
 _LARGE_TABLE = 2**25  # bytes
 
 
-Book = LabelBook | BinBook | CellBook
+Book = LabelEncoder | BinEncoder | OnePassBinner
 
 
 class Tally:
@@ -46,17 +46,17 @@ class Tally:
 
     Parameters
     ----------
-    plan : Plan
+    spec : CountSpec
         What to count; nothing in it may be undecided.
 
     Examples
     --------
     >>> batch = pa.record_batch({"a": ["x", "z", "x"], "y": ["n", "p", "p"]})
-    >>> plan = Plan.of(batch.schema, "y")
-    >>> first, second = Tally(plan), Tally(plan)
+    >>> spec = CountSpec.of(batch.schema, "y")
+    >>> first, second = Tally(spec), Tally(spec)
     >>> first.add(batch[:2])
     >>> second.add(batch[2:])
-    >>> first.merge(Tally.from_bytes(plan, second.to_bytes()))
+    >>> first.merge(Tally.from_bytes(spec, second.to_bytes()))
     >>> first.finish().block("a", "y")
     y  n  p
     a
@@ -64,27 +64,27 @@ class Tally:
     z  0  1
     """
 
-    def __init__(self, plan: Plan) -> None:
-        if plan.undecided:
+    def __init__(self, spec: CountSpec) -> None:
+        if spec.undecided:
             raise ValueError(
-                f"The plan has not decided about column {plan.undecided[0]!r}: make "
-                "a Survey of the rows first, or use plan.one_pass()."
+                f"The spec has not decided about column {spec.undecided[0]!r}: make "
+                "a ColumnProfile of the rows first, or use spec.one_pass()."
             )
-        self.plan = plan
+        self.spec = spec
         self.n = 0  # rows counted
         self.seen = 0  # rows looked at
         self.left_out = 0  # rows without a target
         self._weight = 0.0
-        self._target = LabelBook(plan.target, plan.roles[-1], plan.missing)
-        features = [_book(plan, name) for name in plan.names[:-1]]
+        self._target = LabelEncoder(spec.target, spec.columns[-1], spec.missing)
+        features = [_book(spec, name) for name in spec.names[:-1]]
         self._books: list[Book] = [*features, self._target]
         self._table = PairTable(
-            plan.names, plan.weight is not None, plan.class_conditional
+            spec.names, spec.weight is not None, spec.class_conditional
         )
         self._sizes = [book.size for book in self._books]
-        rows = _FEW_CELLS // len(plan.names)
+        rows = _FEW_CELLS // len(spec.names)
         self._room = min(_MOST_ROWS, max(_LEAST_ROWS, rows))
-        self._codes = np.empty((len(plan.names), 0), np.uint8)
+        self._codes = np.empty((len(spec.names), 0), np.uint8)
         self._weights = np.empty(0)
         self._waiting = 0
 
@@ -95,7 +95,7 @@ class Tally:
         how many rows in all.
         """
         rows = min(ROWS, self._room)
-        for piece in slices(self.plan, batch, self.plan.names, self.seen, rows):
+        for piece in slices(self.spec, batch, self.spec.names, self.seen, rows):
             self._add(piece)
             self.seen += piece.rows
 
@@ -112,7 +112,7 @@ class Tally:
         if self._waiting + count > self._room:
             self._count()
         for j, book in enumerate(self._books[:-1]):
-            if isinstance(book, CellBook):
+            if isinstance(book, OnePassBinner):
                 self._put(j, cells[j])
             else:
                 self._put(j, book.encode(piece.columns[j])[rows])
@@ -129,7 +129,7 @@ class Tally:
         """Return the codes of numbers in cells; these may renumber what waits."""
         found = {}
         for j, book in enumerate(self._books):
-            if isinstance(book, CellBook):
+            if isinstance(book, OnePassBinner):
                 found[j], moved = book.admit(book.read(piece.columns[j])[rows])
                 self._renumber(j, moved)
         return found
@@ -155,7 +155,7 @@ class Tally:
         wide = np.promote_types(before.dtype, dtype)
         self._codes = np.empty((len(before), self._room), wide)
         self._codes[:, : before.shape[1]] = before
-        if self.plan.weight is not None:
+        if self.spec.weight is not None:
             self._weights = np.empty(self._room)
             self._weights[: len(weights)] = weights
 
@@ -165,7 +165,7 @@ class Tally:
             return
         codes = self._codes[:, : self._waiting]
         weights = None
-        if self.plan.weight is not None:
+        if self.spec.weight is not None:
             weights = self._weights[: self._waiting]
         self._table.add(codes, self._sizes, weights)
         self._waiting = 0
@@ -177,7 +177,7 @@ class Tally:
     @property
     def table_bytes(self) -> int:
         """Bytes of a table of all categories seen so far."""
-        tables = 1 + self.plan.class_conditional * self._sizes[-1]
+        tables = 1 + self.spec.class_conditional * self._sizes[-1]
         return 8 * tables * sum(self._sizes) ** 2
 
     def settle(self) -> None:
@@ -190,11 +190,11 @@ class Tally:
             self._count()
 
     def merge(self, other: Tally) -> None:
-        """Add the rows of another tally of the same plan."""
-        if other.plan != self.plan:
-            raise ValueError("The two tallies are of different plans: use one plan.")
+        """Add the rows of another tally of the same spec."""
+        if other.spec != self.spec:
+            raise ValueError("The two tallies are of different specs: use one spec.")
         other.settle()
-        if not other._waiting or self.plan.weight is not None:
+        if not other._waiting or self.spec.weight is not None:
             self._count()
         theirs = []
         for j, (mine, book) in enumerate(zip(self._books, other._books, strict=True)):
@@ -220,7 +220,7 @@ class Tally:
         codes = np.empty(waiting.shape, np.min_scalar_type(max(self._sizes)))
         for j, places in enumerate(theirs):
             codes[j] = places[waiting[j]]
-        if self.plan.weight is not None:
+        if self.spec.weight is not None:
             # At once: sums are rounded, and a checkpoint, before which all that waits
             # is counted, may not change them.
             self._table.add(codes, self._sizes, other._weights[:count])
@@ -240,26 +240,26 @@ class Tally:
         self._count()
         self._refuse_nothing()
         if self.left_out:
-            warn_dropped(self.left_out, self.plan.target)
+            warn_dropped(self.left_out, self.spec.target)
         self._table.reserve([book.size for book in self._books])
         closings = [self._close(j, book) for j, book in enumerate(self._books)]
         columns = Columns.of(
             Column(name, closing.levels)
-            for name, closing in zip(self.plan.names, closings, strict=True)
+            for name, closing in zip(self.spec.names, closings, strict=True)
         )
-        if not self.plan.fitted:
+        if not self.spec.fitted:
             kinds = np.array([column.kind == "label" for column in columns])
             kinds[-1] = False
             refuse_labels(columns.take(np.flatnonzero(kinds).tolist()), self.n)
         refuse_labels(columns[-1:], self.n)
         counts, inner = self._counts(closings, columns)
-        n = self.n if self.plan.weight is None else self._weight
-        return Marginals(counts, n, columns, self.plan.target, self.plan.encoder, inner)
+        n = self.n if self.spec.weight is None else self._weight
+        return Marginals(counts, n, columns, self.spec.target, self.spec.encoder, inner)
 
     def _refuse_nothing(self) -> None:
         if self.n:
             return
-        target = self.plan.target
+        target = self.spec.target
         if self.left_out and self.left_out == self.seen:
             raise ValueError(f"The target {target!r} is missing in every row.")
         if self.left_out:
@@ -270,16 +270,16 @@ class Tally:
             raise ValueError("All weights are zero: at least one row must count.")
         raise ValueError("There are no rows to count.")
 
-    def _close(self, j: int, book: Book) -> Closing:
-        encoder, levels = self.plan.encoder, book.role.levels
+    def _close(self, j: int, book: Book) -> FinalLevels:
+        encoder, levels = self.spec.encoder, book.role.levels
         if j == len(self._books) - 1:
             plain = Encoder(missing=encoder.missing, numeric=())
             return book.close(self._table.mass(j), plain, None)
-        rare = (levels.rare if levels else ()) if self.plan.fitted else None
+        rare = (levels.rare if levels else ()) if self.spec.fitted else None
         return book.close(self._table.mass(j), encoder, rare)
 
     def _counts(
-        self, closings: list[Closing], columns: Columns
+        self, closings: list[FinalLevels], columns: Columns
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return the counts in the order of the columns, and those of each class."""
         starts = offsets(columns.sizes)
@@ -288,7 +288,7 @@ class Tally:
             places = closing.places
             target[self._table.places[j]] = np.where(places < 0, -1, places + starts[j])
         counts = self._table.folded(target, int(starts[-1]))
-        if not self.plan.class_conditional:
+        if not self.spec.class_conditional:
             return counts, None
         features = np.where(target >= starts[-2], -1, target)
         classes = closings[-1].places
@@ -302,7 +302,7 @@ class Tally:
         self._count()
         self._table.reserve([book.size for book in self._books])
         header = {
-            "plan": self.plan.to_dict(),
+            "spec": self.spec.to_dict(),
             "n": self.n,
             "seen": self.seen,
             "left_out": self.left_out,
@@ -312,10 +312,10 @@ class Tally:
         return packed(_KIND, header, self._table.to_arrays())
 
     @classmethod
-    def from_bytes(cls, plan: Plan, data: bytes) -> Tally:
+    def from_bytes(cls, spec: CountSpec, data: bytes) -> Tally:
         """Return the tally of bytes, checked: they may come from a damaged file."""
-        made = cls(plan)
-        filled(_KIND, made, plan.to_dict(), data)
+        made = cls(spec)
+        filled(_KIND, made, spec.to_dict(), data)
         return made
 
     def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -331,11 +331,11 @@ class Tally:
         self._table.fill(arrays, self._sizes)
 
 
-def _book(plan: Plan, name: str) -> Book:
+def _book(spec: CountSpec, name: str) -> Book:
     """Return the empty codebook of a column."""
-    role = plan.role(name)
+    role = spec.column(name)
     if role.kind == "label" or role.text == "guess":
-        return LabelBook(name, role, plan.missing)
+        return LabelEncoder(name, role, spec.missing)
     if role.levels is not None:
-        return BinBook(name, role, plan.missing)
-    return CellBook(name, role, plan.missing, plan.cells)
+        return BinEncoder(name, role, spec.missing)
+    return OnePassBinner(name, role, spec.missing, spec.cells)

@@ -20,21 +20,21 @@ from renyi.encoding.frame_columns import Label
 from renyi.encoding.sketch import EXACT, LARGEST, are_bounds, ascending, fitting, keys
 from renyi.streaming.arrow_values import numbers
 from renyi.streaming.column_encoders import (
-    Closing,
+    FinalLevels,
     Floats,
     Places,
     close_labels,
     close_numbers,
 )
-from renyi.streaming.spec import Role
+from renyi.streaming.spec import ColumnSpec
 
 
-class CellBook:
+class OnePassBinner:
     """Codes of numbers: of each value, or of cells when there are too many.
 
     Examples
     --------
-    >>> book = CellBook("age", Role("float", "number"), frozenset(), 2)
+    >>> book = OnePassBinner("age", ColumnSpec("float", "number"), frozenset(), 2)
     >>> book.admit(np.array([8.0, np.nan, 1.0]))
     (array([2, 0, 1]), None)
     >>> book.admit(np.array([1.5]))
@@ -42,7 +42,7 @@ class CellBook:
     """
 
     def __init__(
-        self, name: str, role: Role, missing: frozenset[str], most: int
+        self, name: str, role: ColumnSpec, missing: frozenset[str], most: int
     ) -> None:
         self.name, self.role, self.missing, self.most = name, role, missing, most
         self.whole = True
@@ -134,7 +134,7 @@ class CellBook:
 
     def close(
         self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
-    ) -> Closing:
+    ) -> FinalLevels:
         """Return the levels of the column, given the rows of each code."""
         low, high, whole = self._low, self._high, self.whole
         few = self.shift == 0 and not are_many(low[mass[1:] > 0])

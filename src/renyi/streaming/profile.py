@@ -1,8 +1,8 @@
-"""Surveys: the first pass over a stream, which decides what its columns are.
+"""Profiles: the first pass over a stream, which decides what its columns are.
 
 Bins need the quantiles of all rows, integers are labels if there are few of them, and a
-column of a CSV file is of numbers only if all its cells are. A `Survey` looks at the
-undecided columns of a plan, batch by batch, and keeps a bounded summary of each:
+column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
+the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.encoding.sketch`) and what text looked like
 (`renyi.encoding.text_cells`). Summaries of different rows can be merged, in any order.
 What is decided is what `Encoder.fit` decides with all rows in memory.
@@ -24,48 +24,48 @@ from renyi.encoding.identifiers import refuse_row_numbers
 from renyi.encoding.sketch import EXACT, MOST, Cells, Sketch
 from renyi.encoding.text_cells import TextKind
 from renyi.streaming.arrow_values import look_at, numbers, slices
-from renyi.streaming.column_encoders import LabelBook
-from renyi.streaming.spec import Plan, Role
+from renyi.streaming.column_encoders import LabelEncoder
+from renyi.streaming.spec import ColumnSpec, CountSpec
 from renyi.streaming.wire import filled, one_each, packed, row_count
 
-_KIND = "survey"
+_KIND = "profile"
 
 
-class Survey:
-    """What a first pass finds out about the undecided columns of a plan.
+class ColumnProfile:
+    """What a first pass finds out about the undecided columns of a spec.
 
     Parameters
     ----------
-    plan : Plan
-        The plan; of it, only the undecided columns (and target and weight) are read.
+    spec : CountSpec
+        The spec; of it, only the undecided columns (and target and weight) are read.
 
     Examples
     --------
     >>> batch = pa.record_batch({"age": [31.0, 45.5, 62.0], "y": ["n", "p", "p"]})
-    >>> plan = Plan.of(batch.schema, "y")
-    >>> survey = Survey(plan)
-    >>> survey.add(batch)
-    >>> survey.plan().role("age").levels.edges
+    >>> spec = CountSpec.of(batch.schema, "y")
+    >>> profile = ColumnProfile(spec)
+    >>> profile.add(batch)
+    >>> profile.spec().column("age").levels.edges
     (45.5, 62.0)
     """
 
     table_bytes = 0  # as of a tally: there is no table of pairs
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, spec: CountSpec) -> None:
+        self._spec = spec
         self.n = 0  # rows with a target
         self.seen = 0
         self._columns = {
-            name: _Undecided(name, plan.role(name), plan.missing)
-            for name in plan.undecided
+            name: _Undecided(name, spec.column(name), spec.missing)
+            for name in spec.undecided
         }
-        role = plan.role(plan.target)
-        self._target = LabelBook(plan.target, role, plan.missing)
+        role = spec.column(spec.target)
+        self._target = LabelEncoder(spec.target, role, spec.missing)
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at the rows of a batch."""
-        names, columns = [*self._columns, self._plan.target], self._columns.values()
-        for piece in slices(self._plan, batch, names, self.seen):
+        names, columns = [*self._columns, self._spec.target], self._columns.values()
+        for piece in slices(self._spec, batch, names, self.seen):
             self.seen += piece.rows
             keep = self._target.encode(piece.columns[-1]) > 0
             if piece.weights is not None:
@@ -78,31 +78,31 @@ class Survey:
                 column.add(cells, rows, weights)
 
     def settle(self) -> None:
-        """Do what is left to do, as a tally does: nothing waits in a survey."""
+        """Do what is left to do, as a tally does: nothing waits in a profile."""
 
-    def merge(self, other: Survey) -> None:
-        """Add what another survey of the same plan found."""
-        if other._plan != self._plan:
-            raise ValueError("The two surveys are of different plans: use one plan.")
+    def merge(self, other: ColumnProfile) -> None:
+        """Add what another profile of the same spec found."""
+        if other._spec != self._spec:
+            raise ValueError("The two profiles are of different specs: use one spec.")
         self.n += other.n
         self.seen += other.seen
         for name, column in self._columns.items():
             column.merge(other._columns[name])
 
-    def plan(self) -> Plan:
-        """Return the plan with every column decided."""
-        auto = self._plan.encoder.numeric == "auto" and not self._plan.fitted
-        bins = self._plan.encoder.bins
-        roles = {
-            name: column.role(bins, self.n if auto else 0)
+    def spec(self) -> CountSpec:
+        """Return the spec with every column decided."""
+        auto = self._spec.encoder.numeric == "auto" and not self._spec.fitted
+        bins = self._spec.encoder.bins
+        columns = {
+            name: column.decided(bins, self.n if auto else 0)
             for name, column in self._columns.items()
         }
-        return self._plan.decided(roles)
+        return self._spec.decided(columns)
 
     def to_bytes(self) -> bytes:
-        """Return the survey as bytes."""
+        """Return the profile as bytes."""
         header = {
-            "plan": self._plan.to_dict(),
+            "spec": self._spec.to_dict(),
             "n": self.n,
             "seen": self.seen,
             "columns": [column.to_dict() for column in self._columns.values()],
@@ -115,10 +115,10 @@ class Survey:
         return packed(_KIND, header, arrays)
 
     @classmethod
-    def from_bytes(cls, plan: Plan, data: bytes) -> Survey:
-        """Return the survey of bytes, checked: they may come from a damaged file."""
-        made = cls(plan)
-        filled(_KIND, made, plan.to_dict(), data)
+    def from_bytes(cls, spec: CountSpec, data: bytes) -> ColumnProfile:
+        """Return the profile of bytes, checked: they may come from a damaged file."""
+        made = cls(spec)
+        filled(_KIND, made, spec.to_dict(), data)
         return made
 
     def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -133,7 +133,7 @@ class Survey:
 class _Undecided:
     """What is known of an undecided column."""
 
-    def __init__(self, name: str, role: Role, missing: frozenset[str]) -> None:
+    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
         self.name, self._role, self._missing = name, role, missing
         self.sketch = Sketch(MOST)
         self.whole = True  # are all numbers integers
@@ -186,7 +186,7 @@ class _Undecided:
         if self.text is not None and other.text is not None:
             self.text.merge(other.text)
 
-    def role(self, bins: int, n: int) -> Role:
+    def decided(self, bins: int, n: int) -> ColumnSpec:
         """Return what the column is; n is the number of rows if identifiers matter."""
         role = self._role
         if self.text is not None:
@@ -203,7 +203,7 @@ class _Undecided:
         levels = Levels("number", texts, tuple(edges.tolist()))
         return role._replace(kind="number", levels=levels)
 
-    def _is_whole(self, role: Role) -> bool:
+    def _is_whole(self, role: ColumnSpec) -> bool:
         if role.text in ("integers", "numbers"):
             return role.text == "integers"
         return self.whole

@@ -2,7 +2,7 @@
 
 A checkpoint is of one request only. What is not the same in another one is told as the
 user said it, most telling things first: one column fewer changes the list of columns,
-the roles and the columns that are passed over, and is told once.
+their specs and the columns that are ignored, and is told once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
     >>> difference({"encoder": {"bins": 5}}, {"encoder": {"bins": 7}})
     'bins were 5 and are 7'
-    >>> difference({"columns": ["city", "y"]}, {"columns": ["y"]})
+    >>> difference({"names": ["city", "y"]}, {"names": ["y"]})
     "column 'city' is left out now"
     """
     return next(_differences(before, now), None)
@@ -39,10 +39,12 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
     if before.get("fitted") != now.get("fitted"):
         was, is_now = ("" if each.get("fitted") else "not " for each in (before, now))
         yield f"the encoder was {was}fitted and is {is_now}fitted"
-    names = _part(now, "columns", list)
-    yield from _of_columns(_part(before, "columns", list), names)
-    roles = zip(_part(before, "roles", list), _part(now, "roles", list), strict=False)
-    for name, (first, second) in zip(names, roles, strict=False):
+    names = _part(now, "names", list)
+    yield from _of_columns(_part(before, "names", list), names)
+    columns = zip(
+        _part(before, "columns", list), _part(now, "columns", list), strict=False
+    )
+    for name, (first, second) in zip(names, columns, strict=False):
         if first != second:
             yield _of_roles(name, first, second)
     yield from _of_values(before, now, {**now, **before})

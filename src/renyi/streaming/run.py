@@ -139,7 +139,7 @@ class Record:
     Parameters
     ----------
     make : callable
-        Returns an empty survey or tally.
+        Returns an empty profile or tally.
     apart : bool
         Whether files that are not done are kept apart; else all go to `WHOLE` at once.
     parts : dict of file to (counts, rows)

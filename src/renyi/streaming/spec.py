@@ -1,16 +1,17 @@
 """Plans: what is counted in a stream of rows, and what is decided about each column.
 
 Rows in memory are looked at as often as needed; of a stream, each pass over the rows is
-dear. A `Plan` says what is known of every column before the next pass:
+dear. A `CountSpec` says what is known of every column before the next pass:
 
 * a column of *labels* needs nothing: labels may appear in any batch;
 * a column of *numbers* needs the edges of its bins;
 * a column of integers may turn out to be either, and so may a column of text in a CSV
   file, which has no types.
 
-What is still undecided is found by a first pass (`renyi.streaming.profile.Survey`),
-which returns the decided plan; or, where rows pass by only once, by `Plan.one_pass`:
-undecided columns are then counted in fine cells, and binned at the end.
+What is still undecided is found by a first pass
+(`renyi.streaming.profile.ColumnProfile`), which returns the decided spec; or, where
+rows pass by only once, by `CountSpec.one_pass`: undecided columns are then
+counted in fine cells, and binned at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ALL_CELLS = 4096
 _LEAST_CELLS, _MOST_CELLS = 64, 512
 
 
-class Role(NamedTuple):
+class ColumnSpec(NamedTuple):
     """What is known of a column before it is counted.
 
     `family` is of its type. `kind` is "label", "number", or "auto": the number of
@@ -67,7 +68,7 @@ class Role(NamedTuple):
         return {**self._asdict(), "levels": levels}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Role:
+    def from_dict(cls, data: Any) -> ColumnSpec:
         """Return the role of a plain form, checked."""
         if not isinstance(data, dict) or set(data) != set(cls._fields):
             raise ValueError("the role of a column is not valid")
@@ -80,16 +81,16 @@ class Role(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CountSpec:
     """What is counted: the columns, the target, and how cells become categories.
 
-    Made by `Plan.of`.
+    Made by `CountSpec.of`.
 
     Parameters
     ----------
     names : tuple of str
         The features in the order of the table, then the target.
-    roles : tuple of Role
+    columns : tuple of ColumnSpec
         What is known of each.
     encoder : Encoder
         The settings, without columns.
@@ -108,15 +109,15 @@ class Plan:
     Examples
     --------
     >>> schema = pa.schema({"age": pa.int64(), "sex": pa.string(), "y": pa.string()})
-    >>> plan = Plan.of(schema, "y")
-    >>> plan.names, plan.undecided, plan.one_pass().undecided
+    >>> spec = CountSpec.of(schema, "y")
+    >>> spec.names, spec.undecided, spec.one_pass().undecided
     (('age', 'sex', 'y'), ('age',), ())
-    >>> Plan.from_dict(plan.to_dict()) == plan
+    >>> CountSpec.from_dict(spec.to_dict()) == spec
     True
     """
 
     names: tuple[str, ...]
-    roles: tuple[Role, ...]
+    columns: tuple[ColumnSpec, ...]
     encoder: Encoder
     fitted: bool = False
     class_conditional: bool = False
@@ -133,8 +134,8 @@ class Plan:
         class_conditional: bool = False,
         weight: str | None = None,
         texts: Collection[str] = (),
-    ) -> Plan:
-        """Return the plan for a table of this schema.
+    ) -> CountSpec:
+        """Return the spec for a table of this schema.
 
         Parameters
         ----------
@@ -168,16 +169,18 @@ class Plan:
         types = dict(zip(names, schema.types, strict=True))
         known = {column.name: column.levels for column in encoder.columns}
         numeric = encoder.numeric_names(features)
-        roles = [
-            _role(name, types[name], numeric, known.get(name), name in texts)
+        columns = [
+            _column_spec(name, types[name], numeric, known.get(name), name in texts)
             for name in features
         ]
-        roles.append(
-            Role(family(target, types[target]), "label", _guessed(target in texts))
+        columns.append(
+            ColumnSpec(
+                family(target, types[target]), "label", _guessed(target in texts)
+            )
         )
         return cls(
             (*features, target),
-            tuple(roles),
+            tuple(columns),
             encoder.settings(),
             bool(encoder.columns),
             class_conditional,
@@ -196,7 +199,7 @@ class Plan:
         return frozenset(label_text(label) for label in self.encoder.missing)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def read_columns(self) -> tuple[str, ...]:
         """Names of all columns that are read, the weight included."""
         return self.names if self.weight is None else (*self.names, self.weight)
 
@@ -205,26 +208,26 @@ class Plan:
         """Names of the columns that a first pass must look at."""
         if self.cells:
             return ()
-        pairs = zip(self.names, self.roles, strict=True)
+        pairs = zip(self.names, self.columns, strict=True)
         return tuple(name for name, role in pairs if not role.decided)
 
-    def role(self, name: str) -> Role:
+    def column(self, name: str) -> ColumnSpec:
         """Return what is known of a column."""
-        return self.roles[self.names.index(name)]
+        return self.columns[self.names.index(name)]
 
-    def decided(self, roles: dict[str, Role]) -> Plan:
-        """Return the plan with some roles replaced.
+    def decided(self, columns: dict[str, ColumnSpec]) -> CountSpec:
+        """Return the spec with some columns replaced.
 
-        >>> plan = Plan.of(pa.schema({"a": pa.int8(), "y": pa.string()}), "y")
-        >>> plan.decided({"a": Role("integer", "label")}).undecided
+        >>> spec = CountSpec.of(pa.schema({"a": pa.int8(), "y": pa.string()}), "y")
+        >>> spec.decided({"a": ColumnSpec("integer", "label")}).undecided
         ()
         """
-        pairs = zip(self.names, self.roles, strict=True)
-        made = tuple(roles.get(name, role) for name, role in pairs)
-        return dataclasses.replace(self, roles=made)
+        pairs = zip(self.names, self.columns, strict=True)
+        made = tuple(columns.get(name, role) for name, role in pairs)
+        return dataclasses.replace(self, columns=made)
 
-    def one_pass(self) -> Plan:
-        """Return the plan that counts in one pass, whatever is undecided.
+    def one_pass(self) -> CountSpec:
+        """Return the spec that counts in one pass, whatever is undecided.
 
         An undecided column of numbers is counted in cells, up to 512 of them (fewer if
         there are more than eight such columns), and binned at the end. That is exact
@@ -232,11 +235,11 @@ class Plan:
         of one cell more or fewer than its share. An undecided column of text is counted
         by its texts.
 
-        >>> plan = Plan.of(pa.schema({"a": pa.float64(), "y": pa.string()}), "y")
-        >>> plan.one_pass().cells
+        >>> spec = CountSpec.of(pa.schema({"a": pa.float64(), "y": pa.string()}), "y")
+        >>> spec.one_pass().cells
         512
         """
-        count = sum(not role.decided and not role.text for role in self.roles)
+        count = sum(not role.decided and not role.text for role in self.columns)
         share = _ALL_CELLS // max(count, 1)
         cells = min(_MOST_CELLS, max(_LEAST_CELLS, share))
         return dataclasses.replace(self, cells=cells)
@@ -245,7 +248,7 @@ class Plan:
         """Plain form for JSON."""
         return {
             "names": list(self.names),
-            "roles": [role.to_dict() for role in self.roles],
+            "columns": [role.to_dict() for role in self.columns],
             "encoder": self.encoder.to_dict(),
             "fitted": self.fitted,
             "class_conditional": self.class_conditional,
@@ -255,29 +258,29 @@ class Plan:
         }
 
     @classmethod
-    def from_dict(cls, data: Any) -> Plan:
-        """Return the plan of a plain form, checked: it may be of a damaged file."""
+    def from_dict(cls, data: Any) -> CountSpec:
+        """Return the spec of a plain form, checked: it may be of a damaged file."""
         known = {each.name for each in dataclasses.fields(cls)}
         if not isinstance(data, dict) or set(data) != known:
-            raise ValueError("the description of the plan is not valid")
-        names, roles, ignored = data["names"], data["roles"], data["ignored"]
+            raise ValueError("the description of the spec is not valid")
+        names, columns, ignored = data["names"], data["columns"], data["ignored"]
         good = (
-            all(isinstance(part, list) for part in (names, roles, ignored))
+            all(isinstance(part, list) for part in (names, columns, ignored))
             and all(isinstance(name, str) for name in (*names, *ignored))
-            and len(set(names)) == len(names) == len(roles) >= 2
+            and len(set(names)) == len(names) == len(columns) >= 2
             and all(type(data[key]) is bool for key in ("fitted", "class_conditional"))
             and (data["weight"] is None or isinstance(data["weight"], str))
             and type(data["cells"]) is int
             and 0 <= data["cells"] <= _MOST_CELLS
         )
         if not good:
-            raise ValueError("the description of the plan is not valid")
-        described = tuple(Role.from_dict(role) for role in roles)
+            raise ValueError("the description of the spec is not valid")
+        described = tuple(ColumnSpec.from_dict(role) for role in columns)
         if described[-1].kind != "label":
-            raise ValueError("the target of the plan is not valid")
+            raise ValueError("the target of the spec is not valid")
         made = {
             "names": tuple(names),
-            "roles": described,
+            "columns": described,
             "encoder": Encoder.from_dict(data["encoder"]),
             "ignored": frozenset(ignored),
         }
@@ -354,22 +357,26 @@ def _guessed(text: bool) -> str:
     return "guess" if text else ""
 
 
-def _role(
+def _column_spec(
     name: str,
-    kind: pa.DataType,
+    dtype: pa.DataType,
     numeric: frozenset[str] | None,
     levels: Levels | None,
     text: bool,
-) -> Role:
+) -> ColumnSpec:
     """Return the role of a feature."""
-    found = family(name, kind)
+    found = family(name, dtype)
     if levels is not None:
-        return Role(found, levels.kind, fitted_text(levels) if text else "", levels)
+        return ColumnSpec(
+            found, levels.kind, fitted_text(levels) if text else "", levels
+        )
     if numeric is not None:
-        return Role(found, "number" if name in numeric else "label", _guessed(text))
+        return ColumnSpec(
+            found, "number" if name in numeric else "label", _guessed(text)
+        )
     if text or found == "integer":
-        return Role(found, "auto", _guessed(text))
-    return Role(found, "number" if found == "float" else "label")
+        return ColumnSpec(found, "auto", _guessed(text))
+    return ColumnSpec(found, "number" if found == "float" else "label")
 
 
 def fitted_text(levels: Levels) -> str:

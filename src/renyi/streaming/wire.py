@@ -72,12 +72,12 @@ class Filled(Protocol):
         """Take them, checked."""
 
 
-def filled(kind: str, made: Filled, plan: Mapping[str, Any], data: bytes) -> None:
-    """Fill an empty survey or tally of a plan with what bytes hold, checked."""
+def filled(kind: str, made: Filled, spec: Mapping[str, Any], data: bytes) -> None:
+    """Fill an empty profile or tally of a spec with what bytes hold, checked."""
     header, arrays = unpacked(kind, data)
     try:
-        if header["plan"] != plan:
-            raise ValueError("they are of another plan")
+        if header["spec"] != spec:
+            raise ValueError("they are of another spec")
         made.fill(header, arrays)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = str(error).rstrip(".")

@@ -1,4 +1,4 @@
-"""Surveys: the first pass decides as if all rows were in memory."""
+"""Profiles: the first pass decides as if all rows were in memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from renyi import Encoder
 from renyi.encoding.text_cells import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import Tally
-from renyi.streaming.profile import Survey
-from renyi.streaming.spec import Plan
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
 from renyi.streaming.wire import packed, unpacked
 from support.streams import decided, every_type, pieces, reference
 
@@ -43,18 +43,18 @@ def texts_equal(table: pa.Table, encoder: Encoder, sizes: list[int]) -> None:
     names = table.schema.names
     with warnings.catch_warnings(record=True, action="always") as wanted:
         want = reference(as_read(table, encoder), "y", encoder)
-    plan = Plan.of(table.schema, "y", encoder, texts=names)
+    spec = CountSpec.of(table.schema, "y", encoder, texts=names)
     encoded = pa.table([table[n].dictionary_encode() for n in names], names)
     for source in (table, encoded):
         with warnings.catch_warnings(record=True, action="always") as got:
-            found = decided(pieces(source, sizes), plan, 2)
+            found = decided(pieces(source, sizes), spec, 2)
         assert told(got) == told(wanted)
         tally = Tally(found)
         for batch in pieces(source, sizes[::-1]):
             tally.add(batch)
         assert tally.finish() == want
     with warnings.catch_warnings(record=True, action="always") as got:
-        tally = Tally(plan.one_pass())
+        tally = Tally(spec.one_pass())
         tally.add(table)
         assert tally.finish() == want
     assert told(got) == told(wanted)
@@ -140,8 +140,8 @@ def test_small_random_columns_of_text(column: list[str], size: int) -> None:
 
 def test_a_word_where_numbers_were_decided_is_named() -> None:
     table = pa.table({"a": [f"{k}.5" for k in range(40)], "y": ["n", "p"] * 20})
-    plan = decided([table], Plan.of(table.schema, "y", texts=["a"]))
-    tally = Tally(plan)
+    spec = decided([table], CountSpec.of(table.schema, "y", texts=["a"]))
+    tally = Tally(spec)
     tally.add(table)
     late = pa.table({"a": ["2.5", "?", "broken"], "y": ["n", "n", "p"]})
     with pytest.raises(ValueError, match="Column 'a' is of numbers but holds 'broken'"):
@@ -152,7 +152,7 @@ def test_edges_are_those_of_the_rows_with_a_target() -> None:
     x = np.arange(100.0)
     y = np.where(x < 50, "n", "?")
     table = pa.table({"x": x, "y": y})
-    levels = decided([table], Plan.of(table.schema, "y")).role("x").levels
+    levels = decided([table], CountSpec.of(table.schema, "y")).column("x").levels
     want = Encoder().fit(pa.table({"x": x[:50]}))
     assert levels is not None
     assert levels.edges == want.columns[0].levels.edges
@@ -162,19 +162,19 @@ def test_weights_move_the_edges() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=300), rng.integers(0, 5, size=300).astype(float)
     table = pa.table({"x": x, "y": ["n", "p"] * 150, "w": w})
-    plan = decided(pieces(table, [50]), Plan.of(table.schema, "y", weight="w"), 3)
+    spec = decided(pieces(table, [50]), CountSpec.of(table.schema, "y", weight="w"), 3)
     want = Encoder().fit(pa.table({"x": np.repeat(x, w.astype(int))}))
-    assert plan.role("x").levels == want.columns[0].levels
+    assert spec.column("x").levels == want.columns[0].levels
 
 
 def test_integers_are_labels_while_they_are_few() -> None:
     for count, kind in ((20, "label"), (21, "number")):
         table = pa.table({"a": [k % count for k in range(100)], "y": ["n", "p"] * 50})
-        plan = decided(pieces(table, [9]), Plan.of(table.schema, "y"), 2)
-        assert plan.role("a").kind == kind
+        spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y"), 2)
+        assert spec.column("a").kind == kind
         coded = Encoder(missing=("?", 0))
-        plan = decided(pieces(table, [9]), Plan.of(table.schema, "y", coded), 2)
-        assert plan.role("a").kind == "label"
+        spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y", coded), 2)
+        assert spec.column("a").kind == "label"
 
 
 def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> None:
@@ -183,10 +183,10 @@ def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> Non
     y = ["n", "p"] * (n // 2)
     numbered = pa.table({"a": np.random.default_rng(0).permutation(n), "y": y})
     with pytest.raises(ValueError, match=r"'a' numbers the rows: about \d+ different"):
-        decided(pieces(numbered, [5000]), Plan.of(numbered.schema, "y"), 2)
+        decided(pieces(numbered, [5000]), CountSpec.of(numbered.schema, "y"), 2)
     drawn = numbered.set_column(0, "a", pa.array(np.arange(n) // 2))
-    plan = decided(pieces(drawn, [5000]), Plan.of(drawn.schema, "y"))
-    assert plan.role("a").kind == "number"
+    spec = decided(pieces(drawn, [5000]), CountSpec.of(drawn.schema, "y"))
+    assert spec.column("a").kind == "number"
 
 
 @pytest.mark.parametrize("share", [0.88, 0.89, 0.895, 0.9, 0.905, 0.91, 0.92])
@@ -203,7 +203,7 @@ def test_numbers_of_rows_are_the_same_in_memory(share: float) -> None:
         return ""
 
     streamed = refused(
-        lambda: decided(pieces(table, [9000]), Plan.of(table.schema, "y"))
+        lambda: decided(pieces(table, [9000]), CountSpec.of(table.schema, "y"))
     )
     assert streamed == refused(lambda: Encoder().fit(table.drop_columns(["y"])))
     assert bool(streamed) == (share > 0.9) or 0.88 < share < 0.92
@@ -212,11 +212,11 @@ def test_numbers_of_rows_are_the_same_in_memory(share: float) -> None:
 def test_surveys_of_different_plans_are_not_merged() -> None:
     first = pa.schema({"a": pa.int8(), "y": pa.string()})
     second = pa.schema({"a": pa.float64(), "y": pa.string()})
-    one, two = Plan.of(first, "y"), Plan.of(second, "y")
-    with pytest.raises(ValueError, match="different plans"):
-        Survey(one).merge(Survey(two))
-    with pytest.raises(ValueError, match="of another plan"):
-        Survey.from_bytes(one, Survey(two).to_bytes())
+    one, two = CountSpec.of(first, "y"), CountSpec.of(second, "y")
+    with pytest.raises(ValueError, match="different specs"):
+        ColumnProfile(one).merge(ColumnProfile(two))
+    with pytest.raises(ValueError, match="of another spec"):
+        ColumnProfile.from_bytes(one, ColumnProfile(two).to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -233,34 +233,34 @@ def test_surveys_of_different_plans_are_not_merged() -> None:
 )
 def test_damaged_bytes_are_one_sentence(part: str, value) -> None:
     table = every_type(50)
-    plan = Plan.of(table.schema, "y")
-    survey = Survey(plan)
-    survey.add(table)
-    header, arrays = unpacked("survey", survey.to_bytes())
+    spec = CountSpec.of(table.schema, "y")
+    profile = ColumnProfile(spec)
+    profile.add(table)
+    header, arrays = unpacked("profile", profile.to_bytes())
     where = header if part in header else arrays
     assert part in where
     where[part] = value
-    with pytest.raises(ValueError, match=r"^The bytes of the survey are not valid: "):
-        Survey.from_bytes(plan, packed("survey", header, arrays))
-    raw = survey.to_bytes()
+    with pytest.raises(ValueError, match=r"^The bytes of the profile are not valid: "):
+        ColumnProfile.from_bytes(spec, packed("profile", header, arrays))
+    raw = profile.to_bytes()
     with pytest.raises(ValueError, match="damaged"):
-        Survey.from_bytes(plan, raw[:-1] + bytes([raw[-1] ^ 1]))
+        ColumnProfile.from_bytes(spec, raw[:-1] + bytes([raw[-1] ^ 1]))
 
 
 def test_damaged_descriptions_of_columns_are_one_sentence() -> None:
     table = texts(60)
-    plan = Plan.of(table.schema, "y", texts=table.schema.names)
-    survey = Survey(plan)
-    survey.add(table)
-    header, arrays = unpacked("survey", survey.to_bytes())
+    spec = CountSpec.of(table.schema, "y", texts=table.schema.names)
+    profile = ColumnProfile(spec)
+    profile.add(table)
+    header, arrays = unpacked("profile", profile.to_bytes())
     for change in ({"whole": 1}, {"large": ["a"]}, {"text": None}, {"sketch": 3}):
         told = [{**header["columns"][0], **change}, *header["columns"][1:]]
-        raw = packed("survey", {**header, "columns": told}, arrays)
-        with pytest.raises(ValueError, match="The bytes of the survey are not valid"):
-            Survey.from_bytes(plan, raw)
+        raw = packed("profile", {**header, "columns": told}, arrays)
+        with pytest.raises(ValueError, match="The bytes of the profile are not valid"):
+            ColumnProfile.from_bytes(spec, raw)
     for change in ({"known": "x"}, {"figures": [1]}, {"more": 1}):
         first = header["columns"][0]
         told = [{**first, "text": {**first["text"], **change}}, *header["columns"][1:]]
-        raw = packed("survey", {**header, "columns": told}, arrays)
-        with pytest.raises(ValueError, match="The bytes of the survey are not valid"):
-            Survey.from_bytes(plan, raw)
+        raw = packed("profile", {**header, "columns": told}, arrays)
+        with pytest.raises(ValueError, match="The bytes of the profile are not valid"):
+            ColumnProfile.from_bytes(spec, raw)

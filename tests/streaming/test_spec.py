@@ -10,7 +10,7 @@ import pytest
 
 from renyi import Encoder
 from renyi.encoding.tuples import TupleEncoder
-from renyi.streaming.spec import Plan, Role, family
+from renyi.streaming.spec import ColumnSpec, CountSpec, family
 
 SCHEMA = pa.schema(
     {
@@ -25,50 +25,50 @@ SCHEMA = pa.schema(
 
 
 def test_types_decide_what_is_undecided() -> None:
-    plan = Plan.of(SCHEMA, "y", weight="w")
-    assert plan.names == ("word", "count", "size", "flag", "y")
-    assert plan.columns == (*plan.names, "w")
-    assert plan.undecided == ("count", "size")
-    assert plan.role("count") == Role("integer", "auto")
-    assert plan.role("size") == Role("float", "number")
+    spec = CountSpec.of(SCHEMA, "y", weight="w")
+    assert spec.names == ("word", "count", "size", "flag", "y")
+    assert spec.read_columns == (*spec.names, "w")
+    assert spec.undecided == ("count", "size")
+    assert spec.column("count") == ColumnSpec("integer", "auto")
+    assert spec.column("size") == ColumnSpec("float", "number")
 
 
 def test_named_numbers_replace_types() -> None:
-    plan = Plan.of(SCHEMA, "y", Encoder(numeric=("word",)))
-    assert plan.undecided == ("word",)
-    assert plan.role("size").kind == "label"
+    spec = CountSpec.of(SCHEMA, "y", Encoder(numeric=("word",)))
+    assert spec.undecided == ("word",)
+    assert spec.column("size").kind == "label"
 
 
 def test_texts_are_undecided_the_target_too() -> None:
-    plan = Plan.of(SCHEMA, "y", weight="w", texts=["word", "y"])
-    assert plan.undecided == ("word", "count", "size", "y")
-    assert plan.role("y") == Role("text", "label", "guess")
+    spec = CountSpec.of(SCHEMA, "y", weight="w", texts=["word", "y"])
+    assert spec.undecided == ("word", "count", "size", "y")
+    assert spec.column("y") == ColumnSpec("text", "label", "guess")
 
 
 def test_a_fitted_encoder_decides_everything() -> None:
     frame = pd.DataFrame({"size": [0.5, 1.5, 2.5], "word": ["a", "b", "a"]})
-    plan = Plan.of(SCHEMA, "y", Encoder().fit(frame), texts=["word", "size"])
-    assert plan.undecided == ()
-    assert plan.names == ("size", "word", "y")
-    assert plan.ignored == {"count", "flag", "w"}
-    assert plan.role("word").text == "words"
-    assert plan.role("size").text == "numbers"
-    assert plan.role("size").levels is not None
+    spec = CountSpec.of(SCHEMA, "y", Encoder().fit(frame), texts=["word", "size"])
+    assert spec.undecided == ()
+    assert spec.names == ("size", "word", "y")
+    assert spec.ignored == {"count", "flag", "w"}
+    assert spec.column("word").text == "words"
+    assert spec.column("size").text == "numbers"
+    assert spec.column("size").levels is not None
 
 
 def test_integer_labels_of_a_fitted_encoder_are_figures() -> None:
     encoder = Encoder().fit(pd.DataFrame({"word": [1, 2, 1]}))
-    plan = Plan.of(SCHEMA, "y", encoder, texts=["word"])
-    assert plan.role("word").text == "figures"
-    assert plan.undecided == ()
-    assert Plan.of(SCHEMA, "y", encoder).undecided == ()
+    spec = CountSpec.of(SCHEMA, "y", encoder, texts=["word"])
+    assert spec.column("word").text == "figures"
+    assert spec.undecided == ()
+    assert CountSpec.of(SCHEMA, "y", encoder).undecided == ()
 
 
 def test_one_pass_shares_its_cells() -> None:
     wide = pa.schema({**{f"x{j}": pa.float64() for j in range(40)}, "y": pa.string()})
-    assert Plan.of(SCHEMA, "y").one_pass().cells == 512
-    assert Plan.of(wide, "y").one_pass().cells == 4096 // 40
-    assert Plan.of(wide, "y").one_pass().undecided == ()
+    assert CountSpec.of(SCHEMA, "y").one_pass().cells == 512
+    assert CountSpec.of(wide, "y").one_pass().cells == 4096 // 40
+    assert CountSpec.of(wide, "y").one_pass().undecided == ()
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_one_pass_shares_its_cells() -> None:
 )
 def test_what_cannot_be_planned_is_one_sentence(schema, given, told) -> None:
     with pytest.raises(ValueError, match=told):
-        Plan.of(schema, **given)
+        CountSpec.of(schema, **given)
 
 
 def test_lacking_columns_of_a_fitted_encoder_are_named() -> None:
     encoder = Encoder().fit(pd.DataFrame({"other": ["a", "b"]}))
     with pytest.raises(ValueError, match="Column 'other' is missing"):
-        Plan.of(SCHEMA, "y", encoder)
+        CountSpec.of(SCHEMA, "y", encoder)
 
 
 def test_nested_columns_are_named() -> None:
     schema = pa.schema({"a": pa.list_(pa.int8()), "y": pa.string()})
     with pytest.raises(TypeError, match="Column 'a' holds nested values"):
-        Plan.of(schema, "y")
+        CountSpec.of(schema, "y")
 
 
 def test_dictionaries_are_of_the_family_of_their_texts() -> None:
@@ -120,9 +120,11 @@ def test_plain_form_goes_through_json() -> None:
         Encoder(missing=("?", -9), min_count=2),
         Encoder().fit(frame),
     ):
-        plan = Plan.of(SCHEMA, "y", encoder, True, "w" if encoder is None else None)
-        again = Plan.from_dict(json.loads(json.dumps(plan.to_dict())))
-        assert again == plan
+        spec = CountSpec.of(
+            SCHEMA, "y", encoder, True, "w" if encoder is None else None
+        )
+        again = CountSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+        assert again == spec
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_plain_form_goes_through_json() -> None:
         {"names": ["a"]},
         {"names": "word"},
         {"names": ["word"] * 6},
-        {"roles": []},
+        {"columns": []},
         {"cells": -1},
         {"cells": 10**9},
         {"weight": 3},
@@ -142,9 +144,9 @@ def test_plain_form_goes_through_json() -> None:
     ],
 )
 def test_damaged_plain_forms_are_refused(change: dict) -> None:
-    data = {**Plan.of(SCHEMA, "y").to_dict(), **change}
+    data = {**CountSpec.of(SCHEMA, "y").to_dict(), **change}
     with pytest.raises(ValueError, match="not valid"):
-        Plan.from_dict(data)
+        CountSpec.from_dict(data)
 
 
 @pytest.mark.parametrize(
@@ -159,4 +161,4 @@ def test_damaged_plain_forms_are_refused(change: dict) -> None:
 )
 def test_damaged_roles_are_refused(change: dict) -> None:
     with pytest.raises(ValueError, match="not valid"):
-        Role.from_dict({**Role("float", "number").to_dict(), **change})
+        ColumnSpec.from_dict({**ColumnSpec("float", "number").to_dict(), **change})
