@@ -283,7 +283,7 @@ class Scorecard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-        data = read_json(path, FORMAT)
+        data = read_json(path, FORMAT, versions=2)
         try:
             return cls.from_dict(data.get("scorecard"))
         except (ValueError, TypeError) as error:

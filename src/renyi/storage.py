@@ -112,13 +112,15 @@ def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
         stream.write(raw)
 
 
-def read_json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
-    """Read a document of the format `kind` that `write_json` wrote."""
+def read_json(
+    path: str | os.PathLike[str], kind: str, versions: int = 1
+) -> dict[str, Any]:
+    """Read a document of the format `kind`, in one of its versions, from 1 on."""
     try:
         if os.path.getsize(path) > _MAX_JSON_BYTES:
             raise DistrustError("it is larger than 10⁹ bytes")
         data = parse(Path(path).read_bytes())
-        check_header(path, data, kind)
+        check_header(path, data, kind, versions)
         genuine = data.get("checksum") == digest(data, {})
     except VersionError:
         raise
@@ -199,14 +201,17 @@ def checked_fields(
             raise ValueError(f"its {what} has the field {name!r} of a wrong type")
 
 
-def check_header(path: Any, data: Mapping[str, Any], kind: str) -> None:
+def check_header(
+    path: Any, data: Mapping[str, Any], kind: str, versions: int = 1
+) -> None:
     """Refuse an object of another format, or of a version that is not known."""
     if data.get("format") != kind:
         raise DistrustError(f"its format is {data.get('format')!r:.60}")
-    if type(data.get("version")) is not int or data["version"] != 1:
+    if type(data.get("version")) is not int or not 1 <= data["version"] <= versions:
+        known = "version 1" if versions == 1 else f"versions 1 to {versions}"
         raise VersionError(
             f"{path} has version {data.get('version')!r:.20} of the {kind} format; "
-            "this renyi reads version 1. Install a newer renyi."
+            f"this renyi reads {known}. Install a newer renyi."
         )
 
 

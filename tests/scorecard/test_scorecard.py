@@ -369,7 +369,7 @@ def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value)
             lambda text: text.replace('"renyi-model"', '"other"'),
             "its format is 'other'",
         ),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "version 2"),
+        (lambda text: text.replace('"version": 2', '"version": 3'), "version 3"),
     ],
 )
 def test_damaged_files_are_refused(votes, tmp_path, spoil, message):

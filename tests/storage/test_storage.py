@@ -6,12 +6,13 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals, RenyiClassifier
 from renyi.scorecard import Scorecard
-from support.forgeries import MARGINALS, MODEL
+from support.forgeries import MARGINALS, MODEL, MODEL_V1
 
 # ---- golden files
 
@@ -48,8 +49,16 @@ def test_golden_marginals_are_read():
     assert m.provenance["renyi"] == "0.1.0"
 
 
-def test_golden_model_predicts_the_same_bits():
-    clf = RenyiClassifier.load(MODEL)
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (MODEL_V1, [-0.26080750407830344, 0.5116231647634585, 0.125]),
+        (MODEL, [-0.2608075040783035, 0.5116231647634584, 0.12499999999999994]),
+    ],
+    ids=["v1", "v2"],
+)
+def test_golden_model_predicts_the_same_bits(path, expected):
+    clf = RenyiClassifier.load(path)
     rows = pd.DataFrame(
         {
             "vote": ["y", "?", "z"],
@@ -57,13 +66,17 @@ def test_golden_model_predicts_the_same_bits():
             "town": ["Rome", "Oslo", "Paris"],
         }
     )
-    expected = [-0.26080750407830344, 0.5116231647634585, 0.125]
     assert clf.decision_function(rows).tolist() == expected
     assert clf.predict(rows).tolist() == [0, 1, 1]
     assert clf.alpha_ == 0.125 and clf.classes_.tolist() == [0, 1]
-    card = Scorecard.load(MODEL)
+    card = Scorecard.load(path)
     assert card.z.tolist() == clf.z_.tolist()
     assert card.counts.tolist() == [3, 4, 1, 4, 2, 1, 1, 1, 3, 4]
+
+
+def test_golden_models_tell_their_data_since_version_2():
+    assert RenyiClassifier.load(MODEL_V1).data_digest_ is None
+    assert RenyiClassifier.load(MODEL).data_digest_ == Marginals.load(MARGINALS).digest
 
 
 # ---- round trips

@@ -22,6 +22,7 @@ from renyi.encoding import targets
 from renyi.encoding.blocks import Block
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.counts_classifier import TupleClassifier, need_class_pairs
+from renyi.marginals.digest import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
@@ -82,6 +83,9 @@ class RenyiClassifier(TupleClassifier):
         The fitted encoder.
     marginals_ : Marginals or None
         The counts behind the model; None if there were more categories than rows.
+    data_digest_ : DataDigest or None
+        Digest of the training data, as in ``m.digest``; None if a model file of before
+        digests does not tell.
     n_features_in_, feature_names_in_
         Number and names of the features.
 
@@ -255,6 +259,8 @@ class RenyiClassifier(TupleClassifier):
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_: Marginals | None = m
+        self._class_counts: NDArray[Any] | None = None
+        self._digest: DataDigest | None = None
         self._evidence: Evidence | None = None
         self._finish(m.encoder, fit, np.diag(m.feature_counts))
 
@@ -276,7 +282,7 @@ class RenyiClassifier(TupleClassifier):
         alpha = ridge.check_alpha(self.alpha)
         dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
-        self.marginals_ = None
+        self.marginals_, self._class_counts, self._digest = None, counts, None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
         t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
         self._evidence = evidence_of_rows(t, block.y, block.mass, counts, columns)
@@ -389,6 +395,19 @@ class RenyiClassifier(TupleClassifier):
         return certificate(
             evidence, card, self.rule, choice.risk, choice.error, notes, conditional
         )
+
+    @property
+    def data_digest_(self) -> DataDigest | None:
+        """Digest of the training data; None if a model file does not tell."""
+        check_is_fitted(self)
+        if self._digest is None and self.marginals_ is not None:
+            self._digest = self.marginals_.digest
+        elif self._digest is None and self._class_counts is not None:
+            columns, classes = self.encoder_.columns, tuple(self.classes_.tolist())
+            counts = self._class_counts
+            n = float(counts[: columns.sizes[0]].sum())
+            self._digest = class_digest(columns, classes, counts, n)
+        return self._digest
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""

@@ -7,6 +7,7 @@ here, what is inside the scorecard and the certificate by these themselves.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from renyi import __version__
 from renyi.certification import Certificate
 from renyi.encoding import targets
+from renyi.marginals.digest import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.ridge import AlphaChoice
 from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
@@ -37,6 +39,9 @@ _DOCUMENT: dict[str, tuple[type, ...]] = {
     "certificate": (dict,),
     "scorecard": (dict,),
 }
+# Since version 2.
+_DATA_DIGEST: dict[str, tuple[type, ...]] = {"data_digest": (dict, NoneType)}
+_DIGEST: dict[str, tuple[type, ...]] = {"classes": (str,), "pairs": (str, NoneType)}
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "order": (int,),
     "alpha": (*NUMBER, str),
@@ -60,9 +65,10 @@ def write(clf: RenyiClassifier, path: str | os.PathLike[str]) -> None:
     choice = clf.alpha_choice_
     document = {
         "format": FORMAT,
-        "version": 1,
+        "version": 2,
         "renyi": __version__,
         "target": clf._target,
+        "data_digest": None if clf.data_digest_ is None else asdict(clf.data_digest_),
         "classifier": _settings(clf),
         "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
         "named": hasattr(clf, "feature_names_in_"),
@@ -92,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClassifier:
     """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
-    data = read_json(path, FORMAT)
+    data = read_json(path, FORMAT, versions=2)
     try:
         return _from_document(data, kind)
     except (TypeError, ValueError) as error:
@@ -103,7 +109,8 @@ def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClas
 def _from_document(
     data: dict[str, Any], kind: type[RenyiClassifier]
 ) -> RenyiClassifier:
-    checked_fields(data, _DOCUMENT, "document")
+    later = _DATA_DIGEST if data["version"] > 1 else {}
+    checked_fields(data, {**_DOCUMENT, **later}, "document")
     checked_fields(data["classifier"], _SETTINGS, "classifier")
     checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
@@ -124,9 +131,18 @@ def _from_document(
     if data["named"]:
         clf.feature_names_in_ = np.array(card.encoder.input_names, object)
     clf.marginals_, clf._kept, clf._evidence = None, None, None
+    clf._class_counts, clf._digest = None, _digest(data.get("data_digest"))
     clf._take(card, AlphaChoice(**data["alpha_choice"]))
     clf._certificate = Certificate.from_dict(data["certificate"])
     return clf
+
+
+def _digest(data: dict[str, Any] | None) -> DataDigest | None:
+    """Return the digest of the training data, if the model file tells it."""
+    if data is None:
+        return None
+    checked_fields(data, _DIGEST, "data_digest")
+    return DataDigest(**data)
 
 
 def _weights_of(pairs: list[Any]) -> dict[Any, float]:

@@ -26,6 +26,7 @@ from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import Label
 from renyi.marginals import arithmetic, consistency, overview
+from renyi.marginals.digest import DataDigest, digest
 from renyi.marginals.origins import Origins
 
 if TYPE_CHECKING:
@@ -269,6 +270,11 @@ class Marginals(Origins):
         return same and np.array_equal(inner, theirs)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def digest(self) -> DataDigest:
+        """Digest of names, categories and counts: the same for the same data."""
+        return digest(self)
 
     # ---- validation
 
