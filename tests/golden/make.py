@@ -28,7 +28,8 @@ ENCODER = renyi.Encoder(missing=("?", -9), min_count=2, bins=3)
 
 def main() -> None:
     """Write the files of the present versions beside this script."""
-    clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit(X, y)
+    m = renyi.Marginals.from_data(X, y, encoder=ENCODER)
+    clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit_marginals(m)
     clf.save(HERE / "model-v2.json")
 
 

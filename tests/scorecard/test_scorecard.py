@@ -348,7 +348,7 @@ def changed(document, path, value):
 def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value):
     place = tmp_path / "strange.json"
     votes[2].save(place)
-    write_json(place, changed(read_json(place, "renyi-model"), path, value))
+    write_json(place, changed(read_json(place, "renyi-model", 2), path, value))
     with pytest.raises(ValueError, match=r"strange\.json is not valid: .*[^.]\.$"):
         RenyiClassifier.load(place)
     if path.startswith("scorecard"):

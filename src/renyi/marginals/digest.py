@@ -2,7 +2,7 @@
 
 A digest is a SHA-256 over names, categories and counts in an order of its own, so that
 the same data have the same digest whatever source they were counted from: columns and
-labels are sorted by their text, whole weights count as integers, and others are compared
+labels are sorted by their text, whole weights count as integers, and others are taken
 to a millionth of their total, which no order of summation can change.
 """
 
