@@ -1,0 +1,326 @@
+"""Two checkouts side by side: is any job slower, or larger, than it was?
+
+``compare.py OLD NEW [--jobs wide tall …] [--repeats 7]``. Every job runs in a process
+of its own, one checkout after the other in turn, through public names alone, so that
+old and new code can run it. A process makes its data, calls the job once untimed where
+that is what users see (compiled code is then loaded), and reports the CPU seconds of
+the calls after it and its peak of memory. The table shows medians.
+"""
+
+from __future__ import annotations
+
+from timing import RESULTS, cpu_seconds, machine, markdown_table  # isort: skip
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Job = Callable[[], Any]
+LIMIT = 1.10
+
+
+def wide() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.make_linear(200, 10_000, random_state=10)
+    return lambda: renyi.RenyiClassifier(alpha=10.0).fit(X[:170], y[:170])
+
+
+def wide_auto() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.make_linear(200, 10_000, random_state=10)
+    return lambda: renyi.RenyiClassifier().fit(X[:170], y[:170])
+
+
+def _tall() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 10, (1_000_000, 20))
+    return X, (X[:, 0] + X[:, 1] + rng.integers(0, 10, len(X)) > 13).astype(int)
+
+
+def tall() -> Job:
+    import renyi
+
+    X, y = _tall()
+    return lambda: renyi.RenyiClassifier(alpha=1e-4).fit(X, y)
+
+
+def predict() -> Job:
+    import renyi
+
+    X, y = _tall()
+    clf = renyi.RenyiClassifier(alpha=1e-4).fit(X[:100_000], y[:100_000])
+    return lambda: clf.predict(X)
+
+
+def adult() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("adult")
+    return lambda: renyi.RenyiClassifier().fit(X, y)
+
+
+def votes() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    return lambda: renyi.RenyiClassifier().fit(X, y).certificate_
+
+
+def order_two() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("credit")
+    return lambda: renyi.RenyiClassifier(order=2).fit(X, y).certificate_
+
+
+def marginals_conditional() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("adult")
+    return lambda: renyi.Marginals.from_data(X, y, class_conditional=True)
+
+
+def selector() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("kr-vs-kp")
+    return lambda: renyi.RenyiSelector(n_features=6).fit(X, y)
+
+
+def selection() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("adult")
+    m = renyi.Marginals.from_data(X, y)
+    return lambda: renyi.selection_path(m)
+
+
+def minimax_lp() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("kr-vs-kp")
+    m = renyi.Marginals.from_data(X, y)
+    return lambda: renyi.minimax(m, method="lp")
+
+
+def minimax_exact() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    return lambda: renyi.minimax(m, method="exact")
+
+
+def certify_lp() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X, y)
+    clf = renyi.RenyiClassifier(alpha=0.01).fit_marginals(m)
+    return lambda: renyi.certify(clf, m, level="lp")
+
+
+def theta() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    m = renyi.Marginals.from_data(X.iloc[:, :8], y)
+    return lambda: renyi.theta(m)
+
+
+def dcc() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    return lambda: renyi.baselines.DiscreteChebyshevClassifier().fit(X, y)
+
+
+def gdcc() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("votes")
+    model = renyi.baselines.DiscreteChebyshevClassifier(structure="greedy")
+    return lambda: model.fit(X, y)
+
+
+def tan() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("adult")
+    return lambda: renyi.baselines.TreeAugmentedNaiveBayes().fit(X, y)
+
+
+def mpm() -> Job:
+    import renyi
+
+    X, y = renyi.datasets.load("kr-vs-kp")
+    return lambda: renyi.baselines.MinimaxProbabilityMachine().fit(X, y)
+
+
+def _file(kind: str, n: int = 1_000_000) -> Path:
+    import rows
+
+    folder = Path(tempfile.gettempdir()) / f"renyi-compare-{n}"
+    if not folder.exists():
+        folder.mkdir()
+        rows.write(folder, n)
+    return folder / f"rows.{kind}"
+
+
+def _of_file(kind: str) -> Job:
+    import renyi
+
+    place = _file(kind)
+    return lambda: renyi.Marginals.from_file(place, target="outcome")
+
+
+def parquet() -> Job:
+    return _of_file("parquet")
+
+
+def csv() -> Job:
+    return _of_file("csv")
+
+
+def csv_gz() -> Job:
+    return _of_file("csv.gz")
+
+
+def duckdb() -> Job:
+    import duckdb
+
+    import renyi
+
+    connection = duckdb.connect()
+    place = str(_file("parquet"))
+    connection.execute(f"CREATE TABLE t AS SELECT * FROM '{place}'")
+    return lambda: renyi.Marginals.from_sql(connection, "t", "outcome")
+
+
+def sqlite() -> Job:
+    import sqlite3
+
+    import pyarrow.parquet
+
+    import renyi
+
+    table = pyarrow.parquet.read_table(_file("parquet")).slice(0, 300_000)
+    connection = sqlite3.connect(":memory:")
+    names = ", ".join(f'"{name}"' for name in table.column_names)
+    marks = ", ".join("?" * table.num_columns)
+    connection.execute(f"CREATE TABLE t ({names})")
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    connection.executemany(f"INSERT INTO t VALUES ({marks})", cells)
+    connection.commit()
+    return lambda: renyi.Marginals.from_sql(connection, "t", "outcome")
+
+
+# Milliseconds: several calls after one that warms up. Seconds: the first call counts.
+FAST = {wide: 20, wide_auto: 5, votes: 10, predict: 3, marginals_conditional: 3}
+ONCE = (
+    *(tall, adult, order_two, selector, selection, minimax_lp, minimax_exact),
+    *(certify_lp, theta, dcc, gdcc, tan, mpm, parquet, csv, csv_gz, duckdb, sqlite),
+)
+JOBS = {job.__name__: job for job in (*FAST, *ONCE)}
+
+
+def child(name: str) -> None:
+    """Run one job in this process; print its CPU seconds and its peak of memory."""
+    job = JOBS[name]
+    call = job()
+    calls = FAST.get(job, 1)
+    if job in FAST:
+        call()
+    seconds = cpu_seconds(lambda: [call() for _ in range(calls)]) / calls
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"cpu": seconds, "memory_mb": peak}))
+
+
+def measured(checkout: Path, name: str) -> dict[str, float]:
+    """Run one job of a checkout in a process of its own."""
+    paths = [str(checkout / "src"), str(Path(__file__).parent)]
+    done = subprocess.run(
+        [sys.executable, __file__, "--child", name],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f"{checkout}, {name}: {done.stderr.strip().splitlines()[-1]}")
+    answer: dict[str, float] = json.loads(done.stdout)
+    return answer
+
+
+def compared(old: Path, new: Path, name: str, repeats: int) -> dict[str, Any]:
+    """Time a job in turn on both sides."""
+    runs: dict[str, list[dict[str, float]]] = {"old": [], "new": []}
+    for _ in range(repeats):
+        runs["old"].append(measured(old, name))
+        runs["new"].append(measured(new, name))
+    middle = {
+        side: {key: statistics.median(r[key] for r in of) for key in of[0]}
+        for side, of in runs.items()
+    }
+    ratio = middle["new"]["cpu"] / middle["old"]["cpu"]
+    memory = middle["new"]["memory_mb"] / middle["old"]["memory_mb"]
+    return {
+        "job": name,
+        "old, CPU s": f"{middle['old']['cpu']:.4f}",
+        "new, CPU s": f"{middle['new']['cpu']:.4f}",
+        "new / old": f"{ratio:.2f}",
+        "old, MB": f"{middle['old']['memory_mb']:.0f}",
+        "new, MB": f"{middle['new']['memory_mb']:.0f}",
+        "memory": f"{memory:.2f}",
+        "within 10 %": "yes" if max(ratio, memory) <= LIMIT else "**no**",
+    }
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("old", type=Path, nargs="?")
+    words.add_argument("new", type=Path, nargs="?")
+    words.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    words.add_argument("--repeats", type=int, default=7)
+    words.add_argument("--child", choices=JOBS)
+    args = words.parse_args()
+    if args.child:
+        child(args.child)
+        return
+    kept = RESULTS / "compare.json"
+    before = json.loads(kept.read_text())["rows"] if kept.exists() else []
+    found = {row["job"]: row for row in before}
+    for name in args.jobs:
+        found[name] = compared(args.old, args.new, name, args.repeats)
+        print(found[name], flush=True)
+        rows = [found[job] for job in JOBS if job in found]
+        kept.write_text(
+            json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n"
+        )
+        where = machine()
+        lines = [
+            "# Before and after, job by job",
+            "",
+            f"Medians of {args.repeats} processes each, in turn; CPU seconds.",
+            "",
+            *markdown_table(rows),
+            "",
+            f"{where['cpu']}, {where['cores']} cores; {where['versions']}; "
+            f"{where['date']}.",
+        ]
+        (RESULTS / "compare.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
