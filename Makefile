@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
 
-.PHONY: help demo test test-long lint format bench docs wheel tools clean
+.PHONY: help demo test test-long lint format bench paper docs wheel tools clean
 
 help:
 	@echo "make demo       train and certify a classifier on a bundled data set"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint       ruff, mypy and the direction of imports"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
+	@echo "make paper      the paper's experiments, resumable, into results/"
 	@echo "make docs       the documentation, into docs/_build/html"
 	@echo "make wheel      a wheel, into dist/"
 	@echo "make tools      system programs for some tests, into .tools/"
@@ -69,6 +70,13 @@ format: $(VENV)/.installed-lint
 bench: $(VENV)/.installed-bench
 	set -e; for script in benchmarks/bench_*.py; do \
 		OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python $$script; \
+	done
+
+# Hours in full; SPLITS=5 gives tables in minutes. What is finished is kept.
+paper: $(VENV)/.installed-exact,fast,plot
+	for name in theorems selection runtime table1; do \
+		case $$name in table1|selection) extent="$(SPLITS:%=--splits %)";; *) extent=;; esac; \
+		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
 	done
 
 # Pages of names that are gone would stay behind, so the reference is made anew.

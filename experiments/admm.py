@@ -9,21 +9,25 @@ residuals are of the same order.
 
 Run as a script it compares both ways on a bundled data set:
 
-    python experiments/admm.py votes
+    python -m experiments.admm votes
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 MOST = 50_000
 CHECK = 20  # iterations between two looks at the residuals
 BALANCE = 10.0
 
 
-def project(v, radius):
+def project(v: Floats, radius: float) -> Floats:
     """Return the nearest point of the l1 ball: soft thresholding at the right level."""
     size = np.abs(v)
     if size.sum() <= radius:
@@ -31,29 +35,37 @@ def project(v, radius):
     falling = np.sort(size.ravel())[::-1]
     levels = (np.cumsum(falling) - radius) / np.arange(1, falling.size + 1)
     level = levels[np.flatnonzero(falling > levels)[-1]]
-    return np.sign(v) * np.maximum(size - level, 0)
+    return np.asarray(np.sign(v) * np.maximum(size - level, 0))
 
 
-def shrink(x, sizes, threshold):
+def shrink(x: Floats, sizes: Sequence[int], threshold: float) -> Floats:
     """Proximal step of threshold · Σ max|x_i|, by Moreau's identity."""
     blocks = np.split(x, np.cumsum(sizes)[:-1])
     return np.concatenate([block - project(block, threshold) for block in blocks])
 
 
-def objective(Q, target, sizes, penalty, z):
+def objective(
+    Q: Floats, target: Floats, sizes: Sequence[int], penalty: float, z: Floats
+) -> float:
     """Value of the problem, without the constant of γ."""
     weight = 1.0 if target.ndim == 1 else 0.5
     largest = [np.abs(block).max() for block in np.split(z, np.cumsum(sizes)[:-1])]
     smooth = weight * (z * (Q @ z)).sum() - 2 * weight * (_half(target) * z).sum()
-    return smooth + penalty * sum(largest)
+    return float(smooth + penalty * sum(largest))
 
 
-def _half(target):
+def _half(target: Floats) -> Floats:
     """Right-hand side R of ``w(tr ZᵀQZ − 2 tr RᵀZ)``: dvec/2, or F itself."""
     return target / 2 if target.ndim == 1 else target
 
 
-def solve(Q, target, sizes, penalty, tol=1e-9):
+def solve(
+    Q: Floats,
+    target: Floats,
+    sizes: Sequence[int],
+    penalty: float,
+    tol: float = 1e-9,
+) -> Floats:
     """Return the solution w; Q and target are to be centred for an intercept."""
     weight = 1.0 if target.ndim == 1 else 0.5
     values, vectors = np.linalg.eigh(2 * weight * Q)
@@ -77,7 +89,7 @@ def solve(Q, target, sizes, penalty, tol=1e-9):
     return w
 
 
-def main(name="votes"):
+def main(name: str = "votes") -> None:
     """Print the objectives of both ways along a path."""
     import renyi
     from renyi.solvers.l1inf import path

@@ -6,16 +6,19 @@ the path (`renyi.selection_path`) are compared with
 * the proven optimum (branch and bound) where there are at most 20 features;
 * forward selection elsewhere, which is no proof of anything.
 
-    python experiments/best_subset.py                writes results/best_subset.md
+    python -m experiments.best_subset                writes results/best_subset.md
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import renyi
 from renyi.solvers.best_subset import MOST_FEATURES, best_subset, forward, subset_value
@@ -27,7 +30,7 @@ MOST = 10
 EQUAL = 1e-7  # of γ: sets as good as the best count as the best
 
 
-def compare(name, most=MOST):
+def compare(name: str, most: int = MOST) -> tuple[NDArray[Any], int]:
     """Return one row per k: γ of the path's set, of forward's, and of the best."""
     m = renyi.Marginals.from_data(*renyi.datasets.load(name))
     equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
@@ -44,7 +47,7 @@ def compare(name, most=MOST):
     return np.array(rows), len(sizes)
 
 
-def table(most=MOST, names=SETS):
+def table(most: int = MOST, names: Sequence[str] = SETS) -> str:
     """Return the comparison of all sets as Markdown."""
     lines = [
         "| data set | features | compared with | k | path as good | forward as good "
@@ -74,7 +77,7 @@ def table(most=MOST, names=SETS):
     return "\n".join([*lines, "", "γ_S of each set:", "", *head, *details])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--most", type=int, default=MOST)
     parser.add_argument("--datasets", nargs="+", default=SETS)
@@ -86,7 +89,7 @@ def main():
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(
         "# How often Algorithm 1 finds the best k features\n\n"
-        "Made by `python experiments/best_subset.py`, in "
+        "Made by `python -m experiments.best_subset`, in "
         f"{took:.0f} CPU seconds. A set counts as good as another if its γ_S is at "
         f"most {EQUAL:g} larger.\n\n{text}\n",
         encoding="utf-8",

@@ -1,6 +1,6 @@
 r"""Why a figure differs from the paper's: learning curve, λ, features, oracle λ.
 
-For a data set, on the random splits of the committed `renyi reproduce table1`:
+For a data set, on the random splits of the committed `table1`:
 
 * the learning curve: error of δ̃map against the share of rows that train, tested on the
   same 10 % of the rows at every share;
@@ -8,7 +8,7 @@ For a data set, on the random splits of the committed `renyi reproduce table1`:
   the test rows: the one λ that is best over all splits, and the best λ of each split;
 * how many features Algorithm 1 selected, and the error with them, as `table1` found it.
 
-    python experiments/diagnose.py votes:20 credit:20 promoters:20 kr-vs-kp:10:5 \
+    python -m experiments.diagnose votes:20 credit:20 promoters:20 kr-vs-kp:10:5 \
         adult:10:1
 
 (10 splits of adult at order 1, 1 at order 2, which takes longer; 10 if none are named)
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import renyi
 from experiments import table1
@@ -89,7 +90,7 @@ def pieces(name: str) -> list[dict[str, Any]]:
     return [f["result"] for f in found if f["key"].startswith(f"{name} ")]
 
 
-def shown(errors: np.ndarray) -> str:
+def shown(errors: NDArray[np.float64]) -> str:
     """Return the mean in percent, with its standard error."""
     percent = 100 * errors
     if len(percent) == 1:
@@ -133,7 +134,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "diagnosis.md")
     args = parser.parse_args()
     parts = [
-        f"# Diagnosis\n\n`python experiments/diagnose.py {' '.join(args.datasets)}`"
+        f"# Diagnosis\n\n`python -m experiments.diagnose {' '.join(args.datasets)}`"
     ]
     for word in args.datasets:
         name, *counts = word.split(":")

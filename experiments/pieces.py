@@ -122,16 +122,17 @@ def begin(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def digest() -> str:
-    """Return what tells the sources of this package from others.
+    """Return what tells the sources of package and experiments from others.
 
     >>> len(digest())
     16
     """
-    root, found = Path(renyi.__file__).parent, hashlib.sha256()
-    for place in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).parts):
-        data = place.read_bytes()
-        name = place.relative_to(root).as_posix()
-        found.update(f"{name} {len(data)}\n".encode() + data)
+    found = hashlib.sha256()
+    for root in (Path(renyi.__file__).parent, Path(__file__).parent):
+        names = sorted(place.relative_to(root).parts for place in root.rglob("*.py"))
+        for name in names:
+            data = root.joinpath(*name).read_bytes()
+            found.update(f"{'/'.join(name)} {len(data)}\n".encode() + data)
     return found.hexdigest()[:16]
 
 

@@ -46,10 +46,10 @@ class Report:
 
         >>> import pandas as pd
         >>> report = Report("Speed", {"Seconds": pd.DataFrame({"d": [10]})})
-        >>> print(report.markdown({"command": ["renyi", "reproduce", "runtime"]}))
+        >>> print(report.markdown({"command": ["python", "-m", "experiments.runtime"]}))
         # Speed
         <BLANKLINE>
-        `renyi reproduce runtime`
+        `python -m experiments.runtime`
         <BLANKLINE>
         ## Seconds
         <BLANKLINE>

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
+from experiments import command
 from experiments.reports import Report, machine, standard_error
 from renyi.compiled import load
 from renyi.datasets import make_linear
@@ -28,12 +29,22 @@ from renyi.estimators.classifier import RenyiClassifier
 Floats = NDArray[np.float64]
 Fitted = Callable[[Any], NDArray[Any]]
 
-REPETITIONS = 1000
 LAMBDA = 1e4
 _GROUP = 20  # repetitions in a piece
 _TRAIN = 0.85
-COLUMNS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-ROWS = (100, 200, 400, 800, 1600, 3200)
+_COLUMNS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+_ROWS = (100, 200, 400, 800, 1600, 3200)
+EXTRAS = ("matplotlib",)
+OPTIONS = {
+    "repetitions": command.Option(1000, "draws of 200 rows, 10,000 columns"),
+    "columns": command.Option(
+        _COLUMNS,
+        "numbers of columns to time, whatever the repetitions; the largest take "
+        "minutes, --columns 1000 takes none",
+        20,
+    ),
+    "rows": command.Option(_ROWS, "numbers of rows to time", 20),
+}
 _DRAWS = 3  # of each width and length
 _STEPS, _SHRUNK = 10_000, 1e-4  # of gradient descent
 _POWERS = 8
@@ -231,3 +242,7 @@ def _draw(figure: Any, grown: pd.DataFrame) -> None:
     axes.set_xlabel("columns")
     axes.set_ylabel("CPU seconds to train (170 of 200 rows)")
     axes.legend()
+
+
+if __name__ == "__main__":
+    raise SystemExit(command.main("runtime"))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments import command
 from experiments.reports import Report, machine
 from renyi.datasets import random_joint
 from renyi.estimators.classifier import RenyiClassifier
@@ -28,7 +29,8 @@ from renyi.robust.direct_program import worst_member
 from renyi.robust.minimax_problem import minimax
 from renyi.robust.worst import worst_case
 
-TABLES = 300
+EXTRAS = ("matplotlib", "highspy", "clarabel")
+OPTIONS = {"tables": command.Option(300, "random joint tables of each kind")}
 _GROUP = 10
 KINDS = ("dirichlet", "additive", "logistic")
 _SEPARABLE = 1e-6  # of γ − θ, both of them exact to 1e-8
@@ -164,3 +166,7 @@ def _draw(figure: Any, frame: pd.DataFrame) -> None:
     axes.set_ylabel("left side / right side")
     axes.set_ylim(bottom=0)
     axes.legend()
+
+
+if __name__ == "__main__":
+    raise SystemExit(command.main("theorems"))

@@ -181,3 +181,9 @@ def test_output_that_cannot_be_written() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("renyi: error: ")
     assert "no space left on device" in line.lower()
+
+
+def test_reproduce_names_its_replacement(bad):
+    message = bad("reproduce", "runtime", "--rows", "100")
+    assert "python -m experiments.runtime" in message
+    assert "experiments.table1" in bad("reproduce")

@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["reproduce"]:  # named for one release
+        return _fail(_replacement(arguments[1:]))
     args = parser().parse_args(arguments)
     args.argv = arguments
     # A terminal that lacks a letter of somebody's column name must not stop the work.
@@ -48,6 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, BrokenPipeError):
             return code or _fail(f"the output cannot be written: {error.strerror}")
     return code
+
+
+def _replacement(arguments: Sequence[str]) -> str:
+    """Name what has replaced a command.
+
+    >>> _replacement(["table1"])[:64]
+    "'renyi reproduce table1' is now 'python -m experiments.table1', "
+    """
+    names = ("table1", "runtime", "theorems", "selection")
+    name = next((word for word in arguments if word in names), "table1")
+    return (
+        f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run in a "
+        "checkout of the repository, with the same options"
+    )
 
 
 def _silence(stream: Any) -> None:

@@ -19,7 +19,6 @@ from renyi.cli import (
     export,
     marginals_commands,
     predict,
-    reproduce,
     select,
     streamed,
     summary,
@@ -228,6 +227,5 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Recorded], None]] = {
     "marginals subtract": marginals_commands.subtract,
     "marginals show": marginals_commands.show_marginals,
     "export": export.export,
-    "reproduce": reproduce.reproduce,
     "datasets": _datasets,
 }

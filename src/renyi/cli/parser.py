@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Read the arguments; one that is not known is the command's affair."""
         known, rest = self.parse_known_args(args, namespace)
-        parts = ("command", "action", "experiment")
+        parts = ("command", "action")
         names = [getattr(known, part, None) for part in parts]
         place = " ".join([self.prog, *filter(None, names)])
         if rest:
@@ -94,7 +94,6 @@ def parser() -> argparse.ArgumentParser:
     _add_select(commands)
     _add_marginals(commands)
     source_options.add_export(_add(commands, "export", "write a model as SQL"))
-    _add_reproduce(commands)
     listing = _add(commands, "datasets", "list the bundled data sets")
     _add_json(listing)
     return whole
@@ -400,60 +399,3 @@ def _add_marginals(commands: Any) -> None:
         out = each.add_argument("--out", metavar="M.renyi", help="where to write")
         out.required = each is not build  # which may just print statements
         _add_json(each)
-
-
-def _add_reproduce(commands: Any) -> None:
-    parser = _add(commands, "reproduce", "run an experiment of the paper again")
-    names = parser.add_subparsers(metavar="WHAT", required=True, dest="experiment")
-    table = _add(names, "table1", "compare errors and bounds on five data sets")
-    _add_count(table, "--splits", "random 70/30 splits of each data set", 100)
-    runtime = _add(names, "runtime", "train on many columns and few rows, timed")
-    _add_count(runtime, "--repetitions", "draws of 200 rows, 10,000 columns", 1000)
-    growth = "to time, whatever the repetitions"
-    _add_growth(
-        runtime,
-        "--columns",
-        f"numbers of columns {growth} (default: seven from 1,000 to 1,000,000, which "
-        "take minutes; --columns 1000 takes none)",
-    )
-    _add_growth(
-        runtime, "--rows", f"numbers of rows {growth} (default: six from 100 to 3,200)"
-    )
-    theorems = _add(names, "theorems", "see how tight the inequalities are")
-    _add_count(theorems, "--tables", "random joint tables of each kind", 300)
-    selection = _add(names, "selection", "compare three ways to select features")
-    _add_count(selection, "--splits", "random 70/30 splits of each data set", 20)
-    for each in (table, selection):
-        _several(each, "--datasets", "NAME", "bundled data sets (default: all five)")
-    for each in (table, runtime, theorems, selection):
-        each.epilog = (
-            "Needs the extra plot, and table1 and theorems the extra exact too: pip "
-            "install 'renyi[plot,exact]'. Finished pieces of work are kept after "
-            "Ctrl-C, and the same command goes on. Time left is shown on a terminal."
-        )
-        each.add_argument(
-            "--out",
-            metavar="DIR",
-            help="folder of the results (default results/WHAT); pieces of work that "
-            "are finished there are not done again",
-        )
-        _add_seed(each, "seed")
-        each.add_argument(
-            "--workers",
-            type=whole_number(1, 1024),
-            metavar="N",
-            help="processes (default: one for each core)",
-        )
-        _add_json(each)
-
-
-def _add_count(parser: Any, option: str, text: str, default: int) -> None:
-    parser.add_argument(
-        option, type=whole_number(1), metavar="N", help=f"{text} (default {default:,})"
-    )
-
-
-def _add_growth(parser: Any, option: str, text: str) -> None:
-    parser.add_argument(
-        option, type=whole_number(20), nargs="+", default=[], metavar="N", help=text
-    )

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from experiments.contenders import COLUMNS
-from experiments.reports import Report
 from sklearn.metrics import mutual_info_score
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
@@ -23,10 +21,12 @@ from experiments import (
     pieces,
     rankings,
     runtime,
-    selected,
+    selection,
     table1,
     theorems,
 )
+from experiments.contenders import COLUMNS
+from experiments.reports import Report
 
 QUICK = ["δ̃map", "δ̃", "δ̃sharp", "MPM", "SVM", "majority"]
 
@@ -246,8 +246,8 @@ def test_mrmr_passes_over_a_copy():
 
 
 def test_selection_on_a_split():
-    rows = pd.DataFrame(selected.work("votes 0", {"seed": 0}))
-    assert set(rows["method"]) == set(selected.METHODS)
+    rows = pd.DataFrame(selection.work("votes 0", {"seed": 0}))
+    assert set(rows["method"]) == set(selection.METHODS)
     assert rows.groupby("method")["k"].apply(list).map(len).to_list() == [16, 16, 16]
     whole = rows[rows["k"] == 16]
     split = table1.split_of("votes 0", 0)
@@ -266,14 +266,14 @@ def test_report_of_the_selection(tmp_path):
     results = {
         f"{name} {k}": [
             {"method": method, "k": n, "error": e, "sharp": e + 0.1, "bound": 0.3}
-            for method in selected.METHODS
+            for method in selection.METHODS
             for n in (1, 2)
         ]
         for name in ("votes", "credit")
         for k, e in enumerate((0.1, 0.3))
     }
     settings = {"splits": 2, "command": ["renyi"]}
-    report = selected.report(results, settings)
+    report = selection.report(results, settings)
     report.write(tmp_path, settings)
     table = pd.read_csv(tmp_path / "table.csv")
     assert len(table) == 12
@@ -288,11 +288,11 @@ def test_figure_of_the_selection_shows_every_point():
 
     rows = [
         {"method": method, "k": k, "error": 0.1 / k, "sharp": 0.1, "bound": 0.4 / k}
-        for method in selected.METHODS
+        for method in selection.METHODS
         for k in (1, 2, 3)
     ]
     figure = Figure(layout="constrained")
-    selected._draw(figure, selected.summary({"votes 0": rows, "votes 1": rows}))
+    selection._draw(figure, selection.summary({"votes 0": rows, "votes 1": rows}))
     figure.draw_without_rendering()
     for axes, top in zip(figure.axes, (10, 40), strict=True):
         assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > 1.04 * top

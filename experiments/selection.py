@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments import rankings, table1
+from experiments import command, rankings, table1
 from experiments.contenders import Split, expected_error
 from experiments.reports import Report, machine
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.selector import RenyiSelector
 from renyi.marginals.marginals import Marginals
 
-SPLITS = 20
-DATASETS = table1.DATASETS
+EXTRAS = ("matplotlib",)
+OPTIONS = {
+    "splits": command.Option(20, "random 70/30 splits of each data set"),
+    "datasets": command.Option(table1.DATASETS, "bundled data sets"),
+}
 _ALL = 16  # up to so many features every number of them is tried
 _NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50)
 Row = dict[str, Any]
@@ -173,3 +176,7 @@ def _draw_set(column: Any, table: pd.DataFrame) -> None:
     for axes in column:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(0, 1.05 * axes.dataLim.ymax)
+
+
+if __name__ == "__main__":
+    raise SystemExit(command.main("selection"))

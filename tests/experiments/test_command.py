@@ -1,8 +1,9 @@
-"""``renyi reproduce``: every experiment in small, resumed, and refused."""
+"""``python -m experiments.table1``: each in small, resumed, and refused."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -11,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments import pieces, runtime, selected, table1, theorems
-from support.commandline import HERE
+from experiments import command, pieces, runtime, selection, table1, theorems
+from support.commandline import HERE, Done
 
 FILES = {"table.csv", "table.md", "figure.svg", "settings.json", "pieces.jsonl"}
 SMALL = {
@@ -26,8 +27,36 @@ MODULES = {
     "table1": table1,
     "runtime": runtime,
     "theorems": theorems,
-    "selection": selected,
+    "selection": selection,
 }
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run an experiment in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def experiment(name, *argv):
+        capsys.readouterr()
+        try:
+            code = command.main(name, [str(word) for word in argv])
+        except SystemExit as stop:  # argparse's way out
+            code = int(stop.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return experiment
+
+
+@pytest.fixture
+def bad(run):
+    """Run an experiment that must be refused before any work is done."""
+
+    def experiment(*argv):
+        done = run(*argv)
+        assert (done.code, done.out) == (2, "")
+        return done.err
+
+    return experiment
 
 
 def lines(folder: str | Path) -> list[str]:
@@ -37,8 +66,8 @@ def lines(folder: str | Path) -> list[str]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
-    command = ("reproduce", name, *SMALL[name], "--workers", 1)
-    first = good(*command)
+    small = (name, *SMALL[name], "--workers", 1)
+    first = good(*small)
     folder = Path("results", name)
     assert {place.name for place in folder.iterdir()} == FILES
     table = pd.read_csv(folder / "table.csv")
@@ -47,11 +76,11 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     assert text.strip() in first.out
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["seed"] == 0
-    assert settings["command"][:3] == ["renyi", "reproduce", name]
+    assert settings["command"][:3] == ["python", "-m", f"experiments.{name}"]
     assert " ".join(settings["command"]) in text
     held = lines(folder)
     monkeypatch.setattr(MODULES[name], "work", None)  # must not be called again
-    again = good(*command, "--json").json
+    again = good(*small, "--json").json
     assert lines(folder) == held
     assert again["written"] == [
         str(folder / name)
@@ -62,8 +91,8 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
 
 
 def test_a_killed_run_goes_on_where_it_was(good):
-    command = ["reproduce", "theorems", "--tables", "11", "--workers", "1"]
-    begun = [sys.executable, "-m", "renyi", *command, "--out", "killed"]
+    options = ["--tables", "11", "--workers", "1"]
+    begun = [sys.executable, "-m", "experiments.theorems", *options, "--out", "killed"]
     process = subprocess.Popen(begun, env=HERE, stdout=subprocess.DEVNULL)
     patience = time.monotonic() + 120
     while not lines("killed") and process.poll() is None:
@@ -75,23 +104,23 @@ def test_a_killed_run_goes_on_where_it_was(good):
     keys = theorems.keys({"tables": 11})
     assert 1 <= len(kept) < len(keys)
     assert not Path("killed", "table.csv").exists()
-    good(*command, "--out", "killed")
+    good("theorems", *options, "--out", "killed")
     assert lines("killed")[: len(kept)] == kept
     assert sorted(json.loads(line)["key"] for line in lines("killed")) == sorted(keys)
     whole = pd.read_csv("killed/table.csv")
-    good(*command, "--out", "whole")
+    good("theorems", *options, "--out", "whole")
     pd.testing.assert_frame_equal(whole, pd.read_csv("whole/table.csv"))
 
 
 def test_two_processes_give_the_same_table(good):
-    command = ("reproduce", "theorems", "--tables", 2)
-    good(*command, "--workers", 2, "--out", "two")
-    good(*command, "--workers", 1, "--out", "one")
+    small = ("theorems", "--tables", 2)
+    good(*small, "--workers", 2, "--out", "two")
+    good(*small, "--workers", 1, "--out", "one")
     assert Path("two/table.csv").read_text() == Path("one/table.csv").read_text()
 
 
 def test_seed_and_default_folder_are_told(good):
-    told = good("reproduce", "theorems", *ONE, "--seed", 7, "--json").json
+    told = good("theorems", *ONE, "--seed", 7, "--json").json
     assert told["seed"] == 7
     assert told["tables"].keys() == {"Inequalities", "Separable tables"}
     assert str(Path("results", "theorems", "table.csv")) in told["written"]
@@ -99,23 +128,23 @@ def test_seed_and_default_folder_are_told(good):
 
 
 def test_unknown_data_set(bad):
-    message = bad("reproduce", "table1", "--datasets", "vote")
+    message = bad("table1", "--datasets", "vote")
     assert "Unknown dataset 'vote'" in message
     assert "did you mean 'votes'?" in message
 
 
 def test_another_run_in_the_folder(good, bad):
-    good("reproduce", "theorems", *ONE, "--out", "here")
-    message = bad("reproduce", "theorems", "--tables", 2, "--out", "here")
+    good("theorems", *ONE, "--out", "here")
+    message = bad("theorems", "--tables", 2, "--out", "here")
     assert "here holds a run with" in message
     assert "give another --out" in message
-    message = bad("reproduce", "selection", "--out", "here", "--datasets", "votes")
+    message = bad("selection", "--out", "here", "--datasets", "votes")
     assert "experiment" in message or "command" in message
 
 
 def test_a_file_where_the_folder_should_be(bad):
     Path("taken").write_text("a file")
-    message = bad("reproduce", "theorems", "--out", "taken")
+    message = bad("theorems", "--out", "taken")
     assert "taken is a file, not a folder" in message
 
 
@@ -131,7 +160,7 @@ def test_a_file_where_the_folder_should_be(bad):
 )
 @pytest.mark.parametrize("value", ["0", "-3", "many"])
 def test_numbers_below_one(bad, name, option, value):
-    message = bad("reproduce", name, f"{option}={value}")
+    message = bad(name, f"{option}={value}")
     assert option in message
     assert "a whole number" in message
 
@@ -139,14 +168,14 @@ def test_numbers_below_one(bad, name, option, value):
 def test_a_missing_extra_is_told_before_the_work(bad, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    message = bad("reproduce", "theorems", "--tables", 1)
+    message = bad("theorems", "--tables", 1)
     assert "pip install 'renyi[plot]'" in message
 
 
 def test_all_missing_extras_are_told_at_once(bad, monkeypatch):
     for name in ("matplotlib", "highspy", "clarabel"):
         monkeypatch.setitem(sys.modules, name, None)
-    message = bad("reproduce", "theorems", "--tables", 1)
+    message = bad("theorems", "--tables", 1)
     assert "needs matplotlib and highspy and clarabel" in message
     assert "pip install 'renyi[plot,exact]'" in message
 
@@ -160,22 +189,33 @@ def test_an_interruption_tells_what_is_kept(run, good, monkeypatch):
             raise KeyboardInterrupt
         return done(key, settings)
 
-    command = ("reproduce", "theorems", *ONE)
+    small = ("theorems", *ONE)
     monkeypatch.setattr(theorems, "work", twice)
-    stopped = run(*command)
+    stopped = run(*small)
     assert stopped.code == 130
     kept = "2 of 3 pieces are kept in results/theorems; the same command goes on."
     assert kept in stopped.err
     monkeypatch.setattr(theorems, "work", done)
-    again = good(*command)
+    again = good(*small)
     assert "2 of 3 pieces were found in results/theorems" in again.err
     assert len(lines("results/theorems")) == 3
 
 
 def test_help_tells_what_is_needed_and_what_is_long(good):
-    text = " ".join(good("reproduce", "runtime", "--help").out.split())
+    text = " ".join(good("runtime", "--help").out.split())
     assert "pip install 'renyi[plot,exact]'" in text
-    assert "whatever the repetitions (default: seven from 1,000 to 1,000,000" in text
-    assert (min(runtime.COLUMNS), max(runtime.COLUMNS)) == (1_000, 1_000_000)
-    assert len(runtime.COLUMNS) == 7
-    assert (len(runtime.ROWS), min(runtime.ROWS), max(runtime.ROWS)) == (6, 100, 3_200)
+    assert "(default: 7 from 1,000 to 1,000,000)" in text
+
+
+def test_committed_results_are_read_as_they_are(good, monkeypatch):
+    """The folders of `experiments/results`, made by the former command."""
+    results = Path(command.__file__).parent / "results"
+    for name, module in MODULES.items():
+        monkeypatch.setattr(module, "work", None)  # nothing is left to do
+        shutil.copytree(results / name, name)
+        before = pd.read_csv(Path(name, "table.csv"))
+        settings = json.loads(Path(name, "settings.json").read_text())
+        options = [f"--seed={settings['seed']}", "--out", name]
+        good(name, *options)
+        after = pd.read_csv(Path(name, "table.csv"))
+        pd.testing.assert_frame_equal(after, before)
