@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 import renyi
-from renyi.certificates.closed_form import class_conditional
+from renyi.certificates.closed_form import closed_form
 from renyi.robust.cutting_planes import Progress
 
 STEM, TITLE = "minimax_exact", "The minimax problem by cutting planes"
@@ -104,7 +104,7 @@ def texts(labels: Any) -> np.ndarray:
 def promises(m: renyi.Marginals) -> dict[str, str]:
     """Return what cheaper certificates promise."""
     clf = renyi.RenyiClassifier().fit_marginals(m)
-    cantelli = class_conditional(clf.scorecard_, m)
+    cantelli = closed_form(clf.scorecard_, m).conditional
     shown = {"2γ of the classifier": 2 * clf.certificate_.gamma}
     if cantelli is not None:
         shown["Cantelli of its map"] = cantelli

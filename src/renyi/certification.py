@@ -23,20 +23,14 @@ from dataclasses import replace
 from typing import Any
 
 from renyi.certificates import heldout
-from renyi.certificates.closed_form import class_conditional, closed_form
+from renyi.certificates.closed_form import ClosedForm, closed_form
 from renyi.certificates.record import EXACT, is_optimistic
 from renyi.certificates.record import Certificate as Certificate
 from renyi.certificates.record import Step as Step
-from renyi.certificates.score_moments import (
-    Evidence,
-    aligned,
-    best_feature,
-    evidence_of_marginals,
-    refuse_impossible,
-    same_counts,
-)
+from renyi.certificates.score_moments import ScoreMoments, best_feature
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, scorecard_of
 
 LEVELS = ("closed", "lp", "exact")
 WEIGHTED = (
@@ -48,48 +42,44 @@ _SHARE = 0.5
 
 
 def certificate(
-    evidence: Evidence,
+    closed: ClosedForm,
     card: Scorecard,
     rule: str,
     loo_risk: float | None = None,
     loo_error: float | None = None,
     notes: tuple[str, ...] = (),
-    conditional: float | None = None,
+    timed: bool = False,
 ) -> Certificate:
-    """Certificate of a model from its moments.
-
-    `conditional` is the bound on the rule map by the pairs within each class.
-    """
-    gamma, bounds = closed_form(evidence, card)
-    steps = [Step("closed form", bounds[rule])]
-    if conditional is not None:
-        bounds["map"] = min(bounds["map"], conditional)
-        if rule == "map":
-            steps.append(Step("class-conditional", conditional))
-    top = int(evidence.priors.argmax())
+    """Certificate of a model from its closed form."""
+    moments = closed.moments
+    took = closed.seconds if timed else (None, None)
+    steps = [Step("closed form", closed.bounds[rule], seconds=took[0])]
+    if closed.conditional is not None and rule == "map":
+        steps.append(Step("class-conditional", closed.conditional, seconds=took[1]))
+    top = int(moments.priors.argmax())
     return Certificate(
-        gamma=gamma,
-        bounds=bounds,
-        majority=(card.classes[top], float(1 - evidence.priors[top])),
-        one_feature=best_feature(evidence.F, evidence.columns),
+        gamma=closed.gamma,
+        bounds=closed.best,
+        majority=(card.classes[top], float(1 - moments.priors[top])),
+        one_feature=best_feature(moments.F, moments.columns),
         loo_risk=loo_risk,
         loo_error=loo_error,
         rule=rule,
-        n=evidence.n,
-        n_indicators=evidence.n_indicators,
+        n=moments.n,
+        n_indicators=moments.n_indicators,
         order=card.encoder.order,
-        warnings=(*_warnings(evidence, gamma, loo_risk), *notes),
+        warnings=(*_warnings(moments, closed.gamma, loo_risk), *notes),
         steps=tuple(steps),
     )
 
 
 def _warnings(
-    evidence: Evidence, gamma: float, loo_risk: float | None
+    moments: ScoreMoments, gamma: float, loo_risk: float | None
 ) -> tuple[str, ...]:
     texts = []
-    if evidence.n_indicators >= evidence.n / 2:
+    if moments.n_indicators >= moments.n / 2:
         texts.append(
-            f"there are {evidence.n_indicators} categories and only {evidence.n:,.10g} "
+            f"there are {moments.n_indicators} categories and only {moments.n:,.10g} "
             "rows: the bound holds for the marginals of these rows and says little "
             "about the population they come from."
         )
@@ -169,7 +159,7 @@ def certify(
     On the sampled population itself: at most 10.4 % (Clopper–Pearson; 6.7 % seen).
     Each bound by itself; the rows must not have been used in training.
     """
-    card = _card_of(model)
+    card = scorecard_of(model)
     if level not in LEVELS:
         raise ValueError(f"level must be 'closed', 'lp' or 'exact', not {level!r}.")
     if not isinstance(m, Marginals):
@@ -183,8 +173,8 @@ def certify(
             "marginals were given: leave it out, or give the rows in their place."
         )
     _check_time_limit(time_limit)
-    m = aligned(card, m)
-    refuse_impossible(m)
+    m = card.match(m).marginals
+    check_possible(m)
     found = _closed(model, card, m)
     if level != "closed":
         found = _climbed(found, model, m, level, time_limit, progress)
@@ -193,16 +183,6 @@ def certify(
 
         found = replace(found, separable=test(m).answer)
     return found
-
-
-def _card_of(model: Any) -> Scorecard:
-    card = getattr(model, "scorecard_", model)
-    if not isinstance(card, Scorecard):
-        raise TypeError(
-            "certify takes a fitted classifier or a Scorecard first, and the marginals "
-            f"or rows second; the first is a {type(model).__name__}."
-        )
-    return card
 
 
 def _check_time_limit(time_limit: float | None) -> None:
@@ -217,20 +197,13 @@ def _check_time_limit(time_limit: float | None) -> None:
 
 def _closed(model: Any, card: Scorecard, m: Marginals) -> Certificate:
     """Return what needs no search, with what is known of the training rows."""
-    begun = time.perf_counter()
-    evidence = evidence_of_marginals(card, m)
-    then = time.perf_counter()
-    conditional = class_conditional(card, m)
-    took = (then - begun, time.perf_counter() - then)
     rule = getattr(model, "rule", "map")
-    found = certificate(evidence, card, rule, conditional=conditional)
-    timed = [replace(s, seconds=t) for s, t in zip(found.steps, took, strict=False)]
-    found = replace(found, steps=tuple(timed))
+    found = certificate(closed_form(card, m), card, rule, timed=True)
     own: Certificate | None = getattr(model, "certificate_", None)
     if own is None:
         return found
     notes = tuple(text for text in own.warnings if text == WEIGHTED)
-    if not (_agree(own, found) and same_counts(card, m)):
+    if not (_agree(own, found)):
         return replace(found, warnings=(*found.warnings, *notes))
     return replace(
         found,

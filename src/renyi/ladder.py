@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from renyi.certificates.record import EXACT
-from renyi.certificates.score_moments import aligned, best_feature
+from renyi.certificates.score_moments import best_feature
 from renyi.certification import Certificate, certify
 from renyi.encoding.frame_columns import label_text
 from renyi.figures import table, verdict, wrapped
@@ -211,7 +211,7 @@ def climb(
     report = progress or _silent
     closed = certify(model, m)
     card = getattr(model, "scorecard_", model)
-    every, m = m, aligned(card, m)
+    every, m = m, card.match(m).marginals
     rungs = simple_rules(m)
     report(PROGRAM, None)
     rungs.append(_promised(m, "lp", left(3), None))

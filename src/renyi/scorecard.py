@@ -3,28 +3,35 @@
 The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y)``, and
 ``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, and one column
 of points is kept. A label unseen in training counts as the feature's mean effect.
+
+`Scorecard.match` is the one mapping from categories that were made elsewhere, those of
+any marginals, to points: each gets what `predict` gives to a cell with its label.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import lookup_sum, offsets
+from renyi.encoding.columns import MISSING_TEXT, RARE, Column
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import Label, label_text
-from renyi.encoding.tuples import encoder_from_dict
+from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
 from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
+
+    from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +45,17 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "counts": (list,),
 }
 _ARRAYS = ("z", "intercept", "counts")
+_EPS = float(np.finfo(np.float64).eps)
+_UNNAMED = "y"  # how `fit` calls the target of labels without a name
+
+
+class Match(NamedTuple):
+    """A scorecard beside marginals: the points of each of their categories."""
+
+    marginals: Marginals  # of the model's features, in its order
+    points: Floats  # (categories, K)
+    intercept: Floats  # (K,)
+    classes: NDArray[np.intp]  # place of each class of the marginals in the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +74,8 @@ class Scorecard:
         Score of a row before any points.
     counts : ndarray of shape (D,)
         Training rows (or weight) in each category; they define the mean effect.
+    target : str, optional
+        Name of the column that it predicts, where that is known.
 
     Examples
     --------
@@ -74,6 +94,7 @@ class Scorecard:
     z: Floats
     intercept: Floats
     counts: NDArray[Any]
+    target: str | None = None
 
     def __post_init__(self) -> None:
         """Keep copies of the arrays that nobody can write to."""
@@ -133,10 +154,67 @@ class Scorecard:
         """Estimates t of the class probabilities; they need not be probabilities."""
         return self.per_class(self.scores(codes)) + 1 / self.n_classes
 
+    def match(self, m: Marginals) -> Match:
+        """Return the points of every category of the marginals.
+
+        Features and classes are matched by name and text, categories as `predict`
+        takes cells; what does not fit is an error that names it.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> clf = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9)
+        >>> card = clf.scorecard_
+        >>> m = renyi.Marginals.from_data([["b"], ["c"]] * 9, [0, 1] * 9)
+        >>> card.match(m).points[0].round(2)
+        array([-0.5,  0.5])
+        """
+        m, classes = self._aligned(m)
+        tables, starts = self.tables
+        codes = _codes_in(self.encoder, m)
+        rows = np.concatenate([s + c for s, c in zip(starts, codes, strict=True)])
+        intercept = self.per_class(np.atleast_2d(self.intercept))[0]
+        return Match(m, self.per_class(tables[rows]), intercept, classes)
+
+    def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
+        """Return the marginals of the model's features, and the places of classes."""
+        names, order = self.encoder.feature_names, self.encoder.order
+        if m.order != order:
+            raise ValueError(
+                f"The marginals are of order {m.order}, the model of {order}: count "
+                f"with order={order}."
+            )
+        if self.target not in (None, m.target) and _is_named(self.target, m.target):
+            raise ValueError(
+                f"The model predicts {self.target!r}, and the target of the marginals "
+                f"is {m.target!r}: give marginals of {self.target!r}, for example by "
+                "with_target()."
+            )
+        known_names = set(m.feature_names)
+        for name in names:
+            if name not in known_names:
+                raise ValueError(
+                    f"The marginals have no column {name!r}, a model's feature."
+                )
+        places = {label_text(label): k for k, label in enumerate(self.classes)}
+        for label in m.classes:
+            if label is None or label_text(label) not in places:
+                raise ValueError(
+                    f"The target {m.target!r} of the marginals has the class "
+                    f"{label!r}, which the model does not know."
+                )
+        classes = np.array([places[label_text(v)] for v in m.classes], np.intp)
+        return m if m.feature_names == names else m.select(names), classes
+
     def points_of(self, codes: NDArray[Any]) -> Floats:
         """Points of every feature at every row: (rows, features, 1 or K)."""
         tables, starts = self.tables
         return tables[codes.T + starts]
+
+    @cached_property
+    def score_error(self) -> float:
+        """What rounding may do to a score, in `predict` or in its moments."""
+        return score_error(self._points, self.intercept, self.encoder.columns.sizes)
 
     @cached_property
     def importance(self) -> Floats:
@@ -289,6 +367,154 @@ class Scorecard:
         except (ValueError, TypeError) as error:
             reason = str(error).rstrip(".")
             raise ValueError(f"{path} is not valid: {reason}.") from None
+
+
+def scorecard_of(model: Any) -> Scorecard:
+    """Return the scorecard of a fitted classifier, or the scorecard itself."""
+    card = getattr(model, "scorecard_", model)
+    if not isinstance(card, Scorecard):
+        raise TypeError(
+            "The first argument must be a fitted classifier or a Scorecard, the second "
+            f"the marginals or rows; the first is a {type(model).__name__}."
+        )
+    return card
+
+
+# ---- rounding of scores
+
+
+def score_error(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
+    """Bound the rounding error of a sum of points, whatever the order of adding."""
+    largest = np.maximum.reduceat(np.abs(points), offsets(sizes)[:-1]).sum(axis=0)
+    total = float((largest + np.abs(intercept)).max()) + 1
+    return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
+
+
+def centred(
+    points: Floats, intercept: Floats, weights: Floats, sizes: NDArray[Any]
+) -> tuple[Floats, Floats]:
+    """Move each feature's mean to the intercept, which changes no score.
+
+    A number that is added to all points of one feature and taken from another's would
+    else drown what the points say; hence sums that are rounded once.
+    """
+    starts = offsets(sizes)[:-1]
+    totals = np.add.reduceat(weights, starts)[:, None]
+    means = np.add.reduceat(weights[:, None] * points, starts) / totals
+    pairs = zip(intercept.tolist(), means.T.tolist(), strict=True)
+    moved = [_sum_of([b, *each]) for b, each in pairs]
+    return points - np.repeat(means, sizes, axis=0), np.array(moved)
+
+
+def _sum_of(values: list[float]) -> float:
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # points too large to add up promise nothing
+        return math.inf
+
+
+# ---- categories that were made elsewhere
+
+
+def _is_named(*targets: str | None) -> bool:
+    """Whether none of these is the name of a target without a name."""
+    return all(str(name).rstrip("_") != _UNNAMED for name in targets)
+
+
+def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
+    """Return the model's code of each category of the marginals, by feature."""
+    theirs = m.encoder
+    if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
+        pairs = zip(encoder.columns, theirs.columns, strict=True)
+        return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
+    _check_new_is_empty(m)
+    single, settings = encoder.single, theirs.single
+    where = {name: i for i, name in enumerate(theirs.base.names)}
+    of_column = {}
+    for i in sorted({i for S in encoder._members for i in S}):
+        mine = encoder.base[i]
+        other = theirs.base[where[mine.name]]
+        of_column[i] = _column_codes(single, mine, other, settings)
+    found = []
+    for s, members in enumerate(encoder._members):
+        table, size = theirs._tables[s], len(theirs.columns[s].categories)
+        inner = table[tuple(slice(0, k - 1) for k in table.shape)]
+        cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
+        cell[inner.ravel()] = np.arange(inner.size)
+        parts = np.unravel_index(cell[:size], inner.shape)
+        mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
+        found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
+    return found
+
+
+def _check_new_is_empty(m: Marginals) -> None:
+    """Refuse rows whose tuples the marginals do not tell."""
+    shares = np.diag(m.feature_counts)
+    starts = offsets(m.encoder.columns.sizes)
+    for start, column in zip(starts, m.encoder.columns, strict=False):
+        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
+            raise ValueError(
+                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
+                "labels are not known: count the rows anew."
+            )
+
+
+def _column_codes(
+    encoder: Encoder, mine: Column, theirs: Column, settings: Encoder
+) -> NDArray[np.intp]:
+    """Return the model's code of each category of a column of the marginals."""
+    if (
+        mine.kind != theirs.kind
+        or mine.levels.edges != theirs.levels.edges
+        or (mine.kind == "number" and _number_codes(encoder) != _number_codes(settings))
+    ):
+        raise ValueError(
+            f"Column {mine.name!r} is binned differently in the marginals and in "
+            "the model: build the marginals with the model's encoder."
+        )
+    labels = [label for label in theirs.categories if label is not None]
+    if mine.kind == "number":
+        codes = [*range(len(labels)), *encoder.code_table(mine.levels, ())]
+        return np.array(codes[: len(theirs.categories)], np.intp)
+    codes = encoder.code_table(mine.levels, labels).tolist()
+    if RARE in labels and theirs.levels.rare:
+        codes[labels.index(RARE)] = _one_code(encoder, mine, theirs.levels.rare)
+    if None in theirs.categories:
+        _one_code(encoder, mine, (*settings.missing, None))
+    return np.array(codes[: len(theirs.categories)], np.intp)
+
+
+def _number_codes(encoder: Encoder) -> set[float]:
+    """Return the missing codes that are numbers, such as -9."""
+    found = set()
+    for code in encoder.missing:
+        try:
+            found.add(float(label_text(code)))
+        except ValueError:
+            continue
+    return {code for code in found if math.isfinite(code)}
+
+
+def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
+    """Return the model's one code of labels that are one category of the marginals."""
+    labels = [label for label in merged if label is not None]
+    codes = encoder.code_table(mine.levels, labels).tolist()
+    if None not in merged:
+        codes = codes[:-1]
+    for label, code in zip(merged, codes, strict=True):
+        if code != codes[0]:
+            first, second = (
+                MISSING_TEXT if v is None else label_text(v) for v in (merged[0], label)
+            )
+            raise ValueError(
+                f"Column {mine.name!r} merges {first!r} and {second!r} in the "
+                "marginals, and the model tells them apart: build the marginals with "
+                "the model's encoder."
+            )
+    return int(codes[0])
+
+
+# ---- what a scorecard must be
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.certificates.score_moments import refuse_impossible
 from renyi.checks import check_positive, check_whole
 from renyi.counting.onehot import offsets
 from renyi.encoding.targets import need_two_classes, refuse_missing_class
 from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
 from renyi.solvers.l1inf import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
@@ -341,7 +341,7 @@ def selection_path(
     check_whole("n_lambdas", n_lambdas, 2)
     refuse_missing_class(m)
     need_two_classes(np.asarray(m.classes))
-    refuse_impossible(m)
+    check_possible(m)
     material = FromCounts.of(m)
     grid = penalties(material, n_lambdas, ratio)
     return entry_path(

@@ -14,10 +14,10 @@ import pytest
 from sklearn.base import clone
 
 from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify
-from renyi.certificates import score_moments as evidence_module
 from renyi.datasets import load
 from renyi.encoding.columns import Columns, Levels
 from renyi.estimators import classifier as classifier_module
+from renyi.marginals import consistency
 
 
 @pytest.fixture(scope="module")
@@ -376,7 +376,7 @@ def test_impossible_marginals_are_refused():
 
 def test_negative_risk_is_refused_whatever_the_size(monkeypatch):
     """Of large tables only the risk is looked at; it was clipped to 0 before."""
-    monkeypatch.setattr(evidence_module, "_CHECKED_SIZE", 0)
+    monkeypatch.setattr(consistency, "_CHECKED_SIZE", 0)
     m = impossible()
     X = pd.DataFrame([[0, 0, 0], [1, 1, 1]] * 50, columns=["p", "q", "r"])
     card = RenyiClassifier().fit(X, pd.Series([0, 1] * 50, name="y")).scorecard_

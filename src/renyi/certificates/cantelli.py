@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.counting.onehot import offsets
+from renyi.scorecard import score_error
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +43,7 @@ class ClassMoments(NamedTuple):
     covariances: Floats  # (classes, K, K)
     score_error: float  # what rounding may do to a score
     square_error: float  # and to a covariance
+    largest: float  # absolute score
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -81,12 +83,16 @@ def class_moments(
         centred = P - np.repeat(by_feature, sizes, axis=0)
         means[y] += by_feature.sum(axis=0)
         covariances[y] = centred.T @ (inner[y] / totals[y]) @ centred
-    largest = np.maximum.reduceat(np.abs(P).max(axis=1), starts).sum()
-    total = float(largest + np.abs(b).max())
-    score_error = _EPS * (len(sizes) + int(sizes.max()) + 4) * (total + 1)
-    square_error = _EPS * len(P) * total * total
-    priors = totals / totals.sum()
-    return ClassMoments(priors, means, covariances, score_error, square_error)
+    reach = np.maximum.reduceat(np.abs(P).max(axis=1), starts).sum()
+    largest = float(reach + np.abs(b).max())
+    return ClassMoments(
+        totals / totals.sum(),
+        means,
+        covariances,
+        score_error(P, np.asarray(b), sizes),
+        _EPS * len(P) * largest * largest,
+        largest,
+    )
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -20,18 +20,16 @@ every t' with |t' − t| ≤ ε at each class: (E‖t' − e_Y‖²)^½ ≤ B^½
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple
 
 import numpy as np
 
 from renyi.certificates.cantelli import ClassMoments, cantelli, class_moments
-from renyi.certificates.score_moments import Evidence, aligned, places
-from renyi.counting.onehot import offsets
-from renyi.encoding.frame_columns import label_text
+from renyi.certificates.score_moments import ScoreMoments, moments_of_marginals
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Match, Scorecard
 
-_EPS = float(np.finfo(np.float64).eps)
 # What rounded counts may be off by, as in Marginals.validate.
 _TOLERANCE = 1e-6
 
@@ -39,90 +37,92 @@ _TOLERANCE = 1e-6
 class ClosedForm(NamedTuple):
     """The risk γ of a model and the worst error of each rule."""
 
+    moments: ScoreMoments
     gamma: float
-    bounds: dict[str, float]
+    bounds: dict[str, float]  # by the moments alone
+    conditional: float | None = None  # of map, by the pairs within each class
+    seconds: tuple[float, float] = (0.0, 0.0)  # for the two
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The least of the bounds of each rule."""
+        least = 1.0 if self.conditional is None else self.conditional
+        return {**self.bounds, "map": min(self.bounds["map"], least)}
 
 
-def closed_form(evidence: Evidence, card: Scorecard) -> ClosedForm:
-    """Return γ and the bounds that follow from a model's moments.
-
-    >>> import renyi
-    >>> from renyi.certificates.score_moments import evidence_of_marginals
-    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> card = renyi.RenyiClassifier().fit_marginals(m).scorecard_
-    >>> found = closed_form(evidence_of_marginals(card, m), card)
-    >>> round(found.bounds["map"], 3), round(found.bounds["sharp"], 3)
-    (0.12, 0.06)
-    """
-    K = len(evidence.priors)
-    B, scaled = _risk(evidence, card), _gain(evidence, card)
-    bounds = {
-        "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
-        "renyi": min(1.0, B),
-        "sharp": min(1.0, B),
-    }
-    return ClosedForm(B / 2, bounds)
-
-
-def _risk(evidence: Evidence, card: Scorecard) -> float:
-    """Return B, rounded up; infinite where points are too large to square."""
-    if not math.isfinite(evidence.risk + evidence.rounding):
-        return math.inf
-    if evidence.risk < -(1e-7 + evidence.rounding):
-        raise ValueError(
-            f"The model's risk under these marginals is {evidence.risk / 2:.3g}, which "
-            "cannot be negative: no rows have these marginals; call validate() on them."
-        )
-    error = _score_error(card) * math.sqrt(card.n_classes)
-    return (math.sqrt(max(0.0, evidence.risk)) + error) ** 2 + evidence.rounding
-
-
-def _gain(evidence: Evidence, card: Scorecard) -> float:
-    """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
-    error, rounding = _score_error(card), evidence.off_rounding
-    if not math.isfinite(evidence.spread + error + rounding):
-        return 0.0
-    lead = max(0.0, evidence.lead - 2 * error - rounding)
-    spread = math.sqrt(evidence.spread) + error * math.sqrt(card.n_classes)
-    return lead**2 / (spread**2 + rounding)
-
-
-def _score_error(card: Scorecard) -> float:
-    """Bound the rounding error of a score, in `predict` or in its moments here."""
-    sizes = card.encoder.columns.sizes
-    points = np.abs(card.z.reshape(len(card.z), -1))
-    largest = np.maximum.reduceat(points, offsets(sizes)[:-1]).sum(axis=0)
-    total = float((largest + np.abs(card.intercept)).max()) + 1
-    return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
-
-
-def class_conditional(card: Scorecard, m: Marginals) -> float | None:
-    """Worst error of the rule map by the pairs within each class; None without them.
+def closed_form(card: Scorecard, m: Marginals) -> ClosedForm:
+    """Return γ and the bounds on a model's error under any marginals.
 
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> m = renyi.Marginals.from_data(X, y, class_conditional=True)
     >>> card = renyi.RenyiClassifier().fit_marginals(m).scorecard_
-    >>> round(class_conditional(card, m), 3)
-    0.117
+    >>> found = closed_form(card, m)
+    >>> round(found.bounds["map"], 3), round(found.conditional, 3)
+    (0.12, 0.117)
     """
-    m = aligned(card, m)
+    begun = time.perf_counter()
+    match = card.match(m)
+    found = bounds_of_moments(moments_of_marginals(match), card)
+    then = time.perf_counter()
+    conditional = _class_conditional(match)
+    seconds = (then - begun, time.perf_counter() - then)
+    return found._replace(conditional=conditional, seconds=seconds)
+
+
+def bounds_of_moments(moments: ScoreMoments, card: Scorecard) -> ClosedForm:
+    """Return γ and the bounds that follow from a model's moments."""
+    K = len(moments.priors)
+    B, scaled = _risk(moments, card), _gain(moments, card)
+    bounds = {
+        "map": min(1.0, max(0.0, 2 * (1 - 1 / K - scaled)), 2 * B),
+        "renyi": min(1.0, B),
+        "sharp": min(1.0, B),
+    }
+    return ClosedForm(moments, B / 2, bounds)
+
+
+def _risk(moments: ScoreMoments, card: Scorecard) -> float:
+    """Return B, rounded up; infinite where points are too large to square."""
+    if not math.isfinite(moments.risk + moments.rounding):
+        return math.inf
+    if moments.risk < -(1e-7 + moments.rounding):
+        raise ValueError(
+            f"The model's risk under these marginals is {moments.risk / 2:.3g}, which "
+            "cannot be negative: no rows have these marginals; call validate() on them."
+        )
+    error = card.score_error * math.sqrt(card.n_classes)
+    return (math.sqrt(max(0.0, moments.risk)) + error) ** 2 + moments.rounding
+
+
+def _gain(moments: ScoreMoments, card: Scorecard) -> float:
+    """Return (E[t_Y − t̄])₊² / E‖t − t̄·1‖², rounded down."""
+    error, rounding = card.score_error, moments.off_rounding
+    if not math.isfinite(moments.spread + error + rounding):
+        return 0.0
+    lead = max(0.0, moments.lead - 2 * error - rounding)
+    spread = math.sqrt(moments.spread) + error * math.sqrt(card.n_classes)
+    return lead**2 / (spread**2 + rounding)
+
+
+def _class_conditional(match: Match) -> float | None:
+    """Worst error of the rule map by the pairs within each class; None without them."""
+    m = match.marginals
     if m.class_counts is None:
         return None
-    P = card.per_class(card.tables[0][places(card, m)])
-    b = card.per_class(np.atleast_2d(card.intercept))[0]
-    moments = class_moments(P, b, m.class_counts, m.encoder.columns.sizes)
-    _refuse_negative_variance(moments, m, len(P))
-    known = [label_text(label) for label in card.classes]
-    own = [known.index(label_text(label)) for label in m.classes]
-    return cantelli(moments, own)
+    sizes = m.encoder.columns.sizes
+    moments = class_moments(match.points, match.intercept, m.class_counts, sizes)
+    _check_variances(moments, m)
+    return cantelli(moments, match.classes)
 
 
-def _refuse_negative_variance(moments: ClassMoments, m: Marginals, D: int) -> None:
-    """Refuse counts in a class that no rows can have."""
-    largest = moments.square_error / (_EPS * D)  # square of the largest score
+def _check_variances(moments: ClassMoments, m: Marginals) -> None:
+    """Raise an error at counts in a class that no rows can have."""
     for label, V in zip(m.classes, moments.covariances, strict=True):
-        if np.isfinite(V).all() and np.linalg.eigvalsh(V)[0] < -_TOLERANCE * largest:
+        if (
+            np.isfinite(V).all()
+            and np.linalg.eigvalsh(V)[0] < -_TOLERANCE * moments.largest**2
+        ):
             raise ValueError(
                 f"The variance of the scores within {m.target} = {label} is negative, "
                 "which no rows can have: count the pairs within the classes anew."

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, Weights
-from renyi.encoding.frame_columns import Label, label_text
+from renyi.encoding.frame_columns import label_text
 
 NEW = "(new)"
 AND = " & "
@@ -153,22 +153,6 @@ class TupleEncoder(Encoder):
             _table(column.levels, [known[i] for i in S])
             for column, S in zip(self.columns, self._members, strict=True)
         ]
-
-    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
-        """Return the code of each label of a tuple; last, what is never a label."""
-        codes = {label_text(v): k for k, v in enumerate(levels.categories)}
-        new, size = codes.get(NEW, len(codes)), len(codes)
-        known = self._known_texts
-        found = []
-        for label in map(label_text, labels):
-            parts = label.split(AND)
-            seen = label == NEW or all(part in known for part in parts)
-            found.append(codes.get(label, new if seen else size))
-        return np.array([*found, size])
-
-    @cached_property
-    def _known_texts(self) -> set[str]:
-        return {text for column in self.base for text in _code_of_text(column.levels)}
 
     def factors(self, codes: NDArray[Any]) -> Factors | None:
         """Codes of the columns behind codes of all their tuples, without unseen ones.

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from renyi import rules
-from renyi.certificates.closed_form import class_conditional
-from renyi.certificates.score_moments import (
-    Evidence,
-    evidence_of_marginals,
-    evidence_of_rows,
-)
+from renyi.certificates.closed_form import bounds_of_moments, closed_form
+from renyi.certificates.score_moments import moments_of_rows
 from renyi.certification import WEIGHTED, Certificate, certificate
 from renyi.encoding import targets
 from renyi.encoding.blocks import Block
@@ -34,6 +30,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+
+
+class Behind(NamedTuple):
+    """Rows behind a model whose pairs were not counted, for its certificate."""
+
+    block: Block
+    target_counts: NDArray[Any]
 
 
 class RenyiClassifier(TupleClassifier):
@@ -261,7 +264,6 @@ class RenyiClassifier(TupleClassifier):
         self.marginals_: Marginals | None = m
         self._class_counts: NDArray[Any] | None = None
         self._digest: DataDigest | None = None
-        self._evidence: Evidence | None = None
         self._finish(m.encoder, fit, np.diag(m.feature_counts))
 
     def _training_moments(self, m: Marginals) -> tuple[Floats, Floats, Floats]:
@@ -284,8 +286,9 @@ class RenyiClassifier(TupleClassifier):
         counts = dual.target_counts
         self.marginals_, self._class_counts, self._digest = None, counts, None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
-        t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
-        self._evidence = evidence_of_rows(t, block.y, block.mass, counts, columns)
+        # Copied: codes may be the user's own array.
+        block = Block(block.encoder, block.codes.copy(), block.y, block.mass)
+        self._behind: Behind | None = Behind(block, counts)
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
@@ -294,7 +297,9 @@ class RenyiClassifier(TupleClassifier):
         z = fit.z[:, 0] if binary else fit.z
         intercept = fit.intercept[0] if binary else fit.intercept
         classes = tuple(self.classes_.tolist())
-        card = Scorecard(encoder, classes, z, np.asarray(intercept), counts)
+        card = Scorecard(
+            encoder, classes, z, np.asarray(intercept), counts, self._target
+        )
         self._take(card, fit.choice)
 
     def _take(self, card: Scorecard, choice: ridge.AlphaChoice) -> None:
@@ -309,6 +314,7 @@ class RenyiClassifier(TupleClassifier):
         self.alpha_choice_ = choice
         self.alpha_ = choice.alpha
         self._certificate: Certificate | None = None
+        self._behind = None
 
     # ---- prediction
 
@@ -378,23 +384,26 @@ class RenyiClassifier(TupleClassifier):
         if known is not None and known.rule != self.rule:  # set_params after fit
             # A model file keeps the bounds of all rules, the steps of one.
             known = replace(known, rule=self.rule, steps=())
-            from_file = self.marginals_ is None and self._evidence is None
+            from_file = self.marginals_ is None and self._behind is None
             self._certificate = known if from_file else None
         if self._certificate is None:
             self._certificate = self._certified()
         return self._certificate
 
     def _certified(self) -> Certificate:
-        card, evidence, choice = self.scorecard_, self._evidence, self.alpha_choice_
-        conditional = None
-        if evidence is None:
+        card, choice = self.scorecard_, self.alpha_choice_
+        if self._behind is None:
             assert self.marginals_ is not None
-            evidence = evidence_of_marginals(card, self.marginals_)
-            conditional = class_conditional(card, self.marginals_)
+            closed = closed_form(card, self.marginals_)
+        else:
+            block, counts = self._behind
+            t = card.estimates(block.codes)  # what `predict` goes by, rounding and all
+            moments = moments_of_rows(
+                t, block.y, block.mass, counts, card.encoder.columns
+            )
+            closed = bounds_of_moments(moments, card)
         notes = (*([WEIGHTED] if self._weighted else []), *self._heavy)
-        return certificate(
-            evidence, card, self.rule, choice.risk, choice.error, notes, conditional
-        )
+        return certificate(closed, card, self.rule, choice.risk, choice.error, notes)
 
     @property
     def data_digest_(self) -> DataDigest | None:

@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import rules
-from renyi.certificates.score_moments import refuse_impossible
 from renyi.encoding import targets
 from renyi.encoding.blocks import Block
 from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.sources import frames as source
 
@@ -241,7 +241,7 @@ class TupleClassifier(CountsClassifier):
                 f"Marginals.from_data(X, y, order={self.order})."
             )
         super()._check_marginals(m)
-        refuse_impossible(m)
+        check_possible(m)
 
 
 def need_usable(encoder: Encoder) -> None:

@@ -7,7 +7,7 @@ here, what is inside the scorecard and the certificate by these themselves.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +130,9 @@ def _from_document(
     clf.n_features_in_ = len(card.encoder.input_names)
     if data["named"]:
         clf.feature_names_in_ = np.array(card.encoder.input_names, object)
-    clf.marginals_, clf._kept, clf._evidence = None, None, None
+    clf.marginals_, clf._kept = None, None
     clf._class_counts, clf._digest = None, _digest(data.get("data_digest"))
+    card = replace(card, target=data["target"])
     clf._take(card, AlphaChoice(**data["alpha_choice"]))
     clf._certificate = Certificate.from_dict(data["certificate"])
     return clf

@@ -17,11 +17,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from renyi.counting.onehot import offsets
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
+
+# Up to this many categories it costs little to see whether marginals are possible.
+_CHECKED_SIZE = 2_000
+_TOLERANCE = 1e-6
+
+
+def check_possible(m: Marginals) -> None:
+    """Raise an error at marginals that no rows can have, where that costs little.
+
+    The whole table of pairs must be positive semidefinite: it has a Cholesky factor
+    once it is shifted by what is tolerated.
+    """
+    if len(m.counts) > _CHECKED_SIZE:
+        return
+    shifted = m.counts / m.n + _TOLERANCE * np.eye(len(m.counts))
+    if lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1]:
+        validate(m, _TOLERANCE)
 
 
 def validate(m: Marginals, tolerance: float) -> Marginals:

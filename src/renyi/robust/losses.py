@@ -21,7 +21,6 @@ than the scores, but for a small factor.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,12 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import rules
-from renyi.certificates import score_moments
 from renyi.counting.onehot import offsets
-from renyi.encoding.frame_columns import label_text
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, centred
 
 Floats = NDArray[np.float64]
 Outcomes = NDArray[np.int64]
@@ -42,7 +39,6 @@ Outcomes = NDArray[np.int64]
 # Margin at which sharp turns deterministic.
 KINK = float(np.sqrt(2) - 1)
 _TIE = 1e-12
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +66,15 @@ class Losses:
     @classmethod
     def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
         """Match the scorecard with the marginals, by names and labels."""
-        m = score_moments.aligned(card, m)
-        points = card.per_class(card.tables[0][score_moments.places(card, m)])
-        base = card.per_class(np.atleast_2d(card.intercept))[0] + 1 / card.n_classes
-        known = [label_text(label) for label in card.classes]
-        own = np.array([known.index(label_text(label)) for label in m.classes])
-        ambiguity = Ambiguity.of(m)
-        rounding = _margin_error(points, base, ambiguity)
-        points, base = _centred(points, base, m.F.sum(axis=1), ambiguity)
-        return cls(ambiguity, points, base, own, rule, rounding)
+        match = card.match(m)
+        ambiguity = Ambiguity.of(match.marginals)
+        points, base = centred(
+            match.points,
+            match.intercept + 1 / card.n_classes,
+            match.marginals.F.sum(axis=1),
+            ambiguity.sizes,
+        )
+        return cls(ambiguity, points, base, match.classes, rule, 2 * card.score_error)
 
     @property
     def binary(self) -> bool:
@@ -190,21 +186,3 @@ def _largest(points: Floats, ambiguity: Ambiguity) -> Floats:
     """Sum over the features of their largest absolute points, class by class."""
     starts = offsets(ambiguity.sizes)[:-1]
     return np.asarray(np.maximum.reduceat(np.abs(points), starts).sum(axis=0))
-
-
-def _margin_error(points: Floats, base: Floats, ambiguity: Ambiguity) -> float:
-    """Bound the rounding error of a margin in `predict`, which adds d points or so."""
-    total = float((_largest(points, ambiguity) + np.abs(base)).max()) + 1
-    return 2 * _EPS * (len(ambiguity.sizes) + 4) * total
-
-
-def _centred(
-    points: Floats, base: Floats, weights: Floats, ambiguity: Ambiguity
-) -> tuple[Floats, Floats]:
-    """Move each feature's mean to the base, which changes no estimate."""
-    sizes = ambiguity.sizes
-    starts = offsets(sizes)[:-1]
-    totals = np.add.reduceat(weights, starts)[:, None]
-    means = np.add.reduceat(weights[:, None] * points, starts) / totals
-    moved = [math.fsum([b, *each]) for b, each in zip(base, means.T, strict=True)]
-    return points - np.repeat(means, sizes, axis=0), np.array(moved)

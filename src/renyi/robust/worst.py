@@ -30,8 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi import certification, rules
+from renyi import rules
+from renyi.certificates.closed_form import closed_form
 from renyi.figures import at_least, at_most
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.robust.cutting_planes import Progress
 from renyi.robust.distribution import EQUAL, WorstDistribution
@@ -39,7 +41,7 @@ from renyi.robust.losses import Losses
 from renyi.robust.pairwise_min import MAX_OUTCOMES
 from renyi.robust.pairwise_worst import solve_worst
 from renyi.robust.worst_search import EMPTY, State, search
-from renyi.scorecard import Scorecard
+from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import Program, solve
 
 Floats = NDArray[np.float64]
@@ -185,8 +187,9 @@ def worst_case(
     if method not in METHODS:
         raise ValueError(f"method must be 'exact', 'lp' or 'sdp', not {method!r}.")
     _check_positive(time_limit=time_limit, tolerance=tolerance)
-    closed = certification.certify(model, m).bounds[name]
-    card: Scorecard = getattr(model, "scorecard_", model)
+    card = scorecard_of(model)
+    check_possible(card.match(m).marginals)
+    closed = closed_form(card, m).best[name]
     losses = Losses.of(card, m, name)
     _check_start(start, losses, closed)
     size = losses.ambiguity.n_outcomes * losses.ambiguity.n_classes
