@@ -36,7 +36,6 @@ _POSTGRES = {
     pa.bool_(): "boolean",
     pa.date32(): "date",
     pa.timestamp("us"): "timestamp",
-    pa.timestamp("us", "UTC"): "timestamptz",
     pa.time64("us"): "time",
     pa.binary(): "bytea",
     pa.null(): "text",
@@ -79,6 +78,10 @@ def load(connection: Any, name: str, table: pa.Table) -> None:
 
 
 def _type(kind: pa.DataType) -> str:
+    if pa.types.is_duration(kind):
+        return "interval"
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return "timestamptz"
     if pa.types.is_decimal(kind):
         return f"numeric({kind.precision}, {kind.scale})"
     return _POSTGRES[kind]

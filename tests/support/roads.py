@@ -1,0 +1,530 @@
+"""Every road from rows to `Marginals`, and the tables that they must agree on.
+
+A `Case` is a small table with one property. A road takes a case and counts it; the
+roads of the command line return what ``renyi marginals build`` wrote. `CANNOT` lists
+what a road cannot express, with the table that its users have instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import gzip
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import psycopg
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from renyi import Encoder, Marginals
+from support import warehouses
+from support.commandline import Run
+from support.spark import spark_session
+
+N = 60
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table with one property, and what every road must make of it.
+
+    `categories` spells out some of the columns; `mentions` is the name in the error
+    that is due instead; `dropped` says that rows without a target are left out.
+    """
+
+    table: pa.Table
+    encoder: Encoder = field(default_factory=Encoder)
+    weight: str | None = None
+    categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    mentions: str | None = None
+    dropped: bool = False
+
+
+class Place(NamedTuple):
+    """Where a road may write, and the engines it may ask for."""
+
+    folder: Path
+    run: Run
+    request: pytest.FixtureRequest
+
+
+# ---- the tables
+
+
+def _cycle(*values: Any, n: int = N) -> list[Any]:
+    return [values[k % len(values)] for k in range(n)]
+
+
+def _table(columns: Mapping[str, Any], y: Sequence[Any] | None = None) -> pa.Table:
+    """Return a table of some columns, a plain one and the target."""
+    n = len(next(iter(columns.values())))
+    plain = {"plain": _cycle("u", "v", "v", n=n)}
+    target = y if y is not None else _cycle("no", "yes", "yes", "no", "no", n=n)
+    return pa.table({**columns, **plain, "y": target})
+
+
+def _days(count: int, n: int = N) -> list[datetime.datetime]:
+    first = datetime.datetime(2020, 1, 1, 9, 30)
+    days = [first + datetime.timedelta(days=k) for k in range(count)]
+    return _cycle(*days, n=n)
+
+
+_ZONED = pa.timestamp("us", "Asia/Tokyo")
+_SIZES = [decimal.Decimal(k) / 4 for k in range(40)]
+_RNG = np.random.default_rng(0)
+
+CASES: dict[str, Case] = {
+    "kinds": Case(
+        _table(
+            {
+                "word": _cycle("red", "green", "blue"),
+                "few": _cycle(3, 1, 20),
+                "many": [k * k % 97 for k in range(N)],
+                "real": [k / 7 for k in range(N)],
+            }
+        ),
+        categories={"word": ("blue", "green", "red"), "few": (1, 3, 20)},
+    ),
+    "labels of numbers": Case(
+        _table({"code": _cycle("007", "08", "1"), "mix": _cycle("a", "1", "2.5")}),
+        categories={"code": ("007", "08", "1"), "mix": ("1", "2.5", "a")},
+    ),
+    "missing codes": Case(
+        _table(
+            {
+                "word": _cycle("a", "?", None, "b", ""),
+                "few": _cycle(1, None, -9, 2),
+                "many": pa.array([None if k % 7 == 0 else k - 9 for k in range(N)]),
+                "real": pa.array([np.nan if k % 5 == 0 else k / 3 for k in range(N)]),
+            }
+        ),
+        Encoder(missing=("?", "", -9)),
+        categories={"word": ("a", "b", None), "few": (1, 2, None)},
+    ),
+    "rare labels": Case(
+        _table({"word": ["x", "z", "z", *_cycle("a", "b", n=N - 3)]}),
+        Encoder(min_count=3),
+        categories={"word": ("(rare)", "a", "b")},
+    ),
+    "rare labels by weight": Case(
+        _table(
+            {
+                "word": ["x", "z", *_cycle("a", "b", n=N - 2)],
+                "w": [2.5, 1.5, *_cycle(0.25, 0.5, n=N - 2)],
+            }
+        ),
+        Encoder(min_count=2),
+        "w",
+        categories={"word": ("(rare)", "a", "b", "x")},
+    ),
+    "identifiers": Case(
+        _table({"person": [f"p{k}" for k in range(N)]}), mentions="person"
+    ),
+    "row numbers": Case(_table({"line": list(range(N))}), mentions="line"),
+    "constant columns": Case(
+        _table({"one": _cycle("same"), "none": pa.array([None] * N, pa.string())}),
+        categories={"one": ("same",), "none": (None,)},
+    ),
+    "booleans": Case(
+        _table({"flag": _cycle(True, False, None, True)}),
+        categories={"flag": (False, True, None)},
+    ),
+    "boolean target": Case(
+        _table({"word": _cycle("a", "b")}, _cycle(True, True, False)),
+        categories={"y": (False, True)},
+    ),
+    "dates": Case(
+        _table(
+            {
+                "day": [moment.date() for moment in _days(3)],
+                "moment": pa.array(_days(3), pa.timestamp("us")),
+                "zoned": pa.array(_days(2), pa.timestamp("us", "UTC")),
+                "clock": pa.array([m.time() for m in _days(2)], pa.time64("us")),
+            }
+        ),
+        categories={
+            "day": ("2020-01-01", "2020-01-02", "2020-01-03"),
+            "zoned": ("2020-01-01 09:30:00Z", "2020-01-02 09:30:00Z"),
+            "clock": ("09:30:00",),
+        },
+    ),
+    "zoned target": Case(
+        _table({"word": _cycle("a", "b", "b")}, pa.array(_days(2), _ZONED)),
+        categories={"y": ("2020-01-01 09:30:00Z", "2020-01-02 09:30:00Z")},
+    ),
+    "duration target": Case(
+        _table(
+            {"word": _cycle("a", "b", "b")},
+            pa.array(_cycle(90_000, 1_500), pa.duration("ms")),
+        ),
+        categories={"y": ("1.5", "90")},
+    ),
+    "decimals": Case(
+        _table(
+            {
+                "price": pa.array(_cycle(*_SIZES), pa.decimal128(10, 2)),
+                "count": pa.array(_cycle(1, 2, 7), pa.decimal128(9, 0)),
+            }
+        ),
+        categories={"count": (1, 2, 7)},
+    ),
+    "continuous weights": Case(
+        _table(
+            {
+                "word": _cycle("a", "b", "b", n=4000),
+                "w": [(k * 37 % 1024) / 2**24 for k in range(4000)],
+            }
+        ),
+        weight="w",
+        categories={"word": ("a", "b"), "y": ("no", "yes")},
+    ),
+    "weights that round": Case(
+        _table({"word": _cycle("a", "b", "b"), "w": _RNG.random(N)}), weight="w"
+    ),
+    "weights of zero": Case(
+        _table({"word": ["gone", *_cycle("a", "b", n=N - 1)], "w": _cycle(0, 1, 2)}),
+        weight="w",
+        categories={"word": ("a", "b")},
+    ),
+    "negative weight": Case(
+        _table({"word": _cycle("a", "b"), "w": [-1.0, *_cycle(1.0, n=N - 1)]}),
+        weight="w",
+        mentions="weight",
+    ),
+    "missing target": Case(
+        _table({"word": _cycle("a", "b", "c")}, _cycle("no", None, "yes", "?", "no")),
+        categories={"y": ("no", "yes")},
+        dropped=True,
+    ),
+    "no target at all": Case(
+        _table({"word": _cycle("a", "b")}, pa.array([None] * N, pa.string())),
+        mentions="y",
+    ),
+    "too many target labels": Case(
+        _table(
+            {"word": _cycle("a", "b", n=200)},
+            [f"c{min(k, 120)}" for k in range(200)],
+        ),
+        mentions="y",
+    ),
+    "target of fractions": Case(
+        _table({"word": _cycle("a", "b")}, _cycle(*[k + 0.5 for k in range(21)])),
+        mentions="y",
+    ),
+    "two targets of fractions": Case(
+        _table({"word": _cycle("a", "b", "b")}, _cycle(9.5, 10.5)),
+    ),
+    "duplicate names": Case(
+        pa.Table.from_arrays(
+            [
+                pa.array(_cycle("a", "b")),
+                pa.array(_cycle(1, 2)),
+                pa.array(_cycle(0, 1)),
+            ],
+            names=["twin", "twin", "y"],
+        ),
+        mentions="twin",
+    ),
+}
+
+
+# ---- roads in memory
+
+
+def _halves(case: Case) -> tuple[pa.Table, Any]:
+    """Return the columns that are counted, and the weights."""
+    if case.weight is None:
+        return case.table, None
+    weights = case.table[case.weight].to_numpy()
+    return case.table.drop_columns([case.weight]), weights
+
+
+def _from_data(case: Case, convert: Callable[[pa.Table], Any]) -> Marginals:
+    table, weights = _halves(case)
+    return Marginals.from_data(
+        convert(table), target="y", encoder=case.encoder, sample_weight=weights
+    )
+
+
+def _arrow_table(case: Case, place: Place) -> Marginals:
+    return _from_data(case, lambda table: table)
+
+
+def _frame(case: Case, place: Place) -> Marginals:
+    def typed(table: pa.Table) -> pd.DataFrame:
+        frame = _numbered(table).to_pandas(types_mapper=pd.ArrowDtype)
+        return frame.set_axis(table.column_names, axis=1)
+
+    return _from_data(case, typed)
+
+
+def _object_frame(case: Case, place: Place) -> Marginals:
+    def objects(table: pa.Table) -> pd.DataFrame:
+        frame = pd.DataFrame(_numbered(table).to_pydict(), dtype=object)
+        return frame.set_axis(table.column_names, axis=1)
+
+    return _from_data(case, objects)
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    """Return a table under names that are all different."""
+    return table.rename_columns([str(j) for j in range(table.num_columns)])
+
+
+def _polars(case: Case, place: Place) -> Marginals:
+    return _from_data(case, pl.from_arrow)
+
+
+def _array(case: Case, place: Place) -> Marginals:
+    table, weights = _halves(case)
+    *features, y = (column.to_pylist() for column in table.columns)
+    X = np.empty((len(y), len(features)), object)
+    for j, cells in enumerate(features):
+        X[:, j] = cells
+    settings = {"encoder": case.encoder, "sample_weight": weights}
+    return Marginals.from_data(X, y, **settings)
+
+
+# ---- streams, files, engines
+
+
+def _stream(case: Case, place: Place) -> Marginals:
+    given = {"target": "y", "encoder": case.encoder, "weight": case.weight}
+    return Marginals.from_arrow(case.table, **given)
+
+
+def _reader(case: Case, place: Place) -> Marginals:
+    given = {"target": "y", "encoder": case.encoder, "weight": case.weight}
+    batches = case.table.to_batches(max_chunksize=17)
+    reader = pa.RecordBatchReader.from_batches(case.table.schema, batches)
+    return Marginals.from_arrow(reader, **given)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, datetime.datetime):
+        if cell.tzinfo is None:
+            return str(cell)
+        return str(cell.astimezone(datetime.UTC).replace(tzinfo=None)) + "Z"
+    if isinstance(cell, datetime.timedelta):
+        return repr(cell.total_seconds())
+    return "" if cell is None or cell != cell else str(cell)
+
+
+def write(table: pa.Table, path: Path) -> str:
+    """Write a file of the format that its name tells."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".arrow":
+        feather.write_feather(table, path, compression="uncompressed")
+    else:
+        stream = (gzip.open if path.suffix == ".gz" else open)(path, "wt", newline="")
+        with stream as out:
+            delimiter = "\t" if ".tsv" in path.name else ","
+            writer = csv.writer(out, delimiter=delimiter)
+            writer.writerow(table.column_names)
+            columns = (column.to_pylist() for column in table.columns)
+            writer.writerows([map(_text, row) for row in zip(*columns, strict=True)])
+    return str(path)
+
+
+def _file(name: str) -> Callable[[Case, Place], Marginals]:
+    def road(case: Case, place: Place) -> Marginals:
+        path = write(case.table, place.folder / name)
+        given = {"target": "y", "encoder": case.encoder, "weight": case.weight}
+        return Marginals.from_file(path, **given)
+
+    return road
+
+
+def _from_sql(connection: Any, case: Case) -> Marginals:
+    warehouses.load(connection, "t", case.table)
+    given = {"encoder": case.encoder, "weight": case.weight}
+    return Marginals.from_sql(connection, "t", "y", **given)
+
+
+def _sqlite(case: Case, place: Place) -> Marginals:
+    connection = sqlite3.connect(":memory:")
+    try:
+        return _from_sql(connection, case)
+    finally:
+        connection.close()
+
+
+def _duckdb(case: Case, place: Place) -> Marginals:
+    with duckdb.connect(":memory:") as connection:
+        return _from_sql(connection, case)
+
+
+def _postgres(case: Case, place: Place) -> Marginals:
+    connection = place.request.getfixturevalue("postgres")
+    try:
+        return _from_sql(connection, case)
+    finally:
+        connection.rollback()
+
+
+def _spark(case: Case, place: Place) -> Marginals:
+    df = spark_session().createDataFrame(case.table).coalesce(2)
+    given = {"encoder": case.encoder, "weight": case.weight}
+    return Marginals.from_spark(df, "y", **given)
+
+
+# ---- the command line
+
+
+class CommandError(ValueError):
+    """What the command line said."""
+
+
+def _built(case: Case, place: Place, *words: str) -> Marginals:
+    out = place.folder / "m.renyi"
+    options = [*words, "--target", "y", "--out", str(out)]
+    if case.encoder.min_count > 1:
+        options += ["--min-count", str(case.encoder.min_count)]
+    for code in case.encoder.missing:
+        options += [] if code in ("?", "") else [f"--missing={code}"]
+    if case.weight is not None:
+        options += ["--weight", case.weight]
+    done = place.run("marginals", "build", *options)
+    if done.code:
+        assert done.code == 2
+        raise CommandError(done.err)
+    assert ("Dropped" in done.err) == case.dropped
+    return Marginals.load(out)
+
+
+def _command(case: Case, place: Place) -> Marginals:
+    return _built(case, place, write(case.table, place.folder / "t.csv"))
+
+
+def _command_parquet(case: Case, place: Place) -> Marginals:
+    return _built(case, place, write(case.table, place.folder / "t.parquet"))
+
+
+def _command_streamed(case: Case, place: Place) -> Marginals:
+    first = write(case.table[: N // 2], place.folder / "t1.parquet")
+    second = write(case.table[N // 2 :], place.folder / "t2.parquet")
+    return _built(case, place, first, second)
+
+
+def _command_checkpoint(case: Case, place: Place) -> Marginals:
+    path = write(case.table, place.folder / "t.csv")
+    return _built(case, place, path, "--checkpoint", str(place.folder / "job"))
+
+
+# ---- what a road cannot express
+
+
+class Instead(NamedTuple):
+    """What a road's users have instead of a property: another table, or an error."""
+
+    reason: str
+    table: Callable[[pa.Table], pa.Table] | None = None
+    error: type[Exception] | None = None
+
+
+def _cast(kinds: Mapping[Callable[[Any], bool], pa.DataType]) -> Any:
+    """Return what replaces columns of some types by others."""
+
+    def replaced(table: pa.Table) -> pa.Table:
+        for j, column in enumerate(table.schema):
+            for holds, kind in kinds.items():
+                if holds(column.type):
+                    table = table.set_column(j, column.name, table[j].cast(kind))
+        return table
+
+    return replaced
+
+
+def _offset_texts(table: pa.Table) -> pa.Table:
+    """Return moments as Python writes them."""
+    for j, column in enumerate(table.schema):
+        if pa.types.is_temporal(column.type):
+            texts = [str(cell) for cell in table[j].to_pylist()]
+            table = table.set_column(j, column.name, pa.array(texts))
+    return table
+
+
+def _renamed(table: pa.Table) -> pa.Table:
+    names = [f"{n}_1" if n in table.column_names[:j] else n for j, n in _names(table)]
+    return table.rename_columns(names)
+
+
+def _names(table: pa.Table) -> Any:
+    return enumerate(table.column_names)
+
+
+_AS_INTEGERS = _cast({pa.types.is_boolean: pa.int64()})
+_ENGINE = "the engine has no such table"
+_NO_MOMENTS = Instead("SQLite has no moments: texts", _offset_texts)
+
+CANNOT: dict[tuple[str, str], Instead] = {
+    ("array", "duplicate names"): Instead("an array has no names", _renamed),
+    ("polars", "duplicate names"): Instead(_ENGINE, error=pl.exceptions.DuplicateError),
+    ("sqlite", "duplicate names"): Instead(_ENGINE, error=sqlite3.OperationalError),
+    ("postgres", "duplicate names"): Instead(_ENGINE, error=psycopg.Error),
+    ("duckdb", "duplicate names"): Instead("DuckDB renames them", _renamed),
+    ("sqlite", "booleans"): Instead("SQLite has no booleans: 0 and 1", _AS_INTEGERS),
+    ("sqlite", "boolean target"): Instead("SQLite has no booleans", _AS_INTEGERS),
+    ("sqlite", "dates"): _NO_MOMENTS,
+    ("sqlite", "zoned target"): _NO_MOMENTS,
+    ("sqlite", "duration target"): Instead(
+        "SQLite has no durations", error=sqlite3.ProgrammingError
+    ),
+    ("sqlite", "decimals"): Instead(
+        "SQLite has no decimals: reals", _cast({pa.types.is_decimal: pa.float64()})
+    ),
+    **{
+        (road, "two targets of fractions"): Instead(
+            "no classifier takes fractions for classes: texts",
+            _cast({pa.types.is_floating: pa.string()}),
+        )
+        for road in (
+            "command",
+            "command, parquet",
+            "command, streamed",
+            "command, checkpoint",
+        )
+    },
+    ("spark", "dates"): Instead(
+        "moments without a zone are UTC in this session",
+        _cast({pa.types.is_timestamp: pa.timestamp("us", "UTC")}),
+    ),
+}
+
+
+Road = Callable[[Case, Place], Marginals]
+
+ROADS: dict[str, Road] = {
+    "arrow table": _arrow_table,
+    "frame": _frame,
+    "object frame": _object_frame,
+    "array": _array,
+    "polars": _polars,
+    "stream": _stream,
+    "reader": _reader,
+    "csv": _file("t.csv"),
+    "csv.gz": _file("t.csv.gz"),
+    "tsv": _file("t.tsv"),
+    "parquet": _file("t.parquet"),
+    "ipc": _file("t.arrow"),
+    "sqlite": _sqlite,
+    "duckdb": _duckdb,
+    "postgres": _postgres,
+    "spark": _spark,
+    "command": _command,
+    "command, parquet": _command_parquet,
+    "command, streamed": _command_streamed,
+    "command, checkpoint": _command_checkpoint,
+}
