@@ -1,7 +1,7 @@
 r"""The path of Algorithm 1 as a result: which features enter, and what they are worth.
 
-From the largest penalty downwards (`renyi.solvers.l1inf`) features get points one after
-the other, in an order that `renyi.solvers.path_entries` makes as sure as it can be.
+From the largest penalty downwards features get points one after the other, in an order
+that `renyi.solvers.l1inf_path` makes as sure as it can be.
 
 A feature that is a function of another one, such as a copy, needs no points: added to
 the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
@@ -27,26 +27,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_positive, check_whole
-from renyi.counting.onehot import offsets
+from renyi.checks import check_positive, check_share, check_whole
 from renyi.encoding.targets import need_two_classes, refuse_missing_class
 from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
-from renyi.solvers.l1inf import MAX_PASSES, N_LAMBDAS, RATIO, TOL, LassoPath
-from renyi.solvers.nested_fits import nested_fits
-from renyi.solvers.path_data import FromCounts, Material
-from renyi.solvers.path_entries import (
+from renyi.solvers.l1inf import CountsProblem, Problem, places_of
+from renyi.solvers.l1inf_path import (
+    MAX_PASSES,
+    N_LAMBDAS,
+    RATIO,
+    TOL,
+    LassoPath,
     entries,
     functions_of_earlier,
-    latecomers,
-    penalties,
-    walked,
+    penalty_grid,
+    solve_entries,
+    unentered,
 )
+from renyi.solvers.nested_fits import nested_fits
 from renyi.solvers.ridge import Moments
-from renyi.solvers.screening import places_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -338,19 +340,27 @@ def selection_path(
             "with Marginals.from_data, or use RenyiSelector for rows."
         )
     check_positive("alpha", alpha, ALMOST_NONE)
-    check_whole("n_lambdas", n_lambdas, 2)
+    check_path_settings(n_lambdas, ratio, tol, max_passes)
     refuse_missing_class(m)
     need_two_classes(np.asarray(m.classes))
     check_possible(m)
-    material = FromCounts.of(m)
-    grid = penalties(material, n_lambdas, ratio)
+    problem = CountsProblem.of(m)
+    grid = penalty_grid(problem, n_lambdas, ratio)
     return entry_path(
-        material, m.feature_names, grid, tol=tol, alpha=alpha, max_passes=max_passes
+        problem, m.feature_names, grid, tol=tol, alpha=alpha, max_passes=max_passes
     )
 
 
+def check_path_settings(n_lambdas: Any, ratio: Any, tol: Any, max_passes: Any) -> None:
+    """Check the parameters of a path of penalties."""
+    check_whole("n_lambdas", n_lambdas, 2)
+    check_share("ratio", ratio)
+    check_positive("tol", tol)
+    check_whole("max_passes", max_passes, 1)
+
+
 def entry_path(
-    material: Material,
+    problem: Problem,
     names: tuple[str, ...],
     grid: Floats,
     *,
@@ -359,34 +369,24 @@ def entry_path(
     at_least: int = 0,
     max_passes: int = MAX_PASSES,
 ) -> PathResult:
-    """Return the path over some penalties, and what the features are worth.
+    """Return the path over falling penalties, and what the features are worth.
 
-    Parameters
-    ----------
-    material : Material
-        Counts or rows.
-    names : tuple of str
-        Names of the features.
-    grid : ndarray of shape (L,)
-        The penalties, falling.
-    tol, alpha, max_passes
-        As for `selection_path`.
-    at_least : int
-        Number of features to go on for, to smaller penalties; features that never get
-        points come last, in order of how much is left for them to explain.
+    With `at_least`, the path goes on to smaller penalties for so many features; those
+    that never get points come last, in order of how much is left for them to explain.
     """
-    found = walked(material, grid, tol, at_least, max_passes)
-    order, first = entries(found, material.sizes)
-    candidates = np.concatenate([order, latecomers(material, found, order, at_least)])
-    looked_at = candidates[: _affordable(material.sizes[candidates])]
-    equations, priors = material.moments(looked_at)
+    found = solve_entries(problem, grid, tol, at_least, max_passes)
+    sizes = problem.sizes
+    order, first = entries(found, sizes)
+    candidates = np.concatenate([order, unentered(problem, found, order, at_least)])
+    looked_at = candidates[: _affordable(sizes[candidates])]
+    equations, priors = problem.moments(looked_at)
     last = np.zeros(len(candidates), bool)
-    last[: len(looked_at)] = functions_of_earlier(equations, material.sizes[looked_at])
+    last[: len(looked_at)] = functions_of_earlier(equations, sizes[looked_at])
     kept = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
     places = candidates[kept]
     fitted = kept[np.logical_and.accumulate(kept < len(looked_at))]
-    equations = _reordered(equations, places_of(fitted, material.sizes[looked_at]))
-    fits = nested_fits(equations, material.sizes[candidates[fitted]], priors, alpha)
+    equations = _reordered(equations, places_of(fitted, sizes[looked_at]))
+    fits = nested_fits(equations, sizes[candidates[fitted]], priors, alpha)
     gamma, hgr, by_map, sharp = (_padded(v, len(kept)) for v in fits[:4])
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
     needed = (entered >= 0) & ~last[kept]
@@ -400,17 +400,13 @@ def entry_path(
         len(names),
         places,
         found,
-        material.n,
-        np.cumsum(_with_rows(material)[places]),
+        problem.n,
+        np.cumsum(_with_rows(problem)[places]),
     )
 
 
 def _affordable(sizes: Places) -> int:
-    """Return of how many features all pairs of categories are looked at; of one always.
-
-    >>> _affordable(np.array([3, 2])), _affordable(np.array([6_000, 6_000]))
-    (2, 1)
-    """
+    """Return of how many features all pairs of categories are held; at least one."""
     return max(int((np.cumsum(sizes) <= _MOST_CATEGORIES).sum()), 1)
 
 
@@ -419,10 +415,10 @@ def _padded(values: Floats, count: int) -> Floats:
     return np.concatenate([values, np.full(count - len(values), np.nan)])
 
 
-def _with_rows(material: Material) -> Places:
+def _with_rows(problem: Problem) -> Places:
     """Return how many categories of each feature have rows."""
-    there = (material.probabilities() > 0).astype(np.int64)
-    return np.add.reduceat(there, offsets(material.sizes)[:-1])
+    there = (problem.probabilities() > 0).astype(np.int64)
+    return np.add.reduceat(there, problem.starts[:-1])
 
 
 def _reordered(equations: Moments, own: Places) -> Moments:

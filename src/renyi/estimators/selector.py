@@ -2,9 +2,10 @@
 
 Which features have points depends on one number, the penalty λ. It follows from what
 the user knows: a number of features, a cap on the certified error, λ itself, or nothing
-at all. Then it is chosen by cross-validation (`renyi.solvers.folds`), or, where there
-are no rows to hold out, the number of features is, by generalised cross-validation of
-the ridge fits on the first 1, 2, … features of the path (`renyi.solvers.nested_fits`).
+at all. Then it is chosen by cross-validation (`renyi.estimators.folds`), or, where
+there are no rows to hold out, the number of features is, by generalised
+cross-validation of the ridge fits on the first 1, 2, … features of the path
+(`renyi.solvers.nested_fits`).
 """
 
 from __future__ import annotations
@@ -19,22 +20,28 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi.certificates.record import SELECTED
-from renyi.checks import check_positive, check_share, check_whole, is_number
+from renyi.checks import check_share, check_whole, is_number
 from renyi.encoding.blocks import Block
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.counts_classifier import TupleClassifier
+from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.selection import entry_path
+from renyi.selection import check_path_settings, entry_path
 from renyi.solvers import ridge
-from renyi.solvers.folds import CrossValidation, cross_validated, deal
-from renyi.solvers.l1inf import MAX_PASSES, N_LAMBDAS, RATIO, TOL
+from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
+from renyi.solvers.l1inf_path import (
+    MAX_PASSES,
+    N_LAMBDAS,
+    RATIO,
+    TOL,
+    grid_down_to,
+    penalty_grid,
+)
 from renyi.solvers.nested_fits import nested_fits
-from renyi.solvers.path_data import FromCounts, FromRows, Material, cheaper
-from renyi.solvers.path_entries import down_to, penalties
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -154,7 +161,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     def _train_on_rows(self, block: Block) -> None:
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
-        rows = FromRows(block.codes, sizes, block.y, K, block.mass)
+        rows = RowsProblem(block.codes, sizes, block.y, K, block.mass)
 
         def refit(places: Places) -> RenyiClassifier:
             part = _part_of(block.encoder, places)
@@ -166,7 +173,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
             clf._fit_block(chosen, self.classes_, self._target, names)
             return _with_note(clf, len(places) < len(sizes))
 
-        self._select(cheaper(rows), rows, block.encoder, refit)
+        self._select(cheaper_form(rows), rows, block.encoder, refit)
         self.marginals_: Marginals | None = None
 
     def fit_marginals(self, m: Marginals) -> Self:
@@ -197,7 +204,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
                 clf.__dict__.pop("feature_names_in_", None)
             return _with_note(clf, len(places) < len(m.feature_names))
 
-        self._select(FromCounts.of(m), None, m.encoder, refit)
+        self._select(CountsProblem.of(m), None, m.encoder, refit)
 
     def _model(self) -> RenyiClassifier:
         return RenyiClassifier(
@@ -209,8 +216,8 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     def _select(
         self,
-        material: Material,
-        rows: FromRows | None,
+        problem: Problem,
+        rows: RowsProblem | None,
         encoder: Encoder,
         refit: Refit,
     ) -> None:
@@ -218,11 +225,11 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         names = encoder.feature_names
         _need_features(self.n_features, len(names))
         self.cv_: CrossValidation | None = None
-        grid = self._grid(material)
+        grid = self._grid(problem)
 
         def walk(at_least: int) -> None:
             self.path_ = entry_path(
-                material, names, grid, tol=self.tol, at_least=at_least,
+                problem, names, grid, tol=self.tol, at_least=at_least,
                 max_passes=self.max_passes,
             )  # fmt: skip
 
@@ -231,7 +238,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
             k = self._fewest(refit, walk)
             places, self.penalty_ = self._first(k)
         else:
-            places, self.penalty_ = self._chosen(material, rows, grid)
+            places, self.penalty_ = self._chosen(problem, rows, grid)
         self.classifier_ = refit(np.sort(places))
         self.features_ = np.array([names[i] for i in places.tolist()], object)
         used = _columns_in(encoder, places)
@@ -240,9 +247,9 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     # ---- how many
 
-    def _grid(self, material: Material) -> Floats:
+    def _grid(self, problem: Problem) -> Floats:
         """Return the penalties to try, down to the one given."""
-        grid = penalties(material, self.n_lambdas, self.ratio)
+        grid = penalty_grid(problem, self.n_lambdas, self.ratio)
         if self._by_cv or self.n_features or self.max_error is not None:
             return grid
         top, least = grid[0], float(self.penalty)
@@ -251,7 +258,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
                 f"penalty={least:g} leaves no feature: take one below {top:.4g}."
             )
         # The same penalties as ever above it, so that features enter where they do.
-        return down_to(grid, least)
+        return grid_down_to(grid, least)
 
     @property
     def _by_cv(self) -> bool:
@@ -259,8 +266,8 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     def _chosen(
         self,
-        material: Material,
-        rows: FromRows | None,
+        problem: Problem,
+        rows: RowsProblem | None,
         grid: Floats,
     ) -> tuple[Places, float]:
         """Return the selected features in order of entry, and the penalty."""
@@ -269,10 +276,10 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         if not self._by_cv:
             return self._active(float(grid[-1]))
         if rows is None:
-            return self._first(self._by_gcv(material))
-        folds = deal(rows, self.n_folds, self.random_state)
+            return self._first(self._by_gcv(problem))
+        folds = assign_folds(rows, self.n_folds, self.random_state)
         tol = max(self.tol, _FOLD_TOL)
-        self.cv_ = cross_validated(rows, material, grid, folds, tol)
+        self.cv_ = cross_validate(rows, problem, grid, folds, tol)
         best = self.cv_.best(one_error=self.penalty == "cv-1se")
         return self._active(float(grid[best]))
 
@@ -322,18 +329,18 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
                 return int(k)
         return None
 
-    def _by_gcv(self, material: Material) -> int:
+    def _by_gcv(self, problem: Problem) -> int:
         """Return the number of features of least generalised cross-validation."""
         places = self.path_.places
-        equations, priors = material.moments(places)
+        equations, priors = problem.moments(places)
         tried = [
-            nested_fits(equations, material.sizes[places], priors, a).gcv(material.n)
+            nested_fits(equations, problem.sizes[places], priors, a).gcv(problem.n)
             for a in len(places) * _GCV_GRID
         ]
         risks = np.min(tried, axis=0)
         if not np.isfinite(risks).any():
             raise ValueError(
-                f"The total weight, {material.n:g}, is too small to choose features "
+                f"The total weight, {problem.n:g}, is too small to choose features "
                 "by, since it stands for the number of rows: scale the marginals to "
                 "counts, or give n_features."
             )
@@ -350,10 +357,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         if self.max_error is not None:
             check_share("max_error", self.max_error)
         check_whole("n_folds", self.n_folds, 2)
-        check_whole("n_lambdas", self.n_lambdas, 2)
-        check_share("ratio", self.ratio)
-        check_positive("tol", self.tol)
-        check_whole("max_passes", self.max_passes, 1)
+        check_path_settings(self.n_lambdas, self.ratio, self.tol, self.max_passes)
         given = {
             "n_features": self.n_features is not None,
             "max_error": self.max_error is not None,

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from renyi.checks import check_positive
 from renyi.counting.onehot import offsets
+from renyi.solvers.l1inf import places_of
 from renyi.solvers.ridge import Moments, weight_of
-from renyi.solvers.screening import places_of
 
 Floats = NDArray[np.float64]
 

@@ -1,451 +1,629 @@
-r"""Selection of features by the l1,∞ penalty: Algorithm 1 of the paper.
-
-For every λ of a path, from the largest that matters downwards,
+r"""The l1,∞ problem of Algorithm 1, from counts or from rows.
 
 .. math:: \min_z \; \gamma(z) + \lambda \sum_i \max_k |z_i(k)|,
           \qquad \gamma(z) = z^T Q z - d^T z + \tfrac14 .
 
-A feature whose largest point is 0 is left out, all its categories at once. With K
-classes the points of a feature are those of all its categories and classes,
-``γ = E‖t − e_Y‖²/2`` with ``t_y(x) = 1/K + s_y(x)`` as in `renyi.solvers.ridge`, and at
-K = 2 one column stands for both. An intercept, if there is one, is not penalised.
+*Mean form.* Two classes are coded ±½ in one column, which stands for both, K classes
+``e_Y − 1/K`` in K columns. With T for either, w = 1 for one column and ½ for K, and an
+intercept that is not penalised, ``γ = w·E‖T − b − WᵀZ‖²``. So the penalty here is
+``λ/(2w)``, and values are to be multiplied by ``2w``::
 
-Above ``λ_max = max_i ‖dvec_i‖₁`` (of the centred vector, if there is an intercept) all
-points are 0. Each λ starts from the solution before it: `renyi.solvers.screening` picks
-the features that may have points, `renyi.solvers.l1inf_descent` moves them, feature by
-feature and each exactly (`renyi.solvers.linfball`), and the duality gap over *all*
-features says when to stop.
+    min_Z  ½ E‖T − WᵀZ‖²  +  penalty · Σ_i max |Z_i|
 
-In the mean form of `renyi.solvers.l1inf_descent`, with w = 1 for one column and ½ for K
-columns, ``γ = w·E‖T − s‖²``: its penalty is ``λ/(2w)``, and its values are to be
-multiplied by ``2w``.
+*Step.* With the residual r = T − WᵀZ and the gradient ``G = E[W r]``, feature i alone
+is the problem of `block_step` with ``b = G_i + q Z_i``, q its probabilities. With an
+intercept the targets and W are centred, and so is the change of r after every step: the
+step is exact for the feature, then the intercept is exact.
+
+*Norms that need no look.* At a penalty, features with ``‖G_i‖₁ < penalty`` have no
+points. The categories of a feature exclude each other, so for any two residuals r, r'::
+
+    | ‖G_i‖₁ − ‖G'_i‖₁ |  ≤  Σ_k |E[W_k (r − r')]|  ≤  E|r − r'|
+
+summed over the columns of the target. From rows, where a norm costs a pass over a
+column, the norms of most features are therefore known to be too small without computing
+them. This is exact: no feature is ever missed by it.
+
+`CountsProblem` keeps G and updates it by columns of Q, `RowsProblem` keeps the
+residuals of the rows and never sees Q. Both give the same solutions. With D categories
+and n rows of d features, a pass over all features costs D² from counts, and some n·d of
+slower steps from rows: the shape decides (`cheaper_form`). Arrays of points, gradients
+and residuals have one row per column of the target.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from copy import copy
+from functools import cache, cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from renyi.checks import check_positive, check_share, check_whole
-from renyi.solvers.class_coding import coded_moments, coded_rows
-from renyi.solvers.l1inf_descent import ROUNDING, Gear
-from renyi.solvers.l1inf_path import indefinite, walk
-from renyi.solvers.ridge import weight_of
-from renyi.solvers.screening import FromMoments, FromRows, Problem
+from renyi.counting.onehot import label_sums, offsets
+from renyi.counting.pair_counts import pair_counts
+from renyi.marginals.marginals import Marginals
+from renyi.solvers.ridge import Moments, moments, weight_of
+
+if TYPE_CHECKING:
+    from renyi.solvers.l1inf_path import LassoPath
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-N_LAMBDAS = 30
-RATIO = 0.01
-TOL = 1e-4
-MAX_PASSES = 30_000
+# Steps that numpy takes in 0.4 s; to load the compiled passes takes 0.6 s.
+FEW_STEPS = 10_000
 # Steps to expect for each feature and penalty. With fewer rows than categories the
 # points of many features add up to the same, and descent is slow.
 _STEPS, _STEPS_WIDE = 10, 50
-_ROUNDING = 1e-9
+_STEP_ROWS = 4_000  # so many take as long as all that is done once in a step
+# How many entries of Q are looked through in the time of one cell of a row. Measured:
+# adult (D = 7,587, d = 91, n = 34,189) takes 25 s from rows and 104 s from counts,
+# kr-vs-kp (3,066, 630, 2,237) 1.0 s and 0.3 s.
+_ROW_STEP = 12
+_ROUNDING = 1e-9  # of a probability beside a category without rows
+_DUST = 1e-12  # of a difference of probabilities
+
+INDEFINITE = (
+    "The marginals are not positive semidefinite, so no rows can have them: call "
+    "validate() on them."
+)
 
 
-@dataclass(frozen=True, eq=False)
-class LassoPath:
-    """Solutions for a decreasing sequence of penalties.
+# ---- the step of one feature
 
-    Parameters
-    ----------
-    lambdas : ndarray of shape (L,)
-        The penalties.
-    z : ndarray of shape (L, D) or (L, D, K)
-        Points of all categories; with K columns if F was given.
-    intercepts : ndarray of shape (L,) or (L, K)
-        Intercepts; 0 if none was asked for.
-    objectives : ndarray of shape (L,)
-        γ(z) + λ Σ max|z_i|.
-    gaps : ndarray of shape (L,)
-        How far the objective is from the optimum at most.
-    active : ndarray of shape (L, d)
-        Whether a feature has points.
-    iterations : ndarray of shape (L,)
-        Passes over the active features.
-    tol : float
-        The gap asked for, relative to the objective.
 
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> found = path(m.Q, m.dvec, [3] * 16, n_lambdas=5)
-    >>> found.active.sum(axis=1)
-    array([ 0,  1,  4,  8, 12])
-    >>> m.feature_names[found.active[1].argmax()]
-    'physician-fee-freeze'
-    >>> found.converged
-    True
+def largest_point(b: Floats, q: Floats, penalty: float) -> float:
+    """Return t with ``Σ (|b_k| − q_k t)₊ = penalty``; 0 if there is none.
+
+    The sum falls from ``Σ|b_k|`` to 0, is piecewise linear and convex. Its corners lie
+    at ``|b_k|/q_k``. With the first j of them, in falling order, beyond t, t solves
+    ``Σ|b| − t·Σq = penalty``; the right j gives the largest of these t.
+    """
+    size = np.abs(b)
+    if size.sum() <= penalty:
+        return 0.0
+    used = np.flatnonzero(q > 0)
+    used = used[np.argsort(-size[used] / q[used], kind="stable")]
+    cut = (np.cumsum(size[used]) - penalty) / np.cumsum(q[used])
+    return float(cut.max())
+
+
+def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
+    """Return the minimiser of ``Σ ½ q_k z_k² − b_k z_k + penalty·max|z_k|``.
+
+    The indicators of a feature exclude each other, so that its problem falls apart but
+    for the largest point t: each z_k is ``b_k/q_k`` cut to [−t, t], and what the cuts
+    take away adds up to the penalty. Where q is 0, b must be 0.
+    """
+    t = largest_point(b, q, penalty)
+    free = np.divide(b, q, out=np.zeros_like(b), where=q > 0)
+    return np.clip(free, -t, t)
+
+
+# ---- numpy or compiled
+
+
+@cache
+def kernels() -> ModuleType | None:
+    """Import the compiled passes; None if numba is absent or too old for numpy."""
+    try:
+        from renyi.solvers import l1inf_kernels
+    except ImportError:
+        return None
+    return l1inf_kernels
+
+
+class StepCounter:
+    """Steps of all problems that are solved together: many are compiled.
+
+    Only these count: the compiled passes add in another order, and no result may depend
+    on what else was solved before it.
     """
 
-    lambdas: Floats
-    z: Floats
-    intercepts: Floats
-    objectives: Floats
-    gaps: Floats
-    active: NDArray[np.bool_]
-    iterations: Places
-    tol: float
+    def __init__(self) -> None:
+        self.expected = self.taken = 0.0
 
-    @property
-    def reached(self) -> NDArray[np.bool_]:
-        """Whether the gap was reached, for every penalty."""
-        return np.asarray(self.gaps <= self.tol * self.objectives + 2 * ROUNDING)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap was reached at every penalty."""
-        return bool(self.reached.all())
-
-    def __str__(self) -> str:
-        """Return one line per penalty."""
-        head = f"{'lambda':>12} {'features':>8} {'objective':>11} {'gap':>8} passes"
-        columns = zip(
-            self.lambdas, self.active.sum(axis=1), self.objectives, self.gaps,
-            self.iterations, strict=True,
-        )  # fmt: skip
-        lines = [
-            f"{lam:12.6g} {count:8d} {value:11.6f} {gap:8.1e} {passes:6d}"
-            for lam, count, value, gap, passes in columns
-        ]
-        return "\n".join([head, *lines])
+    def kernels(self, more: float = 0) -> ModuleType | None:
+        """Return the compiled passes if so many more steps are too many for numpy."""
+        self.taken += more
+        return kernels() if max(self.expected, self.taken) > FEW_STEPS else None
 
 
-def lambda_max(
-    Q: ArrayLike,
-    dvec: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    *,
-    fit_intercept: bool = True,
-) -> float:
-    """Return the smallest penalty that leaves no feature.
+# ---- the problem
 
-    Parameters
-    ----------
-    Q, dvec, sizes, fit_intercept
-        As for `path`.
 
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> round(lambda_max(m.Q, m.dvec, [3] * 16), 6)
-    0.870266
+def places_of(features: Places, sizes: Places) -> Places:
+    """Return the places of the categories of some features.
+
+    >>> places_of(np.array([0, 2]), np.array([2, 3, 1]))
+    array([0, 1, 5])
     """
-    problem, weight = _from_moments(Q, dvec, sizes, fit_intercept, None)
-    return 2 * weight * float(problem.norms(0.0).max())
+    kept = sizes[features]
+    shift = np.repeat(offsets(sizes)[features] - offsets(kept)[:-1], kept)
+    return np.asarray(np.arange(kept.sum()) + shift, np.int64)
 
 
-def path(
-    Q: ArrayLike,
-    dvec: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    lambdas: ArrayLike | None = None,
-    *,
-    n_lambdas: int = N_LAMBDAS,
-    ratio: float = RATIO,
-    tol: float = TOL,
-    fit_intercept: bool = True,
-    max_passes: int = MAX_PASSES,
-    gear: Gear | None = None,
-) -> LassoPath:
-    """Solve the l1,∞ problem from marginals for a sequence of penalties.
+def feature_norms(G: Floats, starts: Places) -> Floats:
+    """Return ‖G_i‖₁ of every feature, over categories and columns."""
+    return np.add.reduceat(np.abs(G).sum(axis=0), starts[:-1])
+
+
+class Problem:
+    """Training data, and the current points of their features.
+
+    What it is over some features only (`restricted`), all others at rest, is a problem
+    of the same kind: there descent takes place.
+    """
+
+    q: Floats  # probabilities of the categories
+    centre: Floats  # the same with an intercept, else 0
+    mean: Floats  # of the target; 0 without intercept
+    z: Floats  # points, (C, D)
+    state: Floats  # linear in the points: the gradient, or the residuals
+    past: tuple[Floats, Floats]  # points and state that `remember` kept
+
+    def __init__(
+        self,
+        sizes: NDArray[Any],
+        n_classes: int,
+        n: float,
+        fit_intercept: bool,
+        steps: StepCounter | None,
+    ) -> None:
+        self.sizes = np.asarray(sizes, np.int64)
+        self.starts = offsets(self.sizes)
+        self.n_classes, self.n, self.fit_intercept = n_classes, n, fit_intercept
+        self.weight = weight_of(n_classes)
+        self.steps = steps or StepCounter()
+
+    # ---- what counts and rows do in their own ways
+
+    def move_to(self, z: Floats) -> None:
+        """Take these points, with their state."""
+        raise NotImplementedError
+
+    def norms(self, threshold: float) -> Floats:
+        """Return ‖G_i‖₁, or for those below the threshold something between."""
+        raise NotImplementedError
+
+    def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
+        """Return E[r²] and E[rT]."""
+        raise NotImplementedError
+
+    def restricted(self, features: Places) -> Self:
+        """Return the problem over some features, all others at rest."""
+        raise NotImplementedError
+
+    def absorb(self, part: Self, features: Places) -> None:
+        """Take over the points of a restricted problem."""
+        raise NotImplementedError
+
+    def moments(self, features: Places) -> tuple[Moments, Floats]:
+        """Return the normal equations of some features, and the class probabilities."""
+        raise NotImplementedError
+
+    def probabilities(self) -> Floats:
+        """Return the probability of every category, 0 for those without rows."""
+        raise NotImplementedError
+
+    def risks(self, found: LassoPath) -> Floats:
+        """Return γ of every solution of a path, which may be of other rows."""
+        raise NotImplementedError
+
+    def _gradient(self, i: int, own: slice) -> Floats:
+        raise NotImplementedError
+
+    def _move(self, i: int, own: slice, change: Floats) -> None:
+        raise NotImplementedError
+
+    # ---- what they do alike
+
+    def begin(self, n_penalties: int = 1) -> None:
+        """Put all features at rest; so many penalties will follow."""
+        expected = self._steps_each() * len(self.sizes) * n_penalties
+        self.steps.expected = max(self.steps.expected, expected)
+        self._prepare()
+        columns = 1 if self.n_classes == 2 else self.n_classes
+        self.move_to(np.zeros((columns, int(self.starts[-1]))))
+        self.remember()
+
+    def _steps_each(self) -> int:
+        return _STEPS
+
+    def _prepare(self) -> None:
+        """Compute what only paths need."""
+
+    def remember(self) -> None:
+        """Keep points and state."""
+        self.past = self.z.copy(), self.state.copy()
+
+    def largest_penalty(self) -> float:
+        """Return the smallest λ that leaves no feature."""
+        self.begin()
+        return 2 * self.weight * float(self.norms(0.0).max())
+
+    def intercept(self) -> Floats:
+        """Return the intercept of every column."""
+        return np.asarray(self.mean - self.z @ self.centre)
+
+    def largest_points(self, z: Floats | None = None) -> Floats:
+        """Return max|Z_i| of every feature, by default of the current points."""
+        size = np.abs(self.z if z is None else z).max(axis=0)
+        return np.maximum.reduceat(size, self.starts[:-1])
+
+    def _part(self, features: Places, places: Places) -> Self:
+        """Return a copy that knows some features only."""
+        part = copy(self)
+        part.sizes = self.sizes[features]
+        part.starts = offsets(part.sizes)
+        part.q, part.centre = self.q[places], self.centre[places]
+        part.z = self.z[:, places]
+        return part
+
+    def passes(
+        self, active: Places, penalty: float, points: Floats, states: Floats
+    ) -> None:
+        """Pass over the active features; write points and state after each pass."""
+        for p in range(len(points)):
+            for i in active.tolist():
+                self._step(i, penalty)
+            points[p], states[p] = self.z, self.state
+
+    def _step(self, i: int, penalty: float) -> None:
+        own = slice(self.starts[i], self.starts[i + 1])
+        q, z = self.q[own], self.z[:, own]
+        b = self._gradient(i, own) + q * z
+        new = block_step(b.ravel(), np.tile(q, len(z)), penalty).reshape(b.shape)
+        change = new - z
+        if change.any():
+            z[...] = new
+            self._move(i, own, change)
+
+
+class CountsProblem(Problem):
+    """The problem from counts of pairs: the state is the gradient ``G = R − zA``.
+
+    ``R = E[T W]`` and ``A = Q − centre centreᵀ`` are centred if there is an intercept.
 
     Parameters
     ----------
-    Q : array of shape (D, D)
-        ``E[W Wᵀ]``, the pairwise marginals; not centred.
-    dvec : array of shape (D,) or (D, K)
-        The paper's vector d for two classes, or ``F = E[W e_Yᵀ]`` for K.
-    sizes : sequence of d ints
+    Q : ndarray of shape (D, D)
+        Probabilities of pairs of categories.
+    F : ndarray of shape (D, K)
+        Probabilities of category and class.
+    priors : ndarray of shape (K,)
+        Class probabilities.
+    sizes : ndarray of d ints
         Number of categories of each feature.
-    lambdas : sequence of float, optional
-        The penalties, solved from the largest to the smallest. By default `n_lambdas`
-        values, evenly spaced on a logarithmic scale, from `lambda_max` down to `ratio`
-        times that.
-    n_lambdas, ratio : optional
-        See `lambdas`.
-    tol : float, default=1e-4
-        Duality gap to be reached, relative to the objective.
+    n : float
+        Number of rows.
     fit_intercept : bool, default=True
-        Add an intercept that is not penalised. Without it, this is the paper's problem
-        to the letter.
-    max_passes : int, default=30,000
-        Passes over the active features after which a penalty is given up, with a
-        `sklearn.exceptions.ConvergenceWarning`.
-    gear : Gear, optional
-        Which passes to take, if other problems are solved with it; see
-        `renyi.solvers.l1inf_descent`.
-
-    Returns
-    -------
-    LassoPath
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> found = path(m.Q, m.dvec, [3] * 16, [0.5, 0.3])
-    >>> print(found)
-          lambda features   objective      gap passes
-             0.5        1    0.201498  2.1e-08      5
-             0.3        1    0.152405  2.2e-10      5
+        Without, this is the paper's problem to the letter.
+    steps : StepCounter, optional
+        Of the problems that are solved together with this one.
     """
-    count = _checked_count(lambdas, n_lambdas)
-    gear = (gear or Gear()).expect(_STEPS * len(sizes) * count)
-    problem, weight = _from_moments(Q, dvec, sizes, fit_intercept, gear)
-    penalties = _penalties(problem, weight, lambdas, n_lambdas, ratio)
-    found = _solve(problem, penalties, weight, tol, max_passes)
-    return _plain(found) if np.ndim(dvec) == 1 else found
+
+    def __init__(
+        self,
+        Q: Floats,
+        F: Floats,
+        priors: Floats,
+        sizes: NDArray[Any],
+        n: float,
+        fit_intercept: bool = True,
+        steps: StepCounter | None = None,
+    ) -> None:
+        super().__init__(sizes, F.shape[1], n, fit_intercept, steps)
+        self.Q, self.F, self.priors = Q, F, priors
+        self.q = np.diag(Q).copy()
+        K = self.n_classes
+        self.plain_R = (F[:, 1] - F[:, 0])[None] / 2 if K == 2 else F.T - self.q / K
+        self.plain_mean = self.plain_R.sum(axis=1) / len(self.sizes)
+        self.plain_variance = 0.25 if K == 2 else 1 - 1 / K
+        without_rows = np.abs(self.plain_R[:, self.q <= 0])
+        if (self.q < 0).any() or without_rows.max(initial=0) > _ROUNDING:
+            raise ValueError(INDEFINITE)
+        self.centre = self.q * fit_intercept
+        self.mean = self.plain_mean * fit_intercept
+        self.R = self.plain_R - np.outer(self.mean, self.centre)
+        self.variance = self.plain_variance - float(self.mean @ self.mean)
+
+    @classmethod
+    def of(cls, m: Marginals) -> CountsProblem:
+        """Return the problem of marginals."""
+        return cls(m.Q, m.F, m.class_probabilities, m.encoder.columns.sizes, m.n)
+
+    def without(self, other: CountsProblem) -> CountsProblem:
+        """Return the problem of the other rows: counts add up."""
+        left = self.n - other.n
+        pairs = ((self.Q, other.Q), (self.F, other.F), (self.priors, other.priors))
+        Q, F, priors = ((self.n * a - other.n * b) / left for a, b in pairs)
+        # What is left of categories without rows is rounding.
+        Q[np.abs(Q) < _DUST] = 0
+        return CountsProblem(Q, F, priors, self.sizes, left, steps=self.steps)
+
+    def move_to(self, z: Floats) -> None:
+        """Take these points, with their state."""
+        held = np.flatnonzero(z.any(axis=0))
+        some = z[:, held]
+        back = np.outer(some @ self.centre[held], self.centre)
+        self.z, self.state = z, np.asarray(self.R - some @ self.Q[held] + back)
+
+    def norms(self, threshold: float) -> Floats:
+        """Return ‖G_i‖₁ of every feature."""
+        return feature_norms(self.state, self.starts)
+
+    def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
+        """Return E[r²] and E[rT], by ``zA = R − G``."""
+        fit = self.variance - float(np.vdot(self.R, z))
+        return fit - float(np.vdot(state, z)), fit
+
+    def restricted(self, features: Places) -> Self:
+        """Return the problem over some features, all others at rest; Q is centred."""
+        places = places_of(features, self.sizes)
+        part = self._part(features, places)
+        part.Q = self.Q[np.ix_(places, places)] - np.outer(part.centre, part.centre)
+        part.centre = np.zeros_like(part.centre)
+        part.R, part.state = self.R[:, places], self.state[:, places]
+        part.past = self.past[0][:, places], self.past[1][:, places]
+        return part
+
+    def absorb(self, part: Self, features: Places) -> None:
+        """Take over the points of a restricted problem; compute the gradient anew."""
+        self.z[:, places_of(features, self.sizes)] = part.z
+        self.move_to(self.z)
+
+    def passes(
+        self, active: Places, penalty: float, points: Floats, states: Floats
+    ) -> None:
+        """Pass over the active features of a restricted problem."""
+        compiled = self.steps.kernels(len(points) * len(active))
+        if compiled is None:
+            super().passes(active, penalty, points, states)
+            return
+        compiled.gram_passes(
+            self.Q, self.q, self.starts, active, penalty, self.z, self.state, points,
+            states,
+        )  # fmt: skip
+
+    def _gradient(self, i: int, own: slice) -> Floats:
+        return self.state[:, own]
+
+    def _move(self, i: int, own: slice, change: Floats) -> None:
+        np.subtract(self.state, change @ self.Q[own], out=self.state)
+
+    def moments(self, features: Places) -> tuple[Moments, Floats]:
+        """Return the normal equations of some features, and the class probabilities."""
+        own = places_of(features, self.sizes)
+        Q, F = self.Q[np.ix_(own, own)], self.F[own]
+        return moments(Q, F, self.priors, True), self.priors
+
+    def probabilities(self) -> Floats:
+        """Return the probability of every category, 0 for those without rows."""
+        return self.q
+
+    def risks(self, found: LassoPath) -> Floats:
+        """Return γ of every solution of a path, which may be of other rows."""
+        total = []
+        for z, b in found.solutions():
+            held = np.flatnonzero(z.any(axis=1))
+            z, Q, R = z[held], self.Q[np.ix_(held, held)], self.plain_R[:, held]
+            own = np.vdot(z, Q @ z) + 2 * b @ (self.q[held] @ z) + b @ b
+            cross = np.vdot(R.T, z) + b @ self.plain_mean
+            total.append(self.plain_variance - 2 * cross + own)
+        return self.weight * np.array(total)
 
 
-def path_rows(
-    codes: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    y: ArrayLike,
-    lambdas: ArrayLike | None = None,
-    *,
-    n_classes: int = 2,
-    weights: ArrayLike | None = None,
-    n_lambdas: int = N_LAMBDAS,
-    ratio: float = RATIO,
-    tol: float = TOL,
-    fit_intercept: bool = True,
-    max_passes: int = MAX_PASSES,
-    gear: Gear | None = None,
-) -> LassoPath:
-    """Solve the same problem from rows, where indicators are many: Q is not formed.
+class RowsProblem(Problem):
+    """The problem from rows: the state is their weighted residuals; Q is never formed.
 
     Parameters
     ----------
-    codes : array of shape (d, n)
-        Codes of the features.
-    sizes : sequence of d ints
+    codes : ndarray of shape (d, n)
+        Codes of the features, each below the feature's size.
+    sizes : ndarray of d ints
         Number of categories of each feature.
-    y : array of shape (n,)
+    y : ndarray of shape (n,)
         Codes of the classes.
-    n_classes : int, default=2
-        Number of classes. With two, the result has the shape that `path` gives for
-        dvec, else the one it gives for F.
-    weights : array of shape (n,), optional
-        Weights of the rows.
-    lambdas, n_lambdas, ratio, tol, fit_intercept, max_passes, gear
-        As for `path`.
-
-    Returns
-    -------
-    LassoPath
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> encoder, codes = renyi.Encoder().fit_transform(X)
-    >>> sizes = encoder.columns.sizes
-    >>> found = path_rows(codes, sizes, y == "republican", [0.5, 0.3])
-    >>> found.objectives.round(6)
-    array([0.201498, 0.152405])
+    n_classes : int
+        Number of classes.
+    sample_weight : ndarray of shape (n,), optional
+        Weights of the rows, positive.
+    fit_intercept, steps
+        As for `CountsProblem`.
     """
-    table, lengths = np.asarray(codes), _checked_sizes(sizes)
-    labels, share = _checked_rows(table, lengths, y, n_classes, weights)
-    table, labels, share = _without_weightless(table, labels, share)
-    dtype = np.uint8 if lengths.max() <= 256 else np.uint32
-    target = coded_rows(labels, n_classes)
-    each = _STEPS_WIDE if lengths.sum() > len(labels) else _STEPS
-    count = _checked_count(lambdas, n_lambdas)
-    gear = (gear or Gear()).expect(each * len(lengths) * count)
-    problem = FromRows(
-        np.ascontiguousarray(table, dtype), share, target, lengths, fit_intercept, gear
-    )
-    weight = weight_of(n_classes)
-    penalties = _penalties(problem, weight, lambdas, n_lambdas, ratio)
-    found = _solve(problem, penalties, weight, tol, max_passes)
-    return _plain(found) if n_classes == 2 else found
+
+    def __init__(
+        self,
+        codes: NDArray[Any],
+        sizes: NDArray[Any],
+        y: NDArray[Any],
+        n_classes: int,
+        sample_weight: Floats | None = None,
+        fit_intercept: bool = True,
+        steps: StepCounter | None = None,
+    ) -> None:
+        n = len(y) if sample_weight is None else sample_weight.sum()
+        super().__init__(sizes, n_classes, float(n), fit_intercept, steps)
+        dtype = np.uint8 if self.sizes.max() <= 256 else np.uint32
+        self.codes = np.ascontiguousarray(codes, dtype)
+        self.y, self.sample_weight = y, sample_weight
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Weights of the rows, with sum 1."""
+        weight = self.sample_weight
+        return (np.ones(len(self.y)) if weight is None else weight) / self.n
+
+    @cached_property
+    def target(self) -> Floats:
+        """The coded classes T of every row, not centred: (C, n)."""
+        if self.n_classes == 2:
+            return np.asarray(self.y[None] - 0.5, np.float64)
+        indicators = np.asarray(self.y == np.arange(self.n_classes)[:, None], float)
+        return indicators - 1 / self.n_classes
+
+    def part(self, sample_weight: Floats) -> RowsProblem:
+        """Return the rows whose weight is not zero, with these weights."""
+        held = np.flatnonzero(sample_weight)
+        left = sample_weight[held]
+        weights = None if (left == 1).all() else left
+        return RowsProblem(
+            self.codes[:, held], self.sizes, self.y[held], self.n_classes, weights,
+            steps=self.steps,
+        )  # fmt: skip
+
+    def counted(self, features: Places | None = None) -> CountsProblem:
+        """Return the problem from the counts of some features, by default of all."""
+        own = slice(None) if features is None else features
+        codes, sizes = self.codes[own], self.sizes[own]
+        Q = pair_counts(codes, sizes, self.sample_weight) / self.n
+        indicators = self.y[:, None] == np.arange(self.n_classes)
+        classes = indicators * self.shares[:, None]
+        F, priors = label_sums(codes, sizes, classes), classes.sum(axis=0)
+        return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
+
+    def _steps_each(self) -> int:
+        return _STEPS_WIDE if self.starts[-1] > len(self.y) else _STEPS
+
+    def _prepare(self) -> None:
+        compiled = self.steps.kernels()
+        if compiled is None:
+            self.q = self.probabilities()
+        else:
+            self.q = np.empty(int(self.starts[-1]))
+            compiled.row_sums(self.codes, self.starts, self.shares, self.q)
+        self.centre = self.q * self.fit_intercept
+        self.mean = (self.target @ self.shares) * self.fit_intercept
+        self.centred_target = self.target - self.mean[:, None]
+        d = len(self.sizes)
+        self.features, self.exact = np.arange(d), np.zeros(d, bool)
+        self.bounds = np.full(d, np.inf)
+        self.bounded_state = np.zeros_like(self.target)
+
+    def move_to(self, z: Floats) -> None:
+        """Take these points, with their state."""
+        self.z = z
+        self.state = self.shares * (self.target - self._scores(z, self.intercept()))
+
+    def _scores(self, z: Floats, intercept: Floats) -> Floats:
+        """Return b + zW at every row: (C, n)."""
+        scores = np.tile(intercept[:, None], len(self.y))
+        with_points = np.logical_or.reduceat(z.any(axis=0), self.starts[:-1])
+        for i in np.flatnonzero(with_points).tolist():
+            scores += z[:, self.starts[i] : self.starts[i + 1]][:, self.codes[i]]
+        return scores
+
+    def norms(self, threshold: float) -> Floats:
+        """Return ‖G_i‖₁, or for those below the threshold something between."""
+        self._loosen()
+        own = self.features
+        stale = np.flatnonzero((self.bounds[own] >= threshold) & ~self.exact[own])
+        if stale.size:
+            self.bounds[own[stale]] = self._exact_norms(stale)
+            self.exact[own[stale]] = True
+        return self.bounds[own]
+
+    def _loosen(self) -> None:
+        """Turn norms at the residuals last seen into bounds at those of now."""
+        seen = self.bounded_state
+        size = float(np.vdot(seen, seen))
+        # Nothing is left to explain, or never was, if all rows are of one class.
+        scale = float(np.vdot(self.state, seen)) / size if size > 0 else 1.0
+        moved = float(np.abs(self.state - scale * seen).sum())
+        if moved > 0 or scale != 1:
+            self.bounds *= abs(scale)
+            self.bounds += moved
+            self.exact[:] = False
+            seen[...] = self.state
+
+    def _exact_norms(self, features: Places) -> Floats:
+        compiled = self.steps.kernels()
+        if compiled is None:
+            codes, sizes = self.codes[features], self.sizes[features]
+            sums = label_sums(codes, sizes, self.state.T)
+            return feature_norms(sums.T, offsets(sizes))
+        out = np.empty(len(features))
+        compiled.row_norms(self.codes, self.sizes, features, self.state, out)
+        return out
+
+    def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
+        """Return E[r²] and E[rT]."""
+        residual = float(np.vdot(state, state / self.shares))
+        return residual, float(np.vdot(state, self.centred_target))
+
+    def restricted(self, features: Places) -> Self:
+        """Return the problem over some features, all others at rest."""
+        places = places_of(features, self.sizes)
+        # Residuals and norms are shared: a step of the part is a step of the whole.
+        part = self._part(features, places)
+        part.codes, part.features = self.codes[features], self.features[features]
+        part.past = self.past[0][:, places], self.past[1]
+        return part
+
+    def absorb(self, part: Self, features: Places) -> None:
+        """Take over the points of a restricted problem."""
+        self.z[:, places_of(features, self.sizes)] = part.z
+
+    def passes(
+        self, active: Places, penalty: float, points: Floats, states: Floats
+    ) -> None:
+        """Pass over the active features of a restricted problem."""
+        length = 1 + self.state.size / _STEP_ROWS
+        compiled = self.steps.kernels(len(points) * len(active) * length)
+        if compiled is None:
+            super().passes(active, penalty, points, states)
+            return
+        # Equal weights are one number, which spares the compiled loop a stream.
+        equal = bool((self.shares == self.shares[0]).all())
+        shares = self.shares[:1] if equal else self.shares
+        compiled.row_passes(
+            self.codes, shares, self.q, self.starts, active, penalty,
+            self.fit_intercept, self.z, self.state, points, states,
+        )  # fmt: skip
+
+    def _gradient(self, i: int, own: slice) -> Floats:
+        count = own.stop - own.start
+        sums = [np.bincount(self.codes[i], row, count) for row in self.state]
+        return np.stack(sums).astype(np.float64)
+
+    def _move(self, i: int, own: slice, change: Floats) -> None:
+        if self.fit_intercept:
+            # The intercept follows at once.
+            change = change - (change @ self.q[own])[:, None]
+        moved = self.shares * change[:, self.codes[i]]
+        np.subtract(self.state, moved, out=self.state)
+
+    def moments(self, features: Places) -> tuple[Moments, Floats]:
+        """Return the normal equations of some features, and the class probabilities."""
+        return self.counted(features).moments(np.arange(len(features)))
+
+    def probabilities(self) -> Floats:
+        """Return the probability of every category, 0 for those without rows."""
+        return label_sums(self.codes, self.sizes, self.shares[:, None])[:, 0]
+
+    def risks(self, found: LassoPath) -> Floats:
+        """Return γ of every solution of a path, which may be of other rows."""
+        squares = [
+            self.shares @ ((self.target - self._scores(z.T, b)) ** 2).sum(axis=0)
+            for z, b in found.solutions()
+        ]
+        return self.weight * np.array(squares)
+
+    def errors(self, found: LassoPath) -> Floats:
+        """Return the share of rows that the rule map gets wrong, by penalty."""
+        wrong = []
+        for z, b in found.solutions():
+            scores = self._scores(z.T, b)
+            binary = self.n_classes == 2
+            answer = scores[0] > 0 if binary else scores.argmax(axis=0)
+            wrong.append(self.shares @ (answer != self.y))
+        return np.array(wrong)
 
 
-def _plain(found: LassoPath) -> LassoPath:
-    """Leave out the axis of columns, of which there is one."""
-    return replace(found, z=found.z[:, :, 0], intercepts=found.intercepts[:, 0])
-
-
-# ---- from input to a problem
-
-
-def _checked_sizes(sizes: Sequence[int] | NDArray[Any]) -> Places:
-    lengths = np.asarray(sizes)
-    if lengths.ndim != 1 or not lengths.size or lengths.dtype.kind not in "iu":
-        raise ValueError("sizes must be whole numbers, one for each feature.")
-    if lengths.min() < 1:
-        raise ValueError(
-            f"feature {int(lengths.argmin())} has no category: leave it out of sizes."
-        )
-    return lengths.astype(np.int64)
-
-
-def _from_moments(
-    Q: ArrayLike,
-    dvec: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    fit_intercept: bool,
-    gear: Gear | None,
-) -> tuple[Problem, float]:
-    pairs, target = np.asarray(Q, np.float64), np.asarray(dvec, np.float64)
-    lengths = _checked_sizes(sizes)
-    D = int(lengths.sum())
-    if pairs.shape != (D, D) or target.shape[:1] != (D,) or target.ndim > 2:
-        raise ValueError(
-            f"sizes add up to {D} categories, but Q has shape {pairs.shape} and dvec "
-            f"{target.shape}: give the sizes of the same features."
-        )
-    if not (np.isfinite(pairs).all() and np.isfinite(target).all()):
-        raise ValueError("Q and dvec must be finite: look for missing counts.")
-    _need_exclusive(pairs, lengths)
-    q = np.diag(pairs)
-    coding = coded_moments(q, target, lengths)
-    if (q < 0).any() or np.abs(coding.R[:, q <= 0]).max(initial=0) > _ROUNDING:
-        raise ValueError(indefinite())
-    problem = FromMoments(
-        pairs, coding.R, coding.mean, coding.variance, lengths, fit_intercept, gear
-    )
-    return problem, coding.weight
-
-
-def _need_exclusive(Q: Floats, sizes: Places) -> None:
-    """Refuse a Q in which categories of one feature occur together."""
-    feature = np.repeat(np.arange(len(sizes)), sizes)
-    for shift in range(1, int(sizes.max())):
-        same = feature[shift:] == feature[:-shift]
-        wrong = same & (np.diagonal(Q, shift) != 0)
-        if wrong.any():
-            raise ValueError(
-                f"two categories of feature {int(feature[wrong.argmax()])} occur "
-                "together in Q: give Q without centring, and its sizes in order."
-            )
-
-
-def _checked_rows(
-    codes: NDArray[Any],
-    sizes: Places,
-    y: ArrayLike,
-    n_classes: int,
-    weights: ArrayLike | None,
-) -> tuple[Places, Floats]:
-    """Return the codes of the classes, and weights that sum to 1."""
-    given = np.asarray(y)
-    if given.dtype.kind not in "biuf" or not np.array_equal(given, np.trunc(given)):
-        raise ValueError("y must hold whole numbers, the codes of the classes.")
-    labels = given.astype(np.int64)
-    if codes.ndim != 2 or len(codes) != len(sizes) or labels.shape != codes.shape[1:]:
-        raise ValueError(
-            f"codes of shape {codes.shape} do not match {len(sizes)} sizes and "
-            f"{labels.size} classes: give codes as (features, rows)."
-        )
-    if not labels.size:
-        raise ValueError("there are no rows: give at least one.")
-    wrong = (codes.max(axis=1) >= sizes) | (codes.min(axis=1) < 0)
-    if wrong.any():
-        raise ValueError(
-            f"feature {int(wrong.argmax())} holds a code outside of its "
-            f"{int(sizes[wrong.argmax()])} categories: encode the rows anew."
-        )
-    if labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(f"y must hold codes of {n_classes} classes, from 0 on.")
-    if weights is None:
-        return labels, np.full(labels.size, 1 / labels.size)
-    share = np.asarray(weights, np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(share.sum())
-    if share.shape != labels.shape or not (share >= 0).all() or not total > 0:
-        raise ValueError("weights must not be negative, one per row, some positive.")
-    if not np.isfinite(total):
-        raise ValueError("weights must have a finite sum: give smaller ones.")
-    return labels, share / total
-
-
-def _without_weightless(
-    codes: NDArray[Any], labels: Places, share: Floats
-) -> tuple[NDArray[Any], Places, Floats]:
-    held = share > 0
-    if held.all():
-        return codes, labels, share
-    return codes[:, held], labels[held], share[held]
-
-
-def _checked_count(lambdas: ArrayLike | None, n_lambdas: int) -> int:
-    """Return how many penalties there are."""
-    if lambdas is not None:
-        return np.size(lambdas)
-    check_whole("n_lambdas", n_lambdas, 1)
-    return n_lambdas
-
-
-def _penalties(
-    problem: Problem,
-    weight: float,
-    lambdas: ArrayLike | None,
-    count: int,
-    ratio: float,
-) -> Floats:
-    """Return the λ in descending order."""
-    if lambdas is None:
-        check_share("ratio", ratio)
-        # Where no feature says anything, any penalty will do.
-        top = 2 * weight * float(problem.norms(0.0).max())
-        return (top if top > _ROUNDING else 1.0) * np.geomspace(1, ratio, count)
-    given = np.atleast_1d(np.asarray(lambdas, np.float64))
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all():
-        raise ValueError("lambdas must be a sequence of finite numbers.")
-    if given.min() <= 0:
-        raise ValueError(
-            f"a penalty must be positive, not {given.min():g}: for no penalty at all "
-            "fit by ridge."
-        )
-    return np.sort(given)[::-1]
-
-
-def _solve(
-    problem: Problem, lambdas: Floats, weight: float, tol: float, most: int
-) -> LassoPath:
-    """Walk along the penalties, and bring the results to the units of γ."""
-    check_positive("tol", tol)
-    check_whole("max_passes", most, 1)
-    L, (columns, D) = len(lambdas), problem.z.shape
-    z, intercepts = np.zeros((L, D, columns)), np.zeros((L, columns))
-    active = np.zeros((L, len(problem.sizes)), bool)
-    values, passes = np.zeros((L, 2)), np.zeros(L, np.int64)
-    for place, step in enumerate(walk(problem, lambdas / (2 * weight), tol, most)):
-        z[place], intercepts[place] = step.z.T, step.intercept
-        active[place, step.held] = True
-        values[place], passes[place] = (step.objective, step.gap), step.passes
-    objectives, gaps = 2 * weight * values.T
-    found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, passes, tol)
-    _warn(found, most)
-    return found
-
-
-def _warn(found: LassoPath, most: int) -> None:
-    """Tell of penalties whose gap was not reached."""
-    missed = ~found.reached
-    if missed.any():
-        from sklearn.exceptions import ConvergenceWarning
-
-        worst = float((found.gaps / found.objectives)[missed].max())
-        warnings.warn(
-            f"{int(missed.sum())} of {len(missed)} penalties missed the relative gap "
-            f"{found.tol:g} within {most} passes (worst: {worst:.1e}): raise "
-            "max_passes, or ask for a larger tol or ratio.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+def cheaper_form(rows: RowsProblem) -> Problem:
+    """Return the problem from the counts of the rows, if that makes paths faster."""
+    D, (d, n) = int(rows.sizes.sum()), rows.codes.shape
+    return rows.counted() if n >= D and _ROW_STEP * n * d >= D**2 else rows

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.solvers import l1inf
-from renyi.solvers.folds import deal
-from renyi.solvers.path_data import FromRows
+from renyi.estimators.folds import assign_folds
+from renyi.solvers.l1inf import RowsProblem
+from renyi.solvers.l1inf_path import solve_path
 from support.joints import one_hot
 from support.noisyrows import noisy
 
@@ -17,7 +17,7 @@ from support.noisyrows import noisy
 def test_folds_are_balanced_and_within_classes():
     X, y = noisy(n=103)
     codes = X.astype(int).to_numpy().T
-    folds = deal(FromRows(codes, np.full(6, 3), y, 2), 5, 0)
+    folds = assign_folds(RowsProblem(codes, np.full(6, 3), y, 2), 5, 0)
     np.testing.assert_array_equal(folds.sum(axis=0), 1)
     for label in (0, 1):
         per_fold = folds[:, y == label].sum(axis=1)
@@ -29,9 +29,11 @@ def test_folds_take_weights_as_repetition_in_any_order():
     codes = X.astype(int).to_numpy().T
     rng = np.random.default_rng(0)
     copies = rng.integers(1, 4, 40)
-    weighted = deal(FromRows(codes, np.full(6, 3), y, 2, copies.astype(float)), 5, 3)
+    weighted = assign_folds(
+        RowsProblem(codes, np.full(6, 3), y, 2, copies.astype(float)), 5, 3
+    )
     row = rng.permutation(np.repeat(np.arange(40), copies))
-    repeated = deal(FromRows(codes[:, row], np.full(6, 3), y[row], 2), 5, 3)
+    repeated = assign_folds(RowsProblem(codes[:, row], np.full(6, 3), y[row], 2), 5, 3)
     summed = np.stack([np.bincount(row, fold, minlength=40) for fold in repeated])
     # Identical rows may change places: compare the totals of each.
     keys, same = np.unique(np.vstack([codes, y]), axis=1, return_inverse=True)
@@ -49,15 +51,13 @@ def test_held_out_risk_against_refits_on_the_rows_of_folds(n, n_classes):
     selector = renyi.RenyiSelector(tol=1e-8, n_lambdas=8).fit(X, y)
     encoder, codes = renyi.Encoder().fit_transform(X)
     sizes, tried = encoder.columns.sizes, selector.cv_
-    folds = deal(FromRows(codes, sizes, y, n_classes), 5, 0) > 0
+    folds = assign_folds(RowsProblem(codes, sizes, y, n_classes), 5, 0) > 0
     W = one_hot(codes.T, sizes)
     T = np.eye(n_classes)[y] - 1 / n_classes if n_classes > 2 else y[:, None] - 0.5
     total, wrong = np.zeros(8), np.zeros(8)
     for fold in folds:
-        found = l1inf.path_rows(
-            codes[:, ~fold], sizes, y[~fold], tried.lambdas, n_classes=n_classes,
-            tol=1e-3,
-        )  # fmt: skip
+        train = RowsProblem(codes[:, ~fold], sizes, y[~fold], n_classes)
+        found = solve_path(train, tried.lambdas, tol=1e-3)
         for k in range(8):
             z = found.z[k].reshape(len(W.T), -1)
             s = W[fold] @ z + found.intercepts[k]

@@ -10,10 +10,10 @@ import pytest
 import renyi
 from renyi import selection
 from renyi.datasets import load
-from renyi.solvers import l1inf
 from renyi.solvers.best_subset import subset_value
+from renyi.solvers.l1inf import CountsProblem
+from renyi.solvers.l1inf_path import penalty_grid, solve_path
 from renyi.solvers.nested_fits import nested_fits
-from renyi.solvers.path_data import FromRows, cheaper, counts_pay
 from renyi.solvers.ridge import moments
 from support.joints import one_hot
 from support.noisyrows import noisy
@@ -89,7 +89,8 @@ def test_entries_solve_the_penalised_problem(votes_path):
 def test_steps_are_smaller_where_several_features_enter():
     m = renyi.Marginals.from_data(*load("kr-vs-kp"))
     path = renyi.selection_path(m)
-    plain = l1inf.path(m.Q, m.dvec, m.encoder.columns.sizes)
+    problem = CountsProblem.of(m)
+    plain = solve_path(problem, penalty_grid(problem, 30, 0.01))
     assert set(plain.lambdas).issubset(path.lasso.lambdas)
     together = len(path.entries) - len(set(path.lambdas))
     first = plain.active[:, plain.active.any(axis=0)].argmax(axis=0)
@@ -202,37 +203,3 @@ def test_nested_fits_against_separate_ones(votes):
         assert value - 0.01 * np.vdot(z, z) == pytest.approx(gamma, abs=1e-10)
     np.testing.assert_allclose(fits.gcv(435), fits.gamma / (1 - fits.df / 435) ** 2)
     assert np.isinf(fits.gcv(2.0)).all()
-
-
-# ---- from rows and from counts
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_and_counts_agree(n_classes):
-    X, y = noisy(n=60, n_classes=n_classes)
-    encoder, codes = renyi.Encoder().fit_transform(X)
-    mass = np.random.default_rng(1).uniform(0.5, 2, 60)
-    rows = FromRows(codes, encoder.columns.sizes, y, n_classes, mass)
-    counts = rows.counted()
-    found, other = rows.path(tol=1e-8), counts.path(tol=1e-8)
-    np.testing.assert_allclose(found.objectives, other.objectives, rtol=1e-6)
-    np.testing.assert_allclose(rows.risks(found), counts.risks(found), atol=1e-12)
-    z = found.z[-1].reshape(found.z.shape[1], -1)
-    b = found.intercepts[-1].reshape(-1)
-    np.testing.assert_allclose(rows.norms(z, b), counts.norms(z, b), atol=1e-12)
-    weight = 1.0 if n_classes == 2 else 0.5
-    penalty = [
-        lam * np.abs(step.reshape(6, -1)).max(axis=1).sum()
-        for lam, step in zip(found.lambdas, found.z, strict=True)
-    ]
-    np.testing.assert_allclose(rows.risks(found) + penalty, found.objectives)
-    # KKT: features without points have a gradient within the penalty.
-    assert (2 * weight * rows.norms(z, b) <= found.lambdas[-1] + 1e-4).all()
-
-
-def test_the_shape_decides_between_rows_and_counts():
-    sizes = np.full(5, 4)
-    wide = FromRows(np.zeros((5, 10), int), sizes, np.zeros(10, int), 2)
-    long = FromRows(np.zeros((5, 100), int), sizes, np.zeros(100, int), 2)
-    assert not counts_pay(wide) and cheaper(wide) is wide
-    assert counts_pay(long) and cheaper(long) is not long

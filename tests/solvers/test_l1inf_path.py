@@ -9,9 +9,14 @@ import pytest
 import renyi
 from renyi.datasets import load
 from renyi.selection import short
-from renyi.solvers import l1inf
-from renyi.solvers.path_data import FromCounts
-from renyi.solvers.path_entries import down_to, entries, penalties, sharpened
+from renyi.solvers.l1inf import CountsProblem
+from renyi.solvers.l1inf_path import (
+    entries,
+    grid_down_to,
+    penalty_grid,
+    sharpened,
+    solve_path,
+)
 
 FIRST = "physician-fee-freeze & mx-missile"
 
@@ -43,11 +48,11 @@ def test_no_feature_enters_by_the_solver_s_tolerance(pairs):
     path = renyi.selection_path(pairs)
     lambdas = path.lasso.lambdas
     few = lambdas[lambdas >= 0.2 * lambdas[0]]
-    sizes = pairs.encoder.columns.sizes
-    exact = l1inf.path(pairs.Q, pairs.dvec, sizes, few, tol=1e-11)
+    problem = CountsProblem.of(pairs)
+    exact = solve_path(problem, few, tol=1e-11)
     np.testing.assert_array_equal(path.lasso.active[: len(few)], exact.active)
     # Without the second walk there are features whose points belong to others.
-    plain = l1inf.path(pairs.Q, pairs.dvec, sizes, few)
+    plain = solve_path(problem, few)
     assert (plain.active & ~exact.active).any()
 
 
@@ -79,10 +84,10 @@ def test_rows_and_counts_agree(pairs):
 
 
 def test_penalties_stay_and_gaps_are_reached(pairs):
-    material = FromCounts.of(pairs)
-    grid = penalties(material, 12, 0.05)
-    found = material.path(grid)
-    better = sharpened(material, found)
+    problem = CountsProblem.of(pairs)
+    grid = penalty_grid(problem, 12, 0.05)
+    found = solve_path(problem, grid)
+    better = sharpened(problem, found)
     assert set(grid) <= set(better.lambdas)
     assert (np.diff(better.lambdas) < 0).all()
     assert better.converged and better.tol == found.tol
@@ -104,7 +109,8 @@ def test_ties_come_in_the_order_of_the_table():
         path = renyi.selection_path(m)
         assert path.entries == tuple(columns)
         assert path.lambdas[0] == path.lambdas[1]
-    found = FromCounts.of(m).path(penalties(FromCounts.of(m), 5, 0.1))
+    problem = CountsProblem.of(m)
+    found = solve_path(problem, penalty_grid(problem, 5, 0.1))
     order, first = entries(found, np.array([2, 2]))
     assert order.tolist() == [0, 1] and first[0] == first[1]
 
@@ -112,7 +118,7 @@ def test_ties_come_in_the_order_of_the_table():
 @pytest.mark.parametrize("least", [0.9, 0.5, 0.1, 0.004, 1e-4, 1e-30])
 def test_penalties_down_to_one(least):
     grid = np.geomspace(1, 0.01, 10)
-    found = down_to(grid, least)
+    found = grid_down_to(grid, least)
     assert found[-1] == pytest.approx(least) and found[0] == 1
     assert (np.diff(found) < 0).all()
     assert len(found) < 40

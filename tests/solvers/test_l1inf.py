@@ -1,4 +1,4 @@
-"""The l1,∞ path: optimality conditions, ADMM, a cone solver, rows against moments."""
+"""The l1,∞ problem: optimality, ADMM, a cone solver, rows against counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import renyi
-from renyi.solvers import l1inf, l1inf_descent, l1inf_path
-from renyi.solvers.l1inf import lambda_max, path, path_rows
-from renyi.solvers.linfball import block_step, largest_point
+from renyi.solvers import l1inf, l1inf_path
+from renyi.solvers.l1inf import (
+    CountsProblem,
+    RowsProblem,
+    StepCounter,
+    block_step,
+    cheaper_form,
+    largest_point,
+)
+from renyi.solvers.l1inf_path import descend, penalty_grid, solve_path
 from support.joints import one_hot
+from support.noisyrows import noisy
 
 ADMM = Path(__file__).parents[2] / "experiments" / "admm.py"
 
@@ -35,10 +43,11 @@ def admm():
 def passes(request, monkeypatch):
     """Run a test with the passes of numpy, the compiled ones, one after the other."""
     few = {"numpy": np.inf, "compiled": -1, "both": 20}[request.param]
-    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", few)
+    monkeypatch.setattr(l1inf, "FEW_STEPS", few)
     if request.param == "both":  # whatever the shape lets expect
-        monkeypatch.setattr(l1inf_descent.Gear, "expect", lambda gear, steps: gear)
-    assert l1inf_descent.kernels() is not None
+        monkeypatch.setattr(l1inf, "_STEPS", 0)
+        monkeypatch.setattr(l1inf, "_STEPS_WIDE", 0)
+    assert l1inf.kernels() is not None
     return request.param
 
 
@@ -56,20 +65,29 @@ class Sample:
         self.y = (score + rng.normal(size=(n, K))).argmax(axis=1)
         self.y[:K] = np.arange(K)
         self.codes, self.K = X.T.astype(np.uint8), K
-        self.weights = rng.integers(0, 4, n).astype(float) if weighted else None
-        if weighted:
-            self.weights[:K] = 1
+        self.weights = rng.integers(1, 5, n).astype(float) if weighted else None
         share = np.ones(n) if self.weights is None else self.weights
         self.share = share / share.sum()
         self.W = one_hot(X, self.sizes)
         Y = (self.y[:, None] == np.arange(K)).astype(float)
         self.Q = self.W.T @ (self.share[:, None] * self.W)
         self.F = self.W.T @ (self.share[:, None] * Y)
-        self.dvec = self.F[:, 1] - self.F[:, 0] if K == 2 else self.F
+        self.priors = self.share @ Y
         # What the rows are to be explained by: one column for two classes.
         T = Y - 1 / K
         self.T = T[:, 1:] if K == 2 else T
         self.weight = 1.0 if K == 2 else 0.5
+
+    def counts(self, fit_intercept=True, steps=None):
+        sizes, n = self.sizes, len(self.y)
+        return CountsProblem(
+            self.Q, self.F, self.priors, sizes, n, fit_intercept, steps
+        )
+
+    def rows(self, fit_intercept=True, steps=None):
+        return RowsProblem(
+            self.codes, self.sizes, self.y, self.K, self.weights, fit_intercept, steps
+        )
 
     def blocks(self, z):
         return np.split(z, np.cumsum(self.sizes)[:-1])
@@ -97,6 +115,11 @@ class Sample:
         R = self.W.T @ (self.share[:, None] * self.T)
         variance = self.weight * self.share @ (self.T**2).sum(axis=1)
         return self.Q, 2 * R[:, 0] if self.K == 2 else R, variance
+
+
+def path(problem, n_lambdas=30, ratio=0.01, **options):
+    """The path from the largest penalty down to a share of it."""
+    return solve_path(problem, penalty_grid(problem, n_lambdas, ratio), **options)
 
 
 def assert_optimal(sample, lam, z, intercept, fit_intercept, tolerance=1e-6):
@@ -140,7 +163,7 @@ def test_a_block_step_beats_every_other_point(m, seed):
 
 
 def test_compiled_block_step_is_the_same():
-    kernels = l1inf_descent.kernels()
+    kernels = l1inf.kernels()
     rng = np.random.default_rng(0)
     for _ in range(200):
         columns, m = rng.integers(1, 4), rng.integers(1, 7)
@@ -160,8 +183,7 @@ def test_compiled_block_step_is_the_same():
 @pytest.mark.parametrize("K", [2, 3])
 def test_conditions_and_gap_hold_along_the_path(K, fit_intercept, passes):
     sample = Sample(1, n=80, d=7, K=K)
-    options = {"n_lambdas": 8, "fit_intercept": fit_intercept, "tol": 1e-10}
-    found = path(sample.Q, sample.dvec, sample.sizes, **options)
+    found = path(sample.counts(fit_intercept), n_lambdas=8, tol=1e-10)
     assert found.converged
     assert (found.gaps <= 1e-10 * found.objectives).all()
     assert (found.gaps >= -1e-12).all()
@@ -179,15 +201,13 @@ def test_conditions_and_gap_hold_along_the_path(K, fit_intercept, passes):
 @pytest.mark.parametrize("K", [2, 3])
 def test_the_path_is_empty_from_lambda_max_on(K, fit_intercept):
     sample = Sample(2, K=K)
-    top = lambda_max(sample.Q, sample.dvec, sample.sizes, fit_intercept=fit_intercept)
+    problem = sample.counts(fit_intercept)
+    top = problem.largest_penalty()
     _, target, _ = sample.centred() if fit_intercept else sample.literal()
     expected = max(np.abs(block).sum() for block in sample.blocks(target))
     assert top == pytest.approx(expected, rel=1e-12)
     lambdas = top * np.array([2, 1 + 1e-9, 0.999])
-    found = path(
-        sample.Q, sample.dvec, sample.sizes, lambdas, fit_intercept=fit_intercept,
-        tol=1e-12,
-    )  # fmt: skip
+    found = solve_path(problem, lambdas, tol=1e-12)
     assert not found.z[:2].any()
     assert not found.active[:2].any()
     # Several features enter together where their norms are the same.
@@ -207,13 +227,13 @@ def problems(count):
 
 
 def test_agreement_with_admm_on_fifty_problems(admm, monkeypatch):
-    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", -1)
+    monkeypatch.setattr(l1inf, "FEW_STEPS", -1)
     seen = 0
     for sample, fit_intercept, share in problems(50):
         Q, target, variance = sample.centred() if fit_intercept else sample.literal()
-        options = {"fit_intercept": fit_intercept}
-        lam = share * lambda_max(sample.Q, sample.dvec, sample.sizes, **options)
-        found = path(sample.Q, sample.dvec, sample.sizes, [lam], tol=1e-9, **options)
+        problem = sample.counts(fit_intercept)
+        lam = share * problem.largest_penalty()
+        found = solve_path(problem, np.array([lam]), tol=1e-9)
         z = admm.solve(Q, target, sample.sizes, lam, tol=1e-7)
         value = admm.objective(Q, target, sample.sizes, lam, z) + variance
         assert found.objectives[0] == pytest.approx(value, abs=1e-5)
@@ -249,10 +269,7 @@ def test_agreement_with_a_cone_solver(seed, K, passes):
     sample = Sample(seed + 100, n=[12, 100][seed % 2], d=6, K=K)
     fit_intercept = seed < 2
     Q, target, variance = sample.centred() if fit_intercept else sample.literal()
-    found = path(
-        sample.Q, sample.dvec, sample.sizes, n_lambdas=4, fit_intercept=fit_intercept,
-        tol=1e-9,
-    )  # fmt: skip
+    found = path(sample.counts(fit_intercept), n_lambdas=4, tol=1e-9)
     for lam, value in zip(found.lambdas, found.objectives, strict=True):
         optimum = cone_program(Q, target, sample.sizes, lam, sample.weight)
         assert value == pytest.approx(optimum + variance, abs=1e-7)
@@ -267,13 +284,9 @@ def test_agreement_with_a_cone_solver(seed, K, passes):
 @pytest.mark.parametrize("n", [12, 90])
 def test_rows_give_what_their_moments_give(n, K, weighted, fit_intercept, passes):
     sample = Sample(3, n=n, d=8, K=K, most=11, weighted=weighted)
-    options = {"fit_intercept": fit_intercept, "n_lambdas": 4, "ratio": 0.1}
-    options["tol"] = 1e-10
-    found = path(sample.Q, sample.dvec, sample.sizes, **options)
-    rows = path_rows(
-        sample.codes, sample.sizes, sample.y, n_classes=K, weights=sample.weights,
-        **options,
-    )  # fmt: skip
+    options = {"n_lambdas": 4, "ratio": 0.1, "tol": 1e-10}
+    found = path(sample.counts(fit_intercept), **options)
+    rows = path(sample.rows(fit_intercept), **options)
     np.testing.assert_allclose(rows.lambdas, found.lambdas, rtol=1e-12)
     np.testing.assert_allclose(rows.objectives, found.objectives, atol=1e-9)
     assert rows.z.shape == found.z.shape
@@ -289,26 +302,15 @@ def test_rows_give_what_their_moments_give(n, K, weighted, fit_intercept, passes
 def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
     sample = Sample(4, n=50, d=6, K=K, most=10)
     ends = []
-    for steps in (0, np.inf):
-        gear = l1inf_descent.Gear().expect(steps)
-        z = np.zeros((sample.T.shape[1], len(sample.Q)))
-        R = (sample.W.T @ (sample.share[:, None] * sample.T)).T
-        if by_rows:
-            q = sample.share @ sample.W
-            mean = sample.share @ sample.T
-            target = np.ascontiguousarray((sample.T - mean).T)
-            u = sample.share * target
-            block = l1inf_descent.RowBlock(
-                sample.codes, sample.share, target, q, sample.sizes, z, u, True,
-                lambda threshold: np.zeros(6), gear,
-            )  # fmt: skip
-        else:
-            block = l1inf_descent.GramBlock(
-                sample.Q, R, 0.25, sample.sizes, z, R.copy(), None, gear
-            )
-        points = np.empty((3, *z.shape))
-        states = np.empty((3, *block.state.shape))
-        block.passes(np.arange(6), 0.01, points, states)
+    for expected in (0, np.inf):
+        steps = StepCounter()
+        steps.expected = expected
+        problem = sample.rows(True, steps) if by_rows else sample.counts(True, steps)
+        problem.begin()
+        part = problem.restricted(np.arange(6))
+        points = np.empty((3, *part.z.shape))
+        states = np.empty((3, *part.state.shape))
+        part.passes(np.arange(6), 0.01, points, states)
         ends.append((points, states))
     for numpy_part, compiled_part in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled_part, numpy_part, atol=1e-13)
@@ -319,13 +321,13 @@ def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
 def loaded(monkeypatch):
     """Count how often the compiled passes are asked for."""
     seen = []
-    monkeypatch.setattr(l1inf_descent, "kernels", lambda: seen.append(1))
+    monkeypatch.setattr(l1inf, "kernels", lambda: seen.append(1))
     return seen
 
 
 def test_small_tables_do_without_the_compiled_passes(loaded):
     votes = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    path(votes.Q, votes.dvec, votes.encoder.columns.sizes)
+    path(CountsProblem.of(votes))
     renyi.RenyiSelector().fit(*renyi.datasets.load("votes"))
     assert not loaded
 
@@ -333,41 +335,32 @@ def test_small_tables_do_without_the_compiled_passes(loaded):
 def test_wide_tables_take_them_at_once(loaded):
     sample = Sample(20, n=20, d=20)
     assert sample.sizes.sum() > 20
-    path_rows(sample.codes, sample.sizes, sample.y, n_lambdas=11, ratio=0.9)
+    path(sample.rows(), n_lambdas=11, ratio=0.9)
     assert loaded
 
 
 def test_many_steps_take_them_whatever_the_shape(loaded, monkeypatch):
     sample = Sample(21, n=200, d=6)
-    found = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9)
+    found = path(sample.counts(), n_lambdas=5, tol=1e-9)
     assert not loaded
     steps = int((found.iterations * found.active.sum(axis=1)).sum())
-    monkeypatch.setattr(l1inf_descent.Gear, "expect", lambda gear, steps: gear)
-    monkeypatch.setattr(l1inf_descent, "FEW_STEPS", 2 * steps)
-    # Steps of one task are counted together, those of two are not.
-    gear, asked = l1inf_descent.Gear(), []
-    for own in (None, None, None, gear, gear, gear):
+    monkeypatch.setattr(l1inf, "_STEPS", 0)
+    monkeypatch.setattr(l1inf, "FEW_STEPS", 2 * steps)
+    # Steps of problems solved together are added up, those of others are not.
+    together, needed = StepCounter(), []
+    for own in (None, None, None, together, together, together):
         loaded.clear()
-        path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9, gear=own)
-        asked.append(bool(loaded))
-    assert not any(asked[:4]) and asked[-1]
+        path(sample.counts(True, own), n_lambdas=5, tol=1e-9)
+        needed.append(bool(loaded))
+    assert not any(needed[:4]) and needed[-1]
     # A row costs as well.
-    sample, options = Sample(22, n=3000, d=3), {"n_lambdas": 3, "ratio": 0.5}
+    sample = Sample(22, n=3000, d=3)
     loaded.clear()
-    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    path(sample.rows(), n_lambdas=3, ratio=0.5)
     assert not loaded
-    monkeypatch.setattr(l1inf_descent, "_ROWS", 1)
-    path_rows(sample.codes, sample.sizes, sample.y, **options)
+    monkeypatch.setattr(l1inf, "_STEP_ROWS", 1)
+    path(sample.rows(), n_lambdas=3, ratio=0.5)
     assert loaded
-
-
-def test_two_classes_as_two_columns():
-    sample = Sample(5)
-    one = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-11)
-    both = path(sample.Q, sample.F, sample.sizes, n_lambdas=5, tol=1e-11)
-    np.testing.assert_allclose(both.lambdas, one.lambdas, rtol=1e-12)
-    np.testing.assert_allclose(both.objectives, one.objectives, atol=1e-10)
-    np.testing.assert_allclose(both.z[:, :, 0], -both.z[:, :, 1], atol=1e-4)
 
 
 # ---- screening
@@ -375,16 +368,15 @@ def test_two_classes_as_two_columns():
 
 def test_bounds_on_norms_hold_and_spare_work():
     sample = Sample(6, n=40, d=60)
-    problem = l1inf.FromRows(
-        sample.codes, sample.share, np.ascontiguousarray(sample.T.T), sample.sizes, True
-    )
-    first = problem.norms(0.0).copy()
+    problem = sample.rows()
+    problem.begin()
+    first = problem.norms(0.0)
     penalty = float(np.sort(first)[-10])
     working = np.flatnonzero(first >= penalty)
-    block = problem.restricted(working)
-    l1inf_descent.descend(block, penalty, 1e-6, 100)
-    problem.absorb(block, working)
-    bounds = problem.norms(penalty).copy()
+    part = problem.restricted(working)
+    descend(part, penalty, 1e-6, 100)
+    problem.absorb(part, working)
+    bounds = problem.norms(penalty)
     r = sample.residual(problem.z.T, problem.intercept())
     G = sample.W.T @ (sample.share[:, None] * r)
     true = np.array([np.abs(g).sum() for g in sample.blocks(G)])
@@ -396,13 +388,13 @@ def test_bounds_on_norms_hold_and_spare_work():
 
 def test_features_that_screening_missed_come_back(monkeypatch):
     sample = Sample(7, n=60, d=20)
-    expected = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=4, tol=1e-9)
-    monkeypatch.setattr(l1inf_path, "_working", lambda *_: np.zeros(20, bool))
-    found = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=1, tol=1e-9)
+    expected = path(sample.counts(), n_lambdas=4, tol=1e-9)
+    monkeypatch.setattr(l1inf_path, "screened", lambda *_: np.zeros(20, bool))
+    found = path(sample.counts(), n_lambdas=1, tol=1e-9)
     assert not found.z.any()
     # From nothing to the last penalty: every feature must come by the check.
     last = expected.lambdas[-1:]
-    found = path(sample.Q, sample.dvec, sample.sizes, last, tol=1e-9)
+    found = solve_path(sample.counts(), last, tol=1e-9)
     np.testing.assert_allclose(found.objectives, expected.objectives[-1:], atol=1e-8)
     assert found.active.sum() > 3
 
@@ -414,12 +406,13 @@ def test_features_that_screening_missed_come_back(monkeypatch):
 def test_duplicated_columns(fit_intercept, passes):
     sample = Sample(8, n=80, d=5)
     twice = np.vstack([sample.codes, sample.codes])
-    sizes = np.tile(sample.sizes, 2)
-    options = {"fit_intercept": fit_intercept, "n_lambdas": 6, "tol": 1e-9}
-    once = path(sample.Q, sample.dvec, sample.sizes, **options)
-    Q, dvec = np.tile(sample.Q, (2, 2)), np.tile(sample.dvec, 2)
-    found = path(Q, dvec, sizes, **options)
-    rows = path_rows(twice, sizes, sample.y, **options)
+    sizes, priors = np.tile(sample.sizes, 2), sample.priors
+    Q, F = np.tile(sample.Q, (2, 2)), np.tile(sample.F, (2, 1))
+    options = {"n_lambdas": 6, "tol": 1e-9}
+    once = path(sample.counts(fit_intercept), **options)
+    found = path(CountsProblem(Q, F, priors, sizes, 80, fit_intercept), **options)
+    rows = RowsProblem(twice, sizes, sample.y, 2, None, fit_intercept)
+    rows = path(rows, **options)
     # A copy adds nothing: the optimum is the same, shared in any proportion.
     np.testing.assert_allclose(found.objectives, once.objectives, atol=1e-8)
     np.testing.assert_allclose(rows.objectives, once.objectives, atol=1e-8)
@@ -431,8 +424,8 @@ def test_duplicated_columns(fit_intercept, passes):
 @pytest.mark.parametrize("K", [2, 3])
 def test_rows_of_one_class_leave_nothing_to_explain(K, passes):
     sample = Sample(10, n=15, d=9, K=K)
-    options = {"n_classes": K, "n_lambdas": 3}
-    found = path_rows(sample.codes, sample.sizes, np.zeros(15, int), **options)
+    problem = RowsProblem(sample.codes, sample.sizes, np.zeros(15, int), K)
+    found = path(problem, n_lambdas=3)
     assert not found.z.any() and not found.active.any()
     np.testing.assert_allclose(found.objectives, 0, atol=1e-15)
     expected = -0.5 if K == 2 else np.eye(3)[0] - 1 / 3
@@ -451,24 +444,22 @@ def test_small_penalties_of_a_wide_table():
         y, weights = rng.integers(0, K, n), rng.exponential(size=n)
         weights[rng.random(n) < 0.1] = 0
     assert (K, d, n, sizes.sum()) == (2, 15, 42, 56)
-    found = path_rows(
-        codes, sizes, y, weights=weights, ratio=1e-3, n_lambdas=45, fit_intercept=False
-    )
+    held = weights > 0
+    problem = RowsProblem(codes[:, held], sizes, y[held], 2, weights[held], False)
+    found = path(problem, ratio=1e-3, n_lambdas=45)
     assert found.converged
     assert found.iterations.max() > 10_000
 
 
 def test_missed_gaps_are_told():
     sample = Sample(9, n=200, d=12)
-    with pytest.warns(ConvergenceWarning, match=r"missed the relative gap 1e-13"):
-        found = path(
-            sample.Q, sample.dvec, sample.sizes, n_lambdas=5, max_passes=5, tol=1e-13
-        )
+    with pytest.warns(ConvergenceWarning, match="1e-13 within 5 passes"):
+        found = path(sample.counts(), n_lambdas=5, max_passes=5, tol=1e-13)
     assert not found.converged
     assert found.reached[0]
     assert (found.iterations <= 5).all()
     # The bound is still one: the optimum lies in between.
-    best = path(sample.Q, sample.dvec, sample.sizes, n_lambdas=5, tol=1e-9)
+    best = path(sample.counts(), n_lambdas=5, tol=1e-9)
     assert (found.objectives >= best.objectives - best.gaps - 1e-12).all()
     assert (found.objectives - found.gaps <= best.objectives + 1e-12).all()
 
@@ -476,7 +467,9 @@ def test_missed_gaps_are_told():
 def test_a_target_without_relation_leaves_every_feature():
     Q = np.full((4, 4), 0.25)
     Q[:2, :2] = Q[2:, 2:] = np.diag([0.5, 0.5])
-    found = path(Q, np.zeros(4), [2, 2], n_lambdas=3)
+    F = np.full((4, 2), 0.25)
+    problem = CountsProblem(Q, F, np.full(2, 0.5), np.array([2, 2]), 4)
+    found = path(problem, n_lambdas=3)
     assert not found.z.any()
     assert found.objectives == pytest.approx([0.25] * 3)
 
@@ -485,9 +478,9 @@ def test_a_path_on_real_marginals_from_both_ends():
     X, y = renyi.datasets.load("votes")
     m = renyi.Marginals.from_data(X, y)
     encoder, codes = renyi.Encoder().fit_transform(X)
-    sizes = encoder.columns.sizes
-    found = path(m.Q, m.dvec, sizes, tol=1e-7)
-    rows = path_rows(codes, sizes, y == "republican", tol=1e-7)
+    sizes, labels = encoder.columns.sizes, (y == "republican").to_numpy(int)
+    found = path(CountsProblem.of(m), tol=1e-7)
+    rows = path(RowsProblem(codes, sizes, labels, 2), tol=1e-7)
     np.testing.assert_allclose(rows.objectives, found.objectives, atol=1e-7)
     assert found.active.sum(axis=1)[0] == 0
     # γ falls and the points grow with every smaller penalty.
@@ -500,71 +493,55 @@ def test_a_path_on_real_marginals_from_both_ends():
     assert str(found).count("\n") == 30
 
 
-# ---- bad input
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_and_their_counts_agree(n_classes):
+    X, y = noisy(n=60, n_classes=n_classes)
+    encoder, codes = renyi.Encoder().fit_transform(X)
+    weights = np.random.default_rng(1).uniform(0.5, 2, 60)
+    rows = RowsProblem(codes, encoder.columns.sizes, y, n_classes, weights)
+    counts = rows.counted()
+    found, other = path(rows, tol=1e-8), path(counts, tol=1e-8)
+    np.testing.assert_allclose(found.objectives, other.objectives, rtol=1e-6)
+    np.testing.assert_allclose(rows.risks(found), counts.risks(found), atol=1e-12)
+    z = np.ascontiguousarray(found.solutions()[-1][0].T)
+    for problem in (rows, counts):
+        problem.move_to(z.copy())
+    norms = rows.norms(0.0)
+    np.testing.assert_allclose(norms, counts.norms(0.0), atol=1e-12)
+    penalty = [
+        lam * np.abs(step.reshape(6, -1)).max(axis=1).sum()
+        for lam, step in zip(found.lambdas, found.z, strict=True)
+    ]
+    np.testing.assert_allclose(rows.risks(found) + penalty, found.objectives)
+    # KKT: features without points have a gradient within the penalty.
+    assert (2 * rows.weight * norms <= found.lambdas[-1] + 1e-4).all()
 
 
-def good():
-    return {"Q": np.diag([0.5, 0.5]), "dvec": np.array([0.1, -0.1]), "sizes": [2]}
+def test_the_shape_decides_between_rows_and_counts():
+    sizes = np.full(5, 4)
+    wide = RowsProblem(np.zeros((5, 10), int), sizes, np.zeros(10, int), 2)
+    long = RowsProblem(np.zeros((5, 100), int), sizes, np.zeros(100, int), 2)
+    assert cheaper_form(wide) is wide
+    assert isinstance(cheaper_form(long), CountsProblem)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lambdas": [0.1, 0.0]}, "a penalty must be positive, not 0"),
-        ({"lambdas": [-1.0]}, "a penalty must be positive, not -1"),
-        ({"lambdas": [np.nan]}, "finite"),
-        ({"lambdas": []}, "sequence of finite numbers"),
-        ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
-        ({"ratio": "a"}, "ratio must lie between 0 and 1, not be 'a'"),
-        ({"n_lambdas": 2.5}, "n_lambdas must be a whole number of at least 1"),
-        ({"n_lambdas": 0}, "n_lambdas must be a whole number of at least 1"),
-        ({"max_passes": 0}, "max_passes must be a whole number of at least 1"),
-        ({"tol": 0}, "tol must be positive"),
-        ({"tol": "a"}, "tol must be positive, not 'a'"),
-        ({"sizes": [2, 0]}, "feature 1 has no category"),
-        ({"sizes": [3]}, "add up to 3 categories"),
-        ({"sizes": []}, "whole numbers"),
-        ({"Q": np.full((2, 2), 0.5)}, "categories of feature 0 occur together"),
-        ({"Q": np.diag([0.5, np.nan])}, "must be finite"),
-        ({"Q": np.diag([0.5, 0.0])}, "not positive semidefinite"),
-    ],
-)
-def test_bad_moments_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        path(**{**good(), **change})
+# ---- marginals that no rows have
 
 
-def test_marginals_that_no_rows_have_are_refused():
+def test_categories_without_rows_are_of_no_class():
+    F = np.array([[0.2, 0.3], [0.3, 0.2]])
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        CountsProblem(np.diag([0.5, 0.0]), F, np.full(2, 0.5), np.array([2]), 10)
+
+
+def test_pairs_that_no_rows_have():
     # Three binary features, any two of which always differ.
     apart = np.array([[0, 0.5], [0.5, 0]])
     Q = np.block(
         [[np.eye(2) / 2 if i == j else apart for j in range(3)] for i in range(3)]
     )
-    dvec = np.tile([0.3, -0.3], 3)
+    F = np.tile([[0.1, 0.4], [0.4, 0.1]], (3, 1))
     assert np.linalg.eigvalsh(Q)[0] < -0.1
+    problem = CountsProblem(Q, F, np.full(2, 0.5), np.array([2, 2, 2]), 10, False)
     with pytest.raises(ValueError, match="not positive semidefinite"):
-        path(Q, dvec, [2, 2, 2], [0.01])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"codes": [[0, 1, 2]]}, "feature 0 holds a code outside of its 2 categories"),
-        ({"codes": [[0, 1, -1]]}, "feature 0 holds a code outside"),
-        ({"codes": [[0, 1]]}, "give codes as"),
-        ({"codes": np.empty((1, 0), np.uint8), "y": []}, "there are no rows"),
-        ({"y": [0, 1, 2]}, "codes of 2 classes"),
-        ({"weights": [1, 1, -1]}, "weights must not be negative"),
-        ({"weights": [0, 0, 0]}, "some positive"),
-        ({"weights": [np.nan, 1, 1]}, "weights must not be negative"),
-        ({"weights": [np.inf, 1, 1]}, "a finite sum"),
-        ({"weights": [1e308, 1e308, 1e308]}, "a finite sum"),
-        ({"y": [0.7, 1.7, 0]}, "y must hold whole numbers"),
-        ({"y": ["a", "b", "b"]}, "y must hold whole numbers"),
-        ({"y": [0, np.nan, 1]}, "y must hold whole numbers"),
-    ],
-)
-def test_bad_rows_are_refused(change, message):
-    rows = {"codes": [[0, 1, 1]], "sizes": [2], "y": [0, 1, 1]}
-    with pytest.raises(ValueError, match=message):
-        path_rows(**{**rows, **change})
+        solve_path(problem, np.array([0.01]))

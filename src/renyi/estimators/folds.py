@@ -1,11 +1,11 @@
 r"""Cross-validation of penalties: the risk of each on rows held out.
 
-Rows are dealt to folds at random, class by class. From counts, no fold is trained on
+Rows are assigned to folds at random, class by class. From counts, no fold is trained on
 rows: counts add up, so that those of the training part are a difference,
 ``Q_train = (n Q − n_f Q_f)/(n − n_f)``, and the held-out risk of any points needs only
 the counts of the fold.
 
-A row of weight 2 is two rows, which may fall into different folds. The deal depends on
+A row of weight 2 is two rows, which may fall into different folds. The folds depend on
 the rows and the seed, not on their order, nor on whether a row is weighted or repeated.
 """
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from renyi.rules import row_keys
-from renyi.solvers.path_data import FromCounts, FromRows, Material
+from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem
+from renyi.solvers.l1inf_path import solve_path
 
 Floats = NDArray[np.float64]
 
-# Beyond this many copies of rows, rows are dealt whole whatever they weigh.
+# Beyond this many copies of rows, rows are assigned whole whatever they weigh.
 _MOST_COPIES = 10_000_000
 _DUST = 1e-9
 
@@ -67,31 +68,18 @@ class CrossValidation(NamedTuple):
         return int(np.flatnonzero(self.risks <= self.risks[least] + room)[0])
 
 
-def deal(rows: FromRows, n_folds: int, random_state: Any = 0) -> Floats:
-    """Deal the rows to folds; return the weight of every row in every fold.
+def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floats:
+    """Return the weight of every row in every fold: (n_folds, n).
 
-    Parameters
-    ----------
-    rows : FromRows
-        The rows.
-    n_folds : int
-        Number of folds; fewer if there are not as many rows.
-    random_state : int or RandomState
-        The seed.
-
-    Examples
-    --------
-    >>> rows = FromRows(np.array([[0, 1, 0]]), np.array([2]), np.array([0, 0, 1]), 2)
-    >>> deal(rows, 3).sum(axis=0)
-    array([1., 1., 1.])
+    There are fewer folds than asked for if there are not as many rows.
     """
     n = len(rows.y)
-    mass = np.ones(n) if rows.mass is None else rows.mass
-    copies = np.ceil(np.maximum(mass, 1)).astype(np.int64)
+    sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
+    copies = np.ceil(np.maximum(sample_weight, 1)).astype(np.int64)
     if copies.sum() > _MOST_COPIES:
         copies = np.ones(n, np.int64)
     row = np.repeat(np.arange(n), copies)
-    weight, label = (mass / copies)[row], rows.y[row]
+    weight, label = (sample_weight / copies)[row], rows.y[row]
     known = np.lexsort((weight, row_keys(rows.codes)[row], label))
     shuffled = known[check_random_state(random_state).permutation(len(row))]
     by_class = shuffled[np.argsort(label[shuffled], kind="stable")]
@@ -102,16 +90,16 @@ def deal(rows: FromRows, n_folds: int, random_state: Any = 0) -> Floats:
     return np.asarray(flat.reshape(n_folds, n), np.float64)
 
 
-def cross_validated(
-    rows: FromRows, whole: Material, lambdas: Floats, folds: Floats, tol: float
+def cross_validate(
+    rows: RowsProblem, whole: Problem, lambdas: Floats, folds: Floats, tol: float
 ) -> CrossValidation:
     """Return the held-out risk of each penalty.
 
     Parameters
     ----------
-    rows : FromRows
+    rows : RowsProblem
         All rows.
-    whole : Material
+    whole : Problem
         The rows, or their counts, from which those of a training part are taken.
     lambdas : ndarray of shape (L,)
         The penalties, falling.
@@ -124,22 +112,21 @@ def cross_validated(
     share = folds.sum(axis=1) / folds.sum()
     risks, wrong = (np.stack(each) for each in zip(*found, strict=True))
     mean = share @ risks
-    spread = share @ (risks - mean) ** 2 / max(len(folds) - 1, 1)
-    spread = np.sqrt(spread)
+    spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
     return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
 
 
 def _held_out(
-    rows: FromRows, whole: Material, lambdas: Floats, fold: Floats, tol: float
+    rows: RowsProblem, whole: Problem, lambdas: Floats, fold: Floats, tol: float
 ) -> tuple[Floats, Floats]:
     """Train without a fold; return risks and shares of mistakes on it."""
     inside = rows.part(fold)
-    if isinstance(whole, FromCounts):
+    if isinstance(whole, CountsProblem):
         held = inside.counted()
-        found = whole.without(held).path(lambdas, tol=tol)
-        return held.risks(found), inside.mistakes(found)
-    mass = np.ones(len(fold)) if rows.mass is None else rows.mass
-    rest = mass - fold
-    rest[rest < _DUST * mass] = 0
-    found = rows.part(rest).path(lambdas, tol=tol)
-    return inside.risks(found), inside.mistakes(found)
+        found = solve_path(whole.without(held), lambdas, tol)
+        return held.risks(found), inside.errors(found)
+    weight = np.ones(len(fold)) if rows.sample_weight is None else rows.sample_weight
+    rest = weight - fold
+    rest[rest < _DUST * weight] = 0
+    found = solve_path(rows.part(rest), lambdas, tol)
+    return inside.risks(found), inside.errors(found)
