@@ -21,10 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from renyi.solvers.l1inf_path import LassoPath
 
 TOL = 1e-4
 COUNT = 30
@@ -184,13 +187,18 @@ def ask(peer: str, problem, how: str = "") -> dict | None:
 
 
 def section(name: str) -> Section:
-    from renyi.solvers.l1inf import path_rows
+    from renyi.solvers.l1inf import RowsProblem
+    from renyi.solvers.l1inf_path import solve_path
 
     problem = PROBLEMS[name]()
     codes, m, y, ratio = problem
     sizes, lambdas = np.full(len(codes), m), penalties(*problem)
-    ours = "renyi.solvers.l1inf.path_rows"
-    solve = partial(path_rows, codes, sizes, y, lambdas, tol=TOL, fit_intercept=False)
+    ours = "renyi.solvers.l1inf_path.solve_path"
+
+    def solve() -> LassoPath:
+        problem = RowsProblem(codes, sizes, y, 2, fit_intercept=False)
+        return solve_path(problem, lambdas, TOL)
+
     timings = measure({ours: solve}, 3 if WITHOUT_FAST else 15)
     found, W = solve(), one_hot(codes, m)
     triples = zip(lambdas, found.z, strict=True)

@@ -92,12 +92,14 @@ def solve(
 def main(name: str = "votes") -> None:
     """Print the objectives of both ways along a path."""
     import renyi
-    from renyi.solvers.l1inf import path
+    from renyi.solvers.l1inf import CountsProblem
+    from renyi.solvers.l1inf_path import penalty_grid, solve_path
 
     X, y = renyi.datasets.load(name)
     m = renyi.Marginals.from_data(X, y)
     sizes = [len(m.categories[feature]) for feature in m.feature_names]
-    found = path(m.Q, m.dvec, sizes, n_lambdas=10, fit_intercept=False, tol=1e-8)
+    problem = CountsProblem(m.Q, m.F, m.class_probabilities, sizes, m.n, False)
+    found = solve_path(problem, penalty_grid(problem, 10, 0.01), tol=1e-8)
     print(f"{'lambda':>10} {'features':>8} {'descent':>12} {'ADMM':>12}")
     for lam, value, active in zip(
         found.lambdas, found.objectives, found.active, strict=True

@@ -1,7 +1,7 @@
 """Compiled passes of block coordinate descent, present with the extra ``fast``.
 
-The caller is :mod:`renyi.solvers.l1inf_descent`, whose numpy forms do the same up to
-rounding. Sums may be added in any order here, so that they vectorise; hence the problem
+The caller is :mod:`renyi.solvers.l1inf`, whose numpy forms do the same up to rounding.
+Sums may be added in any order here, so that they vectorise; hence the problem
 alone decides when these are used, not what was solved before it.
 
 Arrays of points and gradients have one row per column of the target: shape (C, D).
