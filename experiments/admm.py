@@ -98,7 +98,8 @@ def main(name: str = "votes") -> None:
     X, y = renyi.datasets.load(name)
     m = renyi.Marginals.from_data(X, y)
     sizes = [len(m.categories[feature]) for feature in m.feature_names]
-    problem = CountsProblem(m.Q, m.F, m.class_probabilities, sizes, m.n, False)
+    lengths = np.array(sizes)
+    problem = CountsProblem(m.Q, m.F, m.class_probabilities, lengths, m.n, False)
     found = solve_path(problem, penalty_grid(problem, 10, 0.01), tol=1e-8)
     print(f"{'lambda':>10} {'features':>8} {'descent':>12} {'ADMM':>12}")
     for lam, value, active in zip(
