@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import renyi
 from renyi import Marginals, RenyiClassifier, ladder, rules
-from renyi.cli.minimax_text import minimax_facts
+from renyi.cli.minimax import minimax_facts
 from renyi.datasets import random_joint
 from renyi.figures import at_least, at_most, verdict, wrapped
 from renyi.ladder import Ladder, Rung, climb

@@ -1,8 +1,8 @@
 """The command line: how a command is run, and how errors are told.
 
-What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here,
-so that ``renyi --help`` answers at once; the work is done in
-`renyi.cli.commands`, which is loaded when a command is run.
+What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here, so that
+``renyi --help`` answers at once: each command has a module of its name, with a function
+``run``, which is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from renyi.cli.parser import parser
@@ -76,9 +78,7 @@ def _silence(stream: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     """Run a command; tell what went wrong in one sentence."""
     try:
-        from renyi.cli import commands
-
-        commands.run(args)
+        _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
         return 0
     except KeyboardInterrupt:
@@ -96,6 +96,26 @@ def _run(args: argparse.Namespace) -> int:
     except Exception as error:
         return _surprise(error)
     return 0
+
+
+def _command(args: argparse.Namespace) -> None:
+    """Run the module of the command; its notes go to stderr if it fails.
+
+    What a reader did with a table is a `DataWarning`; here it becomes a note.
+    """
+    from renyi.cli.output import notes_of, print_notes
+
+    if "files" in args:
+        args.file = args.files[0] if args.files else ""
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        try:
+            import_module(f"renyi.cli.{args.command}").run(args, recorded)
+        except BrokenPipeError:  # nobody listens any more
+            raise
+        except Exception:
+            print_notes(notes_of(recorded))
+            raise
 
 
 def _surprise(error: Exception) -> int:

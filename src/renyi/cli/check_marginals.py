@@ -10,20 +10,15 @@ import dataclasses
 
 import numpy as np
 
-from renyi.cli.inputs import columns_text, listed, note
+from renyi.cli.inputs import columns_text, listed
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
 from renyi.marginals.marginals import Marginals
+from renyi.warnings import warn
 
 
-def refuse_classes(m: Marginals, source: str) -> None:
-    """Refuse a target of one value, or of too many.
-
-    >>> refuse_classes(Marginals.from_data([["a"], ["b"]], ["y", "y"]), "a.csv")
-    Traceback (most recent call last):
-    ValueError: The target 'y' of a.csv has only one class, 'y': a classifier needs rows
-    of at least two.
-    """
+def check_classes(m: Marginals, source: str) -> None:
+    """Refuse a target of one value, or of too many."""
     count = len(m.classes)
     if count < 2:
         shown = label_text(m.classes[0])
@@ -39,11 +34,7 @@ def refuse_classes(m: Marginals, source: str) -> None:
 
 
 def shares(m: Marginals) -> dict[str, float]:
-    """Return the share of each class.
-
-    >>> shares(Marginals.from_data([["a"], ["b"]], ["n", "p"]))
-    {'n': 0.5, 'p': 0.5}
-    """
+    """Return the share of each class."""
     pairs = zip(m.classes, m.class_probabilities, strict=True)
     return {label_text(label): float(p) for label, p in pairs}
 
@@ -53,12 +44,6 @@ def with_texts(m: Marginals) -> Marginals:
 
     A classifier takes no fractions for classes; `renyi.cli.inputs` does the
     same with rows in memory.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"a": ["u", "v"], "y": [9.5, 10.5]})
-    >>> m = Marginals.from_data(frame, target="y")
-    >>> m.classes, with_texts(m).classes
-    ((9.5, 10.5), ('10.5', '9.5'))
     """
     if not any(isinstance(label, float) for label in m.classes):
         return m
@@ -77,14 +62,7 @@ def with_texts(m: Marginals) -> Marginals:
 
 
 def usable(m: Marginals, source: str) -> Marginals:
-    """Return marginals without columns that do not tell rows apart; note these.
-
-    >>> import warnings
-    >>> m = Marginals.from_data([["a", "u"], ["a", "v"]], [0, 1])
-    >>> with warnings.catch_warnings(record=True, action="always"):
-    ...     usable(m, "a.csv").feature_names
-    ('x1',)
-    """
+    """Return marginals without columns that do not tell rows apart; note these."""
     alone = {name: c[0] for name, c in m.categories.items() if len(c) == 1}
     empty = [name for name, label in alone.items() if label is None]
     constant = [name for name, label in alone.items() if label is not None]
@@ -95,5 +73,5 @@ def usable(m: Marginals, source: str) -> Marginals:
         )
     for names, what in ((constant, "one category only"), (empty, "no value")):
         if names:
-            note(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
+            warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
     return m.select(n for n in m.feature_names if n not in alone) if alone else m

@@ -6,21 +6,21 @@ import argparse
 import sys
 from typing import Any
 
-from renyi.cli.output import Recorded, check_place, load_model, tell
+from renyi.cli.inputs import load_model
+from renyi.cli.output import Recorded, check_place, print_notes
 from renyi.encoding.frame_columns import label_text
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.storage import replacing
 
-_DETERMINISTIC = "map"
 
-
-def export(args: argparse.Namespace, seen: Recorded) -> None:
+def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Write a model as SQL."""
     place = None if args.out is None else check_place(args.out, (".sql",))
     clf = load_model(args.model)
     label = None if args.label is None else _class_of(clf, args)
     text = clf.scorecard_.to_sql(args.sql, label, table=args.table)
-    _note_rule(clf, args)
+    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
+        print_notes([f"The answers are of rule map; {args.model} uses {clf.rule}."])
     if place is None:
         print(text)
         return
@@ -35,11 +35,6 @@ def _class_of(clf: RenyiClassifier, args: argparse.Namespace) -> Any:
     if args.label not in known:
         raise ValueError(
             f"{args.model} has no class {args.label!r}: its classes are "
-            + ", ".join(map(repr, known))
+            f"{', '.join(map(repr, known))}."
         )
     return known[args.label]
-
-
-def _note_rule(clf: RenyiClassifier, args: argparse.Namespace) -> None:
-    if args.table is not None and clf.rule != _DETERMINISTIC:
-        tell([f"The answers are those of the rule map; {args.model} uses {clf.rule}."])

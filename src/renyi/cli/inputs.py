@@ -1,13 +1,13 @@
-"""Rows to learn from: the columns of a file that the command line asked for."""
+"""What the commands read: models, marginals, and the rows of a table."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import glob
 import os
 import shlex
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,22 +23,90 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
 from renyi.encoding.identifiers import IDENTIFIER_SHARE
 from renyi.encoding.text_cells import as_floats
+from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files, inputs
 from renyi.sources.frames import checked_weights
-from renyi.warnings import DataWarning
+from renyi.warnings import warn
 
+MARGINALS = ".renyi"  # how the name of a file of marginals ends
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 
 Floats = NDArray[np.float64]
 
 
-def table_path(name: str, announce: bool = True) -> Path:
-    """Return the file of a table, which may be the name of a bundled one.
+_FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
 
-    >>> table_path("votes").name
-    'votes.csv'
-    """
+
+# ---- models and marginals
+
+
+def load_model(path: str) -> RenyiClassifier:
+    """Read a model; a path without a file is an error that suggests another."""
+    return RenyiClassifier.load(files.existing(path))
+
+
+def load_marginals(path: str) -> Marginals:
+    """Read marginals; a path without a file is an error that suggests another."""
+    return Marginals.load(files.existing(path))
+
+
+def chosen_marginals(args: argparse.Namespace) -> Marginals:
+    """Read marginals, and take the target and the columns that were asked for."""
+    for option in _FOR_TABLES:
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
+                "marginals, whose columns are settled: leave the option out."
+            )
+    m = load_marginals(args.file)
+    if args.target is not None:
+        files.require(args.file, m.columns.names, [args.target])
+        m = m.with_target(args.target)
+    aside = {*args.id, *args.drop}
+    files.require(args.file, m.columns.names, aside)
+    if m.target in aside:
+        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
+    if aside:
+        m = m.select(name for name in m.feature_names if name not in aside)
+    return m
+
+
+def check_missing_class(m: Marginals, source: str) -> None:
+    """Refuse marginals with rows whose class is missing."""
+    if None in m.classes:
+        raise ValueError(
+            f"The target {m.target!r} is missing in some rows of {source}, which "
+            "marginals cannot leave out: count again without these rows."
+        )
+
+
+def with_source(m: Marginals, names: list[str]) -> Marginals:
+    """Return the marginals with the files they came from."""
+    # Names only: folders of one machine are nobody else's business.
+    source = {"files": [Path(name).name for name in names]}
+    return dataclasses.replace(m, provenance=source)
+
+
+def counted(args: argparse.Namespace) -> Marginals:
+    """Return the marginals of a file, or those of a table, counted."""
+    if not args.file.endswith(MARGINALS):
+        encoder = encoder_of(args)
+        return usable_rows(args, encoder).marginals(encoder, args.class_conditional)
+    m = chosen_marginals(args)
+    if args.class_conditional and m.class_counts is None:
+        raise ValueError(
+            f"{args.file} has no pairs within each class: count them with 'renyi "
+            "marginals build --class-conditional'."
+        )
+    return m
+
+
+# ---- tables
+
+
+def table_path(name: str, announce: bool = True) -> Path:
+    """Return the file of a table, which may be the name of a bundled one."""
     if name in datasets.names() and not Path(name).is_file():
         return datasets.path(name)
     if not Path(name).suffix and not Path(name).exists() and os.sep not in name:
@@ -47,7 +115,7 @@ def table_path(name: str, announce: bool = True) -> Path:
         except ValueError as error:
             raise ValueError(f"There is no file {name!r}. {error}") from None
     path = files.existing(name, datasets.names())
-    if path.suffix == ".renyi":
+    if path.suffix == MARGINALS:
         raise ValueError(f"{path} holds marginals, which have no rows: name a table.")
     if announce and path.stat().st_size > LARGE and sys.stderr.isatty():
         print(f"reading {path} …", file=sys.stderr)
@@ -55,11 +123,7 @@ def table_path(name: str, announce: bool = True) -> Path:
 
 
 def table_paths(names: Sequence[str]) -> list[Path]:
-    """Return the files of a table in several: patterns and folders are searched.
-
-    >>> [path.name for path in table_paths(["votes"])]
-    ['votes.csv']
-    """
+    """Return the files of a table in several: patterns and folders are searched."""
     found: list[Path] = []
     for name in names:
         found += (
@@ -69,21 +133,12 @@ def table_paths(names: Sequence[str]) -> list[Path]:
 
 
 def is_searched(name: str) -> bool:
-    """Whether a name stands for the files of a folder, or those that match it.
-
-    >>> is_searched("visits-*.csv"), is_searched("visits.csv")
-    (True, False)
-    """
+    """Whether a name stands for the files of a folder, or those that match it."""
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
 def target_of(args: argparse.Namespace, path: Path) -> str:
-    """Return the column to predict; of a bundled table it need not be named.
-
-    >>> args = argparse.Namespace(file="votes", target=None)
-    >>> target_of(args, table_path("votes"))
-    'party'
-    """
+    """Return the column to predict; of a bundled table it need not be named."""
     if args.target is not None:
         return str(args.target)
     if args.file in datasets.names():
@@ -92,12 +147,7 @@ def target_of(args: argparse.Namespace, path: Path) -> str:
 
 
 def no_target(source: Any, names: Sequence[str]) -> str:
-    """Return what is said if the column to predict was not named.
-
-    >>> no_target("visits.csv", ["age", "sex"])
-    "--target is missing: name the column of visits.csv to predict, such as one of
-    'age', 'sex'."
-    """
+    """Return what is said if the column to predict was not named."""
     some = ", ".join(map(repr, names[:8]))
     return (
         f"--target is missing: name the column of {source} to predict, such as one of "
@@ -106,26 +156,14 @@ def no_target(source: Any, names: Sequence[str]) -> str:
 
 
 def encoder_of(args: argparse.Namespace) -> Encoder:
-    """Return the encoder that the options describe.
-
-    >>> given = argparse.Namespace(bins=3, min_count=None, unseen=None, missing=["NA"])
-    >>> encoder_of(given).missing, encoder_of(given).bins
-    (('?', '', 'NA'), 3)
-    """
+    """Return the encoder that the options describe."""
     given = {key: getattr(args, key) for key in ("bins", "min_count", "unseen")}
     known = {key: value for key, value in given.items() if value is not None}
     return Encoder(missing=(*files.MISSING, *args.missing), **known)
 
 
 def order_of(args: argparse.Namespace, m: Marginals) -> int:
-    """Return the order of marginals, unless another one was asked for.
-
-    >>> m = Marginals.from_data([["a"], ["b"]], [0, 1])
-    >>> order_of(argparse.Namespace(file="m.renyi", order=2), m)
-    Traceback (most recent call last):
-    ValueError: m.renyi holds marginals of order 1, and --order 2 is asked for: leave
-    it out, or count again with 'renyi marginals build TABLE --order 2'.
-    """
+    """Return the order of marginals, unless another one was asked for."""
     if args.order not in (None, m.order):
         raise ValueError(
             f"{args.file} holds marginals of order {m.order}, and --order "
@@ -136,12 +174,7 @@ def order_of(args: argparse.Namespace, m: Marginals) -> int:
 
 
 class Rows(NamedTuple):
-    """Rows to learn from.
-
-    >>> y = pd.Series(["a", "b", "a", "a"])
-    >>> Rows("y", pa.table({"x": [1, 2, 3, 4]}), y, None).shares()
-    {'a': 0.75, 'b': 0.25}
-    """
+    """Rows to learn from."""
 
     target: str
     X: pa.Table
@@ -175,13 +208,7 @@ class Rows(NamedTuple):
 
 
 def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without columns that do not tell them apart.
-
-    >>> none = dict.fromkeys(["id", "drop", "numeric", "categorical"], ())
-    >>> args = argparse.Namespace(file="votes", target=None, weight=None, **none)
-    >>> usable_rows(args, Encoder()).marginals(Encoder(), class_conditional=False).n
-    435
-    """
+    """Read the rows of a table, without columns that do not tell them apart."""
     rows = read_rows(args, encoder)
     rows = rows._replace(X=usable(args.file, rows.X, encoder))
     note_identifiers(rows.X)
@@ -189,13 +216,7 @@ def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
 
 
 def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without those whose target is missing.
-
-    >>> none = dict.fromkeys(["id", "drop", "numeric", "categorical"], ())
-    >>> args = argparse.Namespace(file="votes", target=None, weight=None, **none)
-    >>> read_rows(args, Encoder()).X.shape
-    (435, 16)
-    """
+    """Read the rows of a table, without those whose target is missing."""
     path = table_path(args.file)
     target = target_of(args, path)
     table = _selected(args, path, target, encoder)
@@ -240,13 +261,7 @@ def chosen_columns(
     target: str,
     encoder: Encoder,
 ) -> list[str]:
-    """Return the columns that were asked for, among the names of all.
-
-    >>> some = dict(drop=["zip"], numeric=[], categorical=["age"], weight=None)
-    >>> args = argparse.Namespace(id=[], **some)
-    >>> chosen_columns(args, "a.csv", ["age", "zip", "y"], "y", Encoder())
-    ['age', 'y']
-    """
+    """Return the columns that were asked for, among the names of all."""
     aside = {*args.id, *args.drop}
     weight = [] if args.weight is None else [args.weight]
     asked = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
@@ -319,12 +334,7 @@ def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
-    """Return the columns that tell rows apart; note the others.
-
-    >>> with warnings.catch_warnings(record=True, action="always"):
-    ...     usable("a", pa.table({"a": [1, 1], "b": [1, 2]}), Encoder()).column_names
-    ['b']
-    """
+    """Return the columns that tell rows apart; note the others."""
     missing = frozenset(label_text(code) for code in encoder.missing)
     empty, constant = [], []
     for name, column in zip(X.column_names, X.columns, strict=True):
@@ -346,7 +356,7 @@ def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
         )
     for names, what in ((constant, "one value only"), (empty, "no value")):
         if names:
-            note(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
+            warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
     return X.drop_columns([*empty, *constant])
 
 
@@ -354,48 +364,24 @@ def note_identifiers(X: pa.Table, which: str = "") -> None:
     """Note integers that are nearly all different and will be binned as numbers.
 
     `which` says which rows they are, if these are not all.
-
-    >>> with warnings.catch_warnings(record=True, action="always") as seen:
-    ...     note_identifiers(pa.table({"patient": [k * k for k in range(30)]}))
-    >>> str(seen[0].message)[:45]
-    "'patient' has 30 different values in 30 rows;"
     """
     for name, column in zip(X.column_names, X.columns, strict=True):
         if not pa.types.is_integer(column.type):
             continue
         count, n = pc.count_distinct(column).as_py(), len(column)
         if count > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n):
-            note(
+            warn(
                 f"{name!r} has {count:,} different values in {which}{n:,} rows; if it "
                 f"identifies rows, pass --id {shlex.quote(name)}."
             )
 
 
 def columns_text(count: int) -> str:
-    """Return how many columns, in words.
-
-    >>> columns_text(1), columns_text(2)
-    ('1 column', '2 columns')
-    """
+    """Return how many columns, in words."""
     return f"{count:,} column{'s' * (count != 1)}"
 
 
 def listed(names: list[str]) -> str:
-    """Return some names, and how many more there are.
-
-    >>> listed(["age", "sex"])
-    "'age', 'sex'"
-    """
+    """Return some names, and how many more there are."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return ", ".join(map(repr, names[:8])) + more
-
-
-def note(text: str) -> None:
-    """Warn of something that the owner of the table should know.
-
-    >>> with warnings.catch_warnings(record=True, action="always") as seen:
-    ...     note("two columns were dropped")
-    >>> len(seen)
-    1
-    """
-    warnings.warn(text, DataWarning, stacklevel=3)

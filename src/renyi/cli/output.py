@@ -1,9 +1,8 @@
-"""What the commands read and write: models, marginals, notes and results.
+"""What the commands write: results on stdout, notes and progress on stderr, files.
 
-Results go to stdout, as text or JSON, notes to stderr; so does the progress of long
-work, if stderr is a terminal. Files appear only when
-everything has been computed: they are written to a temporary folder beside their place
-and moved there together. Should one of the moves fail, the others are undone.
+Files appear only when everything has been computed: they are written to a temporary
+folder beside their place and moved there together. Should one of the moves fail, the
+others are undone.
 """
 
 from __future__ import annotations
@@ -11,128 +10,76 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import gzip
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 
-from renyi.estimators.classifier import RenyiClassifier
-from renyi.marginals.marginals import Marginals
-from renyi.sources import files
+from renyi import __version__
+from renyi.progress import Progress
 from renyi.storage import blamed, replacing
 from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
-    from renyi.robust.cutting_planes import Progress
+    from renyi.estimators.classifier import RenyiClassifier
 
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
-_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
-
+TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be written
 _PAUSE = 0.2  # seconds between two reports of progress
+_LEVEL = 6  # of gzip: its default takes longer, for little
+_FITTED = ("columns", "base")  # what an encoder learned, as opposed to its settings
 
 Recorded = list[warnings.WarningMessage]
+Write = Callable[[pd.DataFrame], object]
 
 
-def load_model(path: str) -> RenyiClassifier:
-    """Read a model; a path without a file is an error that suggests another."""
-    return RenyiClassifier.load(files.existing(path))
+# ---- results, notes and progress
 
 
-def load_marginals(path: str) -> Marginals:
-    """Read marginals; a path without a file is an error that suggests another."""
-    return Marginals.load(files.existing(path))
-
-
-def chosen_marginals(args: argparse.Namespace) -> Marginals:
-    """Read marginals, and take the target and the columns that were asked for."""
-    for option in _TABLES:
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
-                "marginals, whose columns are settled: leave the option out."
-            )
-    m = load_marginals(args.file)
-    if args.target is not None:
-        files.require(args.file, m.columns.names, [args.target])
-        m = m.with_target(args.target)
-    aside = {*args.id, *args.drop}
-    files.require(args.file, m.columns.names, aside)
-    if m.target in aside:
-        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
-    if aside:
-        m = m.select(name for name in m.feature_names if name not in aside)
-    return m
-
-
-def refuse_missing_class(m: Marginals, source: str) -> None:
-    """Refuse marginals with rows whose class is missing."""
-    if None in m.classes:
-        raise ValueError(
-            f"The target {m.target!r} is missing in some rows of {source}, which "
-            "marginals cannot leave out: count again without these rows."
-        )
-
-
-def with_source(m: Marginals, names: list[str]) -> Marginals:
-    """Return the marginals with the files they came from."""
-    # Names only: folders of one machine are nobody else's business.
-    source = {"files": [Path(name).name for name in names]}
-    return dataclasses.replace(m, provenance=source)
-
-
-# ---- results and notes
-
-
-def notes_of(seen: Recorded) -> list[str]:
+def notes_of(recorded: Recorded) -> list[str]:
     """Return what the readers said of the data, each sentence once."""
-    texts = [str(w.message) for w in seen if issubclass(w.category, DataWarning)]
+    texts = [str(w.message) for w in recorded if issubclass(w.category, DataWarning)]
     return list(dict.fromkeys(texts))
 
 
-def tell(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """Print notes to stderr."""
     for text in notes:
         print(f"note: {text}", file=sys.stderr)
 
 
-def show(value: Any) -> None:
-    """Print plain values as JSON.
-
-    >>> show({"rows": np.int64(2)})
-    {
-     "rows": 2
-    }
-    """
+def print_json(value: Any) -> None:
+    """Print plain values as JSON."""
     print(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows of a table, with None for what is not there."""
+    plain = table.astype(object).where(table.notna(), None)
+    return plain.to_dict("records")
 
 
 class Meter:
-    """One line on a terminal that tells how far long work has got; nothing elsewhere.
-
-    It takes the name of a step, and None or how far it has got, as
-    `renyi.ladder.climb` reports them.
-
-    Work without bounds tells how far it has got in words (`say`).
-
-    >>> with Meter() as meter:
-    ...     meter("linear program")  # the tests have no terminal: nothing is shown
-    ...     meter.say("counting", "counting: 5 rows")
-    """
+    """One line on a terminal that shows a `Progress`; nothing elsewhere."""
 
     def __init__(self, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty()
@@ -149,23 +96,21 @@ class Meter:
             self._write("")
             self._write("")  # back to the beginning of the line
 
-    def __call__(self, name: str, state: Progress | None = None) -> None:
+    def __call__(self, progress: Any) -> None:
         """Rewrite the line, a few times a second at most."""
-        text = f"{name} …"
-        if state is not None:
-            text = (
-                f"{name}: {100 * state.lower:.3f} % to {100 * state.upper:.3f} %, "
-                f"{state.cuts:,} cuts, {state.seconds:.0f} s"
-            )
-        self.say(name, text)
-
-    def say(self, name: str, text: str) -> None:
-        """Rewrite the line with what is said of a step."""
-        now = time.monotonic()
-        if not self._shown or (name == self._last[0] and now < self._last[1] + _PAUSE):
+        now, (step, then) = time.monotonic(), self._last
+        if not self._shown or (progress.step == step and now < then + _PAUSE):
             return
-        self._last = (name, now)
-        self._write(text)
+        self._last = (progress.step, now)
+        self._write(str(progress))
+
+    def ladder(self, name: str, state: Any = None) -> None:
+        """Show how far a search of `renyi.ladder` has got."""
+        facts, seconds = "", 0.0
+        if state is not None:
+            interval = f"{100 * state.lower:.3f} % to {100 * state.upper:.3f} %"
+            facts, seconds = f"{interval}, {state.cuts:,} cuts", state.seconds
+        self(Progress(name, seconds, facts=facts))
 
     def _write(self, text: str) -> None:
         text = text[: shutil.get_terminal_size().columns - 1]
@@ -191,18 +136,8 @@ def check_place(path: str, endings: tuple[str, ...] = ()) -> Path:
     return place
 
 
-def write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
-    """Write all files, or none.
-
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> (folder / "b").mkdir()
-    >>> both = {folder / name: write_text("new") for name in "ab"}
-    >>> write_together(both)
-    Traceback (most recent call last):
-    IsADirectoryError: [Errno 21] Is a directory: '...b'
-    >>> os.listdir(folder)
-    ['b']
-    """
+def write_together(writers: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write all files, or none."""
     folder = next(iter(writers)).parent
     with tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made:
         ready = {place: Path(made) / place.name for place in writers}
@@ -261,3 +196,134 @@ def write_text(text: str) -> Callable[[Path], None]:
             stream.write(text.encode())
 
     return write
+
+
+# ---- models, with a log that says what was done, when, and with which settings
+
+
+def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:
+    """Return how the names of a model's files begin, if it is to be kept.
+
+    A place that cannot be written to is refused; `counts` says whether marginals may be
+    written too.
+    """
+    if args.out is None:
+        return None
+    prefix: str = args.out.removesuffix(".json")
+    if os.path.basename(prefix) in ("", ".", ".."):
+        raise ValueError(f"{args.out} is a folder: add a name for the model.")
+    for ending in (".json", ".log", *([MARGINALS] if counts else [])):
+        check_place(prefix + ending)
+    return prefix
+
+
+def next_step(args: argparse.Namespace, prefix: str | None) -> str:
+    """Return the command that comes next: keep the model, or use it."""
+    if prefix is None:
+        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
+    return f"renyi predict {shlex.quote(f'{prefix}.json')} NEW.csv --out answers.csv"
+
+
+def log_text(
+    args: argparse.Namespace, clf: RenyiClassifier, text: str, recorded: Recorded
+) -> str:
+    """Return the log of a command that trained a model."""
+    options = {k: v for k, v in sorted(vars(args).items()) if k != "argv"}
+    encoder = clf.encoder_.settings()
+    fields = [f.name for f in dataclasses.fields(encoder) if f.name not in _FITTED]
+    others = [w for w in recorded if not issubclass(w.category, DataWarning)]
+    lines = [
+        f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
+        f"renyi     {__version__}",
+        f"command   {shlex.join(['renyi', *args.argv])}",
+        *(f"option    {key} = {value!r}" for key, value in options.items()),
+        *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in fields),
+        *(f"warning   {w.category.__name__}: {w.message}" for w in others),
+        "",
+        text,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- tables, batch after batch, in bounded memory
+
+
+@contextlib.contextmanager
+def writing(place: Path, types: Mapping[str, pa.DataType]) -> Iterator[Write]:
+    """Yield what writes a table batch after batch; the file appears at the end.
+
+    `types` are those of some columns, which one batch may not tell.
+    """
+    with replacing(place) as stream:
+        if place.suffix == ".parquet":
+            with _parquet_writer(stream, types) as write:
+                yield write
+        elif place.suffix == ".gz":
+            # Without name and time, so that the same table is the same bytes.
+            with gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0) as packed:
+                yield _csv_writer(packed.write)
+        else:
+            yield _csv_writer(stream.write)
+
+
+@contextlib.contextmanager
+def _parquet_writer(
+    stream: IO[bytes], types: Mapping[str, pa.DataType]
+) -> Iterator[Write]:
+    writers: list[Any] = []
+
+    def write(batch: pd.DataFrame) -> None:
+        if not writers:
+            writers.append(pa.parquet.ParquetWriter(stream, _schema(batch, types)))
+        schema = writers[0].schema
+        writers[0].write_table(
+            pa.Table.from_pandas(batch, schema, preserve_index=False)
+        )
+
+    yield write
+    for writer in writers:
+        writer.close()
+
+
+def _schema(batch: pd.DataFrame, types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return the types of a table; pandas' own remarks stay with them."""
+    found = pa.Schema.from_pandas(batch, preserve_index=False)
+    for k, field in enumerate(found):
+        found = found.set(k, pa.field(field.name, types.get(field.name, field.type)))
+    return found
+
+
+def printing() -> Write:
+    """Return what prints a table batch after batch as CSV."""
+
+    def send(data: bytes) -> None:
+        # As bytes, so that the table is UTF-8 whatever the terminal is.
+        sys.stdout.flush()
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        else:
+            sys.stdout.write(data.decode())
+
+    return _csv_writer(send)
+
+
+def _csv_writer(send: Callable[[bytes], object]) -> Write:
+    first = True
+
+    def write(batch: pd.DataFrame) -> None:
+        nonlocal first
+        text: str = _plain_times(batch).to_csv(
+            index=False, header=first, lineterminator="\n"
+        )
+        send(text.encode())
+        first = False
+
+    return write
+
+
+def _plain_times(batch: pd.DataFrame) -> pd.DataFrame:
+    """Write each time for itself: pandas looks at a whole column for its format."""
+    times = batch.select_dtypes(["datetime", "datetimetz", "timedelta"])
+    texts = {name: times[name].map(str, na_action="ignore") for name in times}
+    return batch.assign(**{str(name): text for name, text in texts.items()})

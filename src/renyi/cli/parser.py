@@ -6,12 +6,12 @@ Only argparse is needed here, so that ``renyi --help`` answers at once.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from renyi import __version__
-from renyi.cli import source_options
-from renyi.cli.option_values import alpha, positive, whole_number
 
+_DIALECTS = ("duckdb", "postgres", "spark", "sqlite")
 _FORMATS = ".csv, .csv.gz, .tsv, .txt, .parquet, .arrow"
 _SOURCE = f"a table ({_FORMATS}), marginals (.renyi) or a bundled name"
 _TABLES = (
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     _add_hgr(commands)
     _add_select(commands)
     _add_marginals(commands)
-    source_options.add_export(_add(commands, "export", "write a model as SQL"))
+    _add_export(commands)
     listing = _add(commands, "datasets", "list the bundled data sets")
     _add_json(listing)
     return whole
@@ -127,15 +127,15 @@ def _several(parser: Any, option: str, metavar: str, text: str) -> None:
 def _add_fit(commands: Any) -> None:
     parser = _add(commands, "fit", "train a classifier and certify it")
     known = f"{_TABLES}; {_DATABASE}; or marginals (.renyi)"
-    source_options.add_files(parser, known, required=False)
+    _add_files(parser, known, required=False)
     parser.add_argument("--target", metavar="COL", help="the column to predict")
-    source_options.add_sources(parser)
+    _add_sources(parser)
     _add_prefix(parser)
     _add_encoder(parser)
     model = parser.add_argument_group("model")
     model.add_argument(
         "--alpha",
-        type=alpha,
+        type=_alpha,
         default="auto",
         metavar="auto|loo|NUMBER",
         help="ridge penalty, or how to choose it",
@@ -174,13 +174,13 @@ def _add_encoder(
     columns.add_argument("--weight", metavar="COL", help="column of row weights")
     columns.add_argument(
         "--bins",
-        type=whole_number(2, 10_000),
+        type=_whole_number(2, 10_000),
         metavar="N",
         help="bins of a numeric column (default 5)",
     )
     columns.add_argument(
         "--min-count",
-        type=whole_number(1),
+        type=_whole_number(1),
         metavar="N",
         help="merge labels on fewer rows than N",
     )
@@ -206,13 +206,13 @@ def _add_predict(commands: Any) -> None:
         "Rows of a database are answered inside it, by the statement that 'renyi "
         "export MODEL --sql duckdb --table NAME' writes."
     )
-    source_options.add_files(parser, _TABLES)
+    _add_files(parser, _TABLES)
     parser.add_argument(
         "--out",
         metavar="FILE",
         help="where to write (.csv, .csv.gz or .parquet), not stdout",
     )
-    source_options.add_where(parser)
+    _add_where(parser)
     _several(parser, "--id", "COL", "columns to copy beside the answers")
     parser.add_argument(
         "--proba", action="store_true", help="add the estimated class probabilities"
@@ -253,7 +253,7 @@ def _add_certify(commands: Any) -> None:
     )
     rows.add_argument(
         "--confidence",
-        type=positive("between 0 and 1", 1),
+        type=_positive("between 0 and 1", 1),
         metavar="SHARE",
         help="confidence of the bound (default 0.95)",
     )
@@ -302,19 +302,19 @@ def _add_select(commands: Any) -> None:
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--n-features",
-        type=whole_number(1),
+        type=_whole_number(1),
         metavar="K",
         help="select exactly K features",
     )
     number.add_argument(
         "--penalty",
-        type=positive("above 0"),
+        type=_positive("above 0"),
         metavar="NUMBER",
         help="penalty on a feature's largest point (default: by cross-validation)",
     )
     number.add_argument(
         "--max-error",
-        type=positive("between 0 and 1", 1),
+        type=_positive("between 0 and 1", 1),
         metavar="SHARE",
         help="select the fewest features that are certified to err no more",
     )
@@ -338,14 +338,14 @@ def _add_select(commands: Any) -> None:
 def _add_order(parser: Any, text: str) -> None:
     parser.add_argument(
         "--order",
-        type=whole_number(1, 9),
+        type=_whole_number(1, 9),
         metavar="R",
         help=f"{text} (default 1, or that of the marginals)",
     )
 
 
 def _add_seed(parser: Any, text: str, default: int | None = 0) -> None:
-    seeds = whole_number(0, 2**32 - 1)
+    seeds = _whole_number(0, 2**32 - 1)
     parser.add_argument("--seed", type=seeds, default=default, metavar="N", help=text)
 
 
@@ -357,7 +357,7 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 def _add_time_limit(parser: Any) -> None:
     parser.add_argument(
         "--time-limit",
-        type=positive("above 0"),
+        type=_positive("above 0"),
         metavar="SECONDS",
         help="stop with what is known by then, as Ctrl-C does",
     )
@@ -367,7 +367,7 @@ def _add_marginals(commands: Any) -> None:
     parser = _add(commands, "marginals", "build, merge, subtract or show marginals")
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     build = _add(actions, "build", "count the pairs of columns of a table")
-    source_options.add_files(build, f"{_TABLES}; {_DATABASE}", required=False)
+    _add_files(build, f"{_TABLES}; {_DATABASE}", required=False)
     build.add_argument("--target", metavar="COL", help="the column to predict")
     build.add_argument(
         "--encoder",
@@ -376,13 +376,13 @@ def _add_marginals(commands: Any) -> None:
     )
     build.add_argument(
         "--order",
-        type=whole_number(1, 9),
+        type=_whole_number(1, 9),
         metavar="R",
         help="columns in a feature: 2 counts pairs of pairs of columns (default 1, or "
         "that of --encoder)",
     )
-    source_options.add_sources(build)
-    source_options.add_print_sql(build)
+    _add_sources(build)
+    _add_print_sql(build)
     _add_encoder(build)
     merge = _add(actions, "merge", "add up marginals of disjoint rows")
     merge.add_argument("files", metavar="MARGINALS", nargs="+")
@@ -399,3 +399,125 @@ def _add_marginals(commands: Any) -> None:
         out = each.add_argument("--out", metavar="M.renyi", help="where to write")
         out.required = each is not build  # which may just print statements
         _add_json(each)
+
+
+# ---- where rows come from
+
+
+def _add_files(parser: Any, text: str, required: bool = True) -> None:
+    """Add FILE, of which there may be several."""
+    action = parser.add_argument(
+        "files", metavar="FILE", nargs="+", help=text, default=[]
+    )
+    # With nargs="*", a file that comes after options would not be found.
+    action.required = required
+
+
+def _add_where(parser: Any, unless: str = "") -> None:
+    parser.add_argument(
+        "--where",
+        metavar="SQL",
+        help='only rows that fulfil a condition, such as "year = 2024" (needs the '
+        f"extra duckdb{unless})",
+    )
+
+
+def _add_sources(parser: Any) -> None:
+    group = parser.add_argument_group("rows")
+    _add_where(group, ", but for a table of a SQLite database")
+    group.add_argument(
+        "--sql",
+        metavar="QUERY",
+        help="the rows of a query for DuckDB; the files, if any, are its table data",
+    )
+    group.add_argument(
+        "--table",
+        metavar="NAME",
+        help="a table of a database (.duckdb, .db, .sqlite), counted inside it",
+    )
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep what has been counted: the same command goes on after a kill",
+    )
+
+
+def _add_print_sql(parser: Any) -> None:
+    parser.add_argument(
+        "--print-sql",
+        action="store_true",
+        help="print the statements for --table, and count no pairs: those about single "
+        "columns are asked now, since bins depend on the answers; those about pairs "
+        "are printed only",
+    )
+
+
+def _add_export(commands: Any) -> None:
+    parser = _add(commands, "export", "write a model as SQL")
+    parser.add_argument("model", metavar="MODEL", help="a model that fit wrote (.json)")
+    parser.add_argument(
+        "--sql", choices=_DIALECTS, required=True, help="the engine it is for"
+    )
+    parser.add_argument(
+        "--table",
+        metavar="NAME",
+        help="write a SELECT that adds scores and answers to this table, not only the "
+        "expression of a score",
+    )
+    parser.add_argument(
+        "--label", metavar="CLASS", help="whose score (by default the second of two)"
+    )
+    parser.add_argument("--out", metavar="FILE.sql", help="where to write, not stdout")
+
+
+# ---- values, read from text
+
+
+def _whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return what reads an option that is a whole number between two others."""
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(
+                f"it takes a whole number {limits}, not {text!r:.60}"
+            )
+        return value
+
+    return read
+
+
+def _alpha(text: str) -> float | str:
+    """Read the ridge penalty, or how to choose it."""
+    if text in ("auto", "loo"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"alpha is auto, loo or a number of at least 0, not {text!r}"
+        )
+    return value
+
+
+def _positive(limits: str, most: float = float("inf")) -> Callable[[str], float]:
+    """Return what reads an option that is a number above 0 and below another."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < most:
+            raise argparse.ArgumentTypeError(
+                f"it takes a number {limits}, not {text!r:.60}"
+            )
+        return value
+
+    return read

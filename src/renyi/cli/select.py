@@ -5,36 +5,45 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from renyi.cli import check_marginals, summary
-from renyi.cli.inputs import encoder_of, note, order_of, usable_rows
+from renyi.cli import check_marginals
+from renyi.cli.fit import fit_facts, fit_text
+from renyi.cli.inputs import (
+    check_missing_class,
+    chosen_marginals,
+    encoder_of,
+    order_of,
+    usable_rows,
+    with_source,
+)
 from renyi.cli.output import (
     MARGINALS,
     SMALL,
     Recorded,
     check_place,
-    chosen_marginals,
+    log_text,
+    next_step,
     notes_of,
-    refuse_missing_class,
-    show,
-    with_source,
+    prefix_of,
+    print_json,
+    records,
     write_text,
     write_together,
 )
-from renyi.cli.records import log_text, next_step, prefix_of
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.selector import RenyiSelector
+from renyi.figures import wrapped
 from renyi.selection import WIDTH, axes
+from renyi.warnings import warn
 
 _PICTURES = (".svg", ".png", ".pdf")
 _LISTED = 40  # selected features that are named in full
 
 
-def select(args: argparse.Namespace, seen: Recorded) -> None:
+def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = prefix_of(args)
     picture = None
@@ -52,20 +61,20 @@ def select(args: argparse.Namespace, seen: Recorded) -> None:
         model = _by_marginals(args, selector)
     else:
         model = _by_rows(args, selector)
-    told = _facts(args, selector, model)
-    writers = {} if prefix is None else _writers(args, prefix, selector, told)
+    facts = _facts(args, selector, model)
+    writers = {} if prefix is None else _writers(args, prefix, selector, facts)
     if picture is not None:
-        told.setdefault("written", {})["plot"] = str(picture)
-    told["next"] = next_step(args, prefix)
-    told["notes"] = notes_of(seen)
-    text = _text(told, selector)
+        facts.setdefault("written", {})["plot"] = str(picture)
+    facts["next"] = next_step(args, prefix)
+    facts["notes"] = notes_of(recorded)
+    text = _text(facts, selector)
     if prefix is not None:
-        log = log_text(args, selector.classifier_, text, seen)
+        log = log_text(args, selector.classifier_, text, recorded)
         write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
     if picture is not None:
         write_together({picture: lambda place: _draw(selector, place)})
     if args.json:
-        show({"source": args.file, **told})
+        print_json({"source": args.file, **facts})
     else:
         print(text)
 
@@ -76,20 +85,20 @@ def _by_rows(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any
     rows = usable_rows(args, encoder)
     selector.set_params(encoder=encoder).fit(rows.X, rows.y, rows.weights)
     clf, error = selector.classifier_, rows.error(selector)
-    return summary.facts(clf, rows.target, rows.shares(), error)
+    return fit_facts(clf, rows.target, rows.shares(), error)
 
 
 def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any]:
     """Select by marginals alone; return the facts of the refitted model."""
     m = chosen_marginals(args)
-    refuse_missing_class(m, args.file)
+    check_missing_class(m, args.file)
     if args.unseen is not None:
         raise ValueError("--unseen is for tables: leave it out for marginals.")
     selector.set_params(order=order_of(args, m)).fit_marginals(m)
-    return summary.facts(selector.classifier_, m.target, check_marginals.shares(m))
+    return fit_facts(selector.classifier_, m.target, check_marginals.shares(m))
 
 
-# ---- what to tell
+# ---- facts
 
 
 def _facts(
@@ -97,13 +106,11 @@ def _facts(
 ) -> dict[str, Any]:
     """Return all that came of the selection, as plain values."""
     path, tried = selector.path_, selector.cv_
-    table = path.frame().reset_index()
-    plain = table.astype(object).where(table.notna(), None)
     penalty = selector.penalty_
     return {
         **model,
         "order": selector.order,
-        "path": plain.to_dict("records"),
+        "path": records(path.frame().reset_index()),
         "candidates": path.n_features,
         "selected": selector.features_.tolist(),
         "columns": list(selector.classifier_.encoder_.input_names),
@@ -151,26 +158,26 @@ def _why(args: argparse.Namespace, selector: RenyiSelector) -> str:
     )
 
 
-def _text(told: dict[str, Any], selector: RenyiSelector) -> str:
+def _text(facts: dict[str, Any], selector: RenyiSelector) -> str:
     """Return the same as plain text."""
     path, clf = selector.path_, selector.classifier_
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
-    lines += [line for text in _legend(selector) for line in _wrapped(text)]
-    what = "features" if told["order"] == 1 else f"tuples of {told['order']} columns"
+    lines += [wrapped(text, "  ", "  ") for text in _legend(selector)]
+    what = "features" if facts["order"] == 1 else f"tuples of {facts['order']} columns"
     count = f"{len(selector.features_)} of {path.n_features} {what}"
-    lines += ["", *_wrapped(f"Selected {count}: {told['why']}", "")]
-    lines += _in_full(told)
-    refit = summary.fit_text(
-        {**told, "notes": (), "next": "", "written": {}}, clf.certificate_
+    lines += ["", wrapped(f"Selected {count}: {facts['why']}")]
+    lines += _in_full(facts)
+    refit = fit_text(
+        {**facts, "notes": (), "next": "", "written": {}}, clf.certificate_
     )
     blocks = ["\n".join(lines), refit.rstrip()]
     if selector.cv_ is not None:
-        blocks.append("\n".join(_wrapped(_held_out(selector), "")))
-    if told["notes"]:
-        blocks.append("\n".join(["Notes", *(f"  {text}" for text in told["notes"])]))
-    if "written" in told:
-        blocks.append("Wrote " + ", ".join(told["written"].values()))
-    return "\n\n".join([*blocks, f"Next: {told['next']}"])
+        blocks.append(wrapped(_held_out(selector)))
+    if facts["notes"]:
+        blocks.append("\n".join(["Notes", *(f"  {text}" for text in facts["notes"])]))
+    if "written" in facts:
+        blocks.append("Wrote " + ", ".join(facts["written"].values()))
+    return "\n\n".join([*blocks, f"Next: {facts['next']}"])
 
 
 def _legend(selector: RenyiSelector) -> Iterator[str]:
@@ -197,21 +204,22 @@ def _legend(selector: RenyiSelector) -> Iterator[str]:
         )
 
 
-def _in_full(told: dict[str, Any]) -> list[str]:
+def _in_full(facts: dict[str, Any]) -> list[str]:
     """Name the selected features, should the table have no room for their names."""
-    names, lines = told["selected"], []
-    if told["order"] > 1 or any(len(name) > WIDTH for name in names):
+    names, lines = facts["selected"], []
+    if facts["order"] > 1 or any(len(name) > WIDTH for name in names):
         lines = [f"  {name}" for name in names[:_LISTED]]
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
-    if told["order"] > 1:
-        columns = told["columns"]
-        lines += _wrapped(f"They need {len(columns)} columns: {', '.join(columns)}.")
+    if facts["order"] > 1:
+        columns = facts["columns"]
+        text = f"They need {len(columns)} columns: {', '.join(columns)}."
+        lines.append(wrapped(text, "  ", "  "))
     return lines
 
 
 def _held_out(selector: RenyiSelector) -> str:
-    """Tell the estimate that knows of the selection."""
+    """Return the estimate that takes the selection into account."""
     tried = selector.cv_
     assert tried is not None
     where = int(np.abs(tried.lambdas - selector.penalty_).argmin())
@@ -222,31 +230,28 @@ def _held_out(selector: RenyiSelector) -> str:
     )
 
 
-def _wrapped(text: str, room: str = "  ") -> list[str]:
-    return wrap(
-        text, 80, initial_indent=room, subsequent_indent=room, break_on_hyphens=False
-    )
-
-
 # ---- files
 
 
 def _writers(
-    args: argparse.Namespace, prefix: str, selector: RenyiSelector, told: dict[str, Any]
+    args: argparse.Namespace,
+    prefix: str,
+    selector: RenyiSelector,
+    facts: dict[str, Any],
 ) -> dict[Path, Any]:
     """Return what writes the model and its marginals."""
     clf: RenyiClassifier = selector.classifier_
-    told["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
+    facts["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
     writers: dict[Path, Any] = {Path(f"{prefix}.json"): clf.save}
     m = clf.marginals_
     if m is None:
-        note("The marginals were not written: there are more categories than rows.")
+        warn("The marginals were not written: there are more categories than rows.")
     elif m.counts.nbytes >= SMALL:
         size = m.counts.nbytes / 1e6
-        note(f"The marginals were not written: their counts take {size:,.0f} MB.")
+        warn(f"The marginals were not written: their counts take {size:,.0f} MB.")
     else:
         writers[Path(prefix + MARGINALS)] = with_source(m, [args.file]).save
-        told["written"]["marginals"] = prefix + MARGINALS
+        facts["written"]["marginals"] = prefix + MARGINALS
     return writers
 
 

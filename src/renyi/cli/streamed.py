@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from renyi.cli import database_files
-from renyi.cli.check_marginals import refuse_classes, with_texts
+from renyi.cli.check_marginals import check_classes, with_texts
 from renyi.cli.inputs import (
     chosen_columns,
     is_searched,
@@ -26,7 +26,7 @@ from renyi.cli.inputs import (
     table_paths,
     target_of,
 )
-from renyi.cli.output import MARGINALS, Meter, tell
+from renyi.cli.output import MARGINALS, Meter, print_notes
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import label_text
 from renyi.encoding.text_cells import is_missing
@@ -40,15 +40,11 @@ _FIRST = 2**16  # rows that are looked at for identifiers
 _PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}
 
 
-def asked_for(args: argparse.Namespace, order: int, limit: int) -> bool:
+def requested(args: argparse.Namespace, order: int, limit: int) -> bool:
     """Whether the rows are to be counted as they are read, not held in memory.
 
     Features of several columns (`order`) need the rows in memory. `limit` is the number
     of bytes beyond which the rows of a file are not held.
-
-    >>> none = dict.fromkeys(["where", "sql", "table", "checkpoint"])
-    >>> asked_for(argparse.Namespace(files=["a.csv", "b.csv"], **none), 1, 10)
-    True
     """
     one = len(args.files) == 1
     options = ("where", "sql", "table", "checkpoint")
@@ -80,20 +76,11 @@ def marginals(
     Parameters
     ----------
     args : Namespace
-        The options of `renyi.cli.source_options`, and those about columns.
+        The options of `renyi.cli.parser`, and those about columns.
     encoder : Encoder
         How cells become categories.
     class_conditional : bool, default=False
         Count the pairs of features within each class too.
-
-    Examples
-    --------
-    >>> none = dict.fromkeys(["target", "weight", "sql", "table"])
-    >>> lists = dict.fromkeys(["id", "drop", "numeric", "categorical"], ())
-    >>> where = "crime = 'y'"
-    >>> args = dict(file="votes", files=["votes"], where=where, **none, **lists)
-    >>> marginals(argparse.Namespace(**args), Encoder()).n
-    248
     """
     if any(name.endswith(MARGINALS) for name in args.files):
         raise ValueError(
@@ -108,11 +95,11 @@ def marginals(
                 class_conditional,
                 args.where,
                 args.weight,
-                progress=lambda turn: meter.say(turn.step, f"in the database: {turn}"),
+                progress=meter,
             )
     else:
         m = _of_files(args, encoder, class_conditional)
-    refuse_classes(m, _named(args))
+    check_classes(m, _named(args))
     return with_texts(m)
 
 
@@ -167,7 +154,7 @@ def _of_files(
             sql=args.sql,
             weight=args.weight,
             checkpoint=checkpoint,
-            progress=lambda pace: meter.say(pace.step, str(pace)),
+            progress=meter,
             kinds=kinds,
         )
 
@@ -217,9 +204,13 @@ def _interruptible(checkpoint: str | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if checkpoint is None:
-            tell(["Nothing was kept; --checkpoint FILE keeps what has been counted."])
+            print_notes(
+                ["Nothing was kept; --checkpoint FILE keeps what has been counted."]
+            )
         elif Path(checkpoint).exists():
-            tell([f"{checkpoint} keeps what was counted: the same command goes on."])
+            print_notes(
+                [f"{checkpoint} keeps what was counted: the same command goes on."]
+            )
         raise
 
 

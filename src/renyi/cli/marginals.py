@@ -10,36 +10,48 @@ from typing import Any
 import numpy as np
 
 from renyi.cli import streamed
-from renyi.cli.inputs import LARGE, encoder_of, note_identifiers, read_rows
+from renyi.cli.inputs import (
+    LARGE,
+    encoder_of,
+    load_marginals,
+    load_model,
+    note_identifiers,
+    read_rows,
+    with_source,
+)
 from renyi.cli.output import (
     MARGINALS,
     Recorded,
     check_place,
-    load_marginals,
-    load_model,
     notes_of,
-    show,
-    tell,
-    with_source,
+    print_json,
+    print_notes,
 )
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 
 
-def build(args: argparse.Namespace, seen: Recorded) -> None:
+def run(args: argparse.Namespace, recorded: Recorded) -> None:
+    """Build, merge, subtract or show marginals."""
+    actions = {"build": _build, "merge": _merge, "subtract": _subtract, "show": _show}
+    actions[args.action](args, recorded)
+
+
+def _build(args: argparse.Namespace, recorded: Recorded) -> None:
     """Count the pairs of a table."""
-    if args.print_sql:
-        _print_statements(args)
-        return
-    place = check_place(args.out, (MARGINALS,))
+    if not args.print_sql:
+        place = check_place(args.out, (MARGINALS,))
     encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
+    if args.print_sql:
+        print("\n".join(f"{sql};" for sql in streamed.statements(args, encoder)))
+        return
     order = args.order or encoder.order
-    if streamed.asked_for(args, order, LARGE):
+    if streamed.requested(args, order, LARGE):
         m = streamed.marginals(args, encoder, args.class_conditional)
     else:
         m = _of_rows(args, encoder, order)
-    tell(notes_of(seen))
+    print_notes(notes_of(recorded))
     _save_marginals(with_source(m, args.files), place, args)
 
 
@@ -49,13 +61,6 @@ def _of_rows(args: argparse.Namespace, encoder: Encoder, order: int) -> Marginal
     if args.encoder is None:
         note_identifiers(rows.X)
     return rows.marginals(encoder, args.class_conditional, order)
-
-
-def _print_statements(args: argparse.Namespace) -> None:
-    """Print the statements that would count a table of a database."""
-    encoder = encoder_of(args) if args.encoder is None else _borrowed(args)
-    for text in streamed.statements(args, encoder):
-        print(f"{text};")
 
 
 def _borrowed(args: argparse.Namespace) -> Encoder:
@@ -78,7 +83,7 @@ def _borrowed(args: argparse.Namespace) -> Encoder:
     return encoder
 
 
-def merge(args: argparse.Namespace, seen: Recorded) -> None:
+def _merge(args: argparse.Namespace, recorded: Recorded) -> None:
     """Add marginals of disjoint rows."""
     place = check_place(args.out, (MARGINALS,))
     total = load_marginals(args.files[0])
@@ -90,7 +95,7 @@ def merge(args: argparse.Namespace, seen: Recorded) -> None:
     _save_marginals(with_source(total, args.files), place, args)
 
 
-def subtract(args: argparse.Namespace, seen: Recorded) -> None:
+def _subtract(args: argparse.Namespace, recorded: Recorded) -> None:
     """Take the rows of some marginals out of others."""
     place = check_place(args.out, (MARGINALS,))
     first, second = load_marginals(args.first), load_marginals(args.second)
@@ -103,19 +108,19 @@ def subtract(args: argparse.Namespace, seen: Recorded) -> None:
     _save_marginals(dataclasses.replace(rest, provenance=first.provenance), place, args)
 
 
-def show_marginals(args: argparse.Namespace, seen: Recorded) -> None:
+def _show(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print what marginals hold, or the table of two columns."""
     m = load_marginals(args.file)
     if args.pair is None:
         if args.json:
-            show(_marginals_facts(m))
+            print_json(_marginals_facts(m))
         else:
             print(m)
         return
     files.require(args.file, m.columns.names, args.pair)
     block = m.block(*args.pair)
     if args.json:
-        show(
+        print_json(
             {
                 "columns": args.pair,
                 "categories": [block.index.tolist(), block.columns.tolist()],
@@ -129,7 +134,7 @@ def show_marginals(args: argparse.Namespace, seen: Recorded) -> None:
 def _save_marginals(m: Marginals, place: Path, args: argparse.Namespace) -> None:
     m.save(place)
     if args.json:
-        show({**_marginals_facts(m), "written": str(place)})
+        print_json({**_marginals_facts(m), "written": str(place)})
     else:
         print(f"Wrote {place}: {m!r}")
 

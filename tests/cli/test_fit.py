@@ -75,7 +75,7 @@ def test_marginals_on_request(good: Callable[..., Done]) -> None:
 def test_large_marginals_only_on_request(
     good: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("renyi.cli.commands.SMALL", 10_000)
+    monkeypatch.setattr("renyi.cli.fit.SMALL", 10_000)
     done = good("fit", "votes", "--out", "a")
     assert "marginals were not written" in " ".join(done.out.split())
     assert not Path("a.renyi").exists()
@@ -177,7 +177,9 @@ def test_older_marginals_beside_a_new_model_are_noted(
     before = Path("m.renyi").read_bytes()
     done = good("fit", "votes", "--out", "m", "--no-marginals", "--drop", "crime")
     text = " ".join(done.out.split())
-    assert "m.renyi was there before and stays: its marginals are not those of" in text
+    assert (
+        "m.renyi was left as it is: its marginals are not those of this model" in text
+    )
     assert Path("m.renyi").read_bytes() == before
     done = good("fit", "m.renyi", "--out", "m")  # these are its marginals
     assert "was there before" not in done.out

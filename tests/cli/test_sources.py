@@ -163,12 +163,12 @@ def test_progress_inside_a_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(Meter, "say", lambda self, step, text: said.append(text))
+    monkeypatch.setattr(Meter, "__call__", lambda _, state: said.append(str(state)))
     good("marginals", "build", name, "--table", "visits", *BUILD)
     features = [each for each in shop.columns if each not in ("id", "y")]
     d = len(features)
-    assert said[0] == f"in the database: column 1 of {d}"
-    assert f"in the database: pair 1 of {d * (d + 1) // 2}" in said
+    assert said[0] == f"column 1 of {d}"
+    assert f"pair 1 of {d * (d + 1) // 2}" in said
 
 
 def test_identifiers_of_a_database_are_all_named(bad: Bad, shop: pd.DataFrame) -> None:

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import renyi
-from renyi.cli import predict_input
-from renyi.cli.predict_input import Questions
+from renyi.cli import predict
+from renyi.cli.predict import RowsToAnswer
 from renyi.sources import csv, files
 from support.commandline import HERE, Done, process, save, table
 
@@ -32,7 +32,7 @@ FIT = ("--target", "y", "--id", "id", "--out", "m")
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even small files come in many batches."""
-    monkeypatch.setattr(predict_input, "_ROWS", 7)
+    monkeypatch.setattr(predict, "_ROWS", 7)
     monkeypatch.setattr(csv, "PIECE", 500)
 
 
@@ -138,7 +138,7 @@ def test_each_row_is_read_for_itself(cells: list[str], tmp_path: Path) -> None:
     whole = clf.decision_function(files.read_table(path, ["a"], kinds=kinds))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv, "PIECE", 8)
-        found = list(Questions(clf, [path], ["a"]).batches())
+        found = list(RowsToAnswer(clf, [path], ["a"]).batches())
     got = [score for batch in found for score in clf.decision_function(batch.X)]
     assert got == whole.tolist()
     meant = {"1": 1, "2": 2, "1.0": 1, "+2": 2, "?": None, "nan": None}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import renyi
-from renyi.cli import commands, marginals_commands, output
+from renyi.cli import fit, marginals, output
 from support.commandline import Done, save, table
 
 Good = Callable[..., Done]
@@ -62,7 +62,7 @@ def test_streams_count_as_rows_in_memory_do(
         frame.to_feather(name)
     common = ("marginals", "build", name, "--target", "y", "--id", "id", *given)
     held = good(*common, "--out", "held.renyi")
-    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    monkeypatch.setattr(marginals, "LARGE", 0)
     read = good(*common, "--out", "read.renyi")
     assert built("read.renyi") == built("held.renyi")
     assert sorted(notes(read)) == sorted(notes(held))
@@ -102,7 +102,7 @@ def test_classes_of_any_kind(
         "--class-conditional",
     )
     good(*common, "--out", "held.renyi")
-    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    monkeypatch.setattr(marginals, "LARGE", 0)
     good(*common, "--out", "read.renyi")
     assert built("read.renyi") == built("held.renyi")
     assert built("read.renyi").classes == built("held.renyi").classes
@@ -133,7 +133,7 @@ def test_text_in_parquet_that_is_to_be_numbers(
     frame.to_parquet("t.parquet")
     common = ("--target", "y", "--id", "id", "--numeric", "length")
     good("marginals", "build", "t.parquet", *common, "--out", "held.renyi")
-    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    monkeypatch.setattr(marginals, "LARGE", 0)
     good("marginals", "build", "t.parquet", *common, "--out", "read.renyi")
     assert built("read.renyi") == built("held.renyi")
     frame.assign(length="long").to_parquet("t.parquet")
@@ -151,7 +151,7 @@ def test_streams_take_the_bins_of_a_model(
     good("fit", "a.csv", *given, "--out", "m")
     common = ("marginals", "build", "b.csv", "--target", "y", "--encoder", "m.json")
     held = good(*common, "--out", "held.renyi", "--json").json
-    monkeypatch.setattr(marginals_commands, "LARGE", 0)
+    monkeypatch.setattr(marginals, "LARGE", 0)
     read = good(*common, "--out", "read.renyi", "--json").json
     assert built("read.renyi") == built("held.renyi")
     assert read["columns"] == held["columns"]
@@ -274,7 +274,9 @@ def test_progress_tells_rows_and_time(
     good: Good, parts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(output.Meter, "say", lambda self, name, text: said.append(text))
+    monkeypatch.setattr(
+        output.Meter, "__call__", lambda _, state: said.append(str(state))
+    )
     given = ("--target", "y", "--id", "id", "number", "--out", "b.renyi")
     good("marginals", "build", "part-*.csv", *given)
     assert said[-1].startswith("counting: 400 rows, 100 %, ")
@@ -327,7 +329,7 @@ def test_fit_of_a_file_that_is_too_large(
     save(frame)
     given = ("--target", "y", "--id", "id", "number", "--json", "--alpha", "0.1")
     held = good("fit", "t.csv", *given).json
-    monkeypatch.setattr(commands, "_MEMORY", 0)
+    monkeypatch.setattr(fit, "_MEMORY", 0)
     read = good("fit", "t.csv", *given, "--class-weight", "balanced").json
     assert read["rows"] == held["rows"]
     assert read["training_error"] is None

@@ -15,7 +15,7 @@ import pytest
 
 import renyi
 from renyi import RenyiClassifier
-from renyi.cli.answers import note_unseen
+from renyi.cli.predict import UnseenLabels
 from support.commandline import FIT, Done, save, table
 
 
@@ -95,15 +95,21 @@ def test_predict_ignores_extra_columns_with_one_note(
     assert "error rate" not in done.err
 
 
+def warn_of_unseen(clf: RenyiClassifier, X: pa.Table) -> None:
+    unseen = UnseenLabels(clf)
+    unseen.add(X)
+    unseen.warn()
+
+
 def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
     X = pd.DataFrame({"a": list("xyxy"), "b": list("ppqq"), "c": list("uvvu")})
     clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
     new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
     with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
-        note_unseen(clf, new)
+        warn_of_unseen(clf, new)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # x & q & v is new, and its labels are not
-        note_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))
+        warn_of_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -14,7 +14,7 @@ import pytest
 import renyi
 from renyi.cli.output import Meter
 from renyi.figures import at_least, at_most
-from renyi.robust.cutting_planes import Progress
+from renyi.progress import Progress
 from support.commandline import Done, save, table, votes
 
 pytest.importorskip("highspy")
@@ -142,7 +142,7 @@ def test_held_out_rows(good: Callable[..., Done]) -> None:
     assert f"{100 * c.sampled_error:.1f} %" in text
     assert "--exact" not in text
     assert max(map(len, done.out.splitlines())) <= 80
-    assert "Dropped 5 rows: their target 'truth' is missing" in done.err
+    assert "Dropped 5 rows with a missing target 'truth'" in done.err
     told = good(*asked, "--json").json
     assert told["confidence"] == 0.95
     assert told["n"] == 995
@@ -415,7 +415,7 @@ def test_other_import_errors_are_our_faults(
     def fail(*_: object) -> None:
         raise ImportError("cannot import name 'z'")
 
-    monkeypatch.setattr("renyi.cli.commands.run", fail)
+    monkeypatch.setattr("renyi.cli._command", fail)
     done = run("datasets")
     assert done.code == 1
     assert "this should not have happened: ImportError" in done.err
@@ -444,7 +444,7 @@ def test_progress_is_for_terminals(
         assert lines == [""]
         return
     reports = [line for line in lines if line.startswith("minimax error e*: ")]
-    assert all(" % to " in line and " cuts, " in line for line in reports)
+    assert all(" % to " in line and " cuts" in line for line in reports)
     assert len(reports) > 1
     assert lines[-2].strip() == lines[-1] == ""  # the line is cleared
 
@@ -453,7 +453,7 @@ def test_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("COLUMNS", "30")
     with Meter() as meter:
-        meter("exact worst case", Progress(0.1, 0.2, 10**6, 7, 99.0))
-        meter("linear program")
+        meter(Progress("exact worst case", 99.0, facts="10.000 % to 20.000 %"))
+        meter(Progress("linear program"))
     _, *lines = sys.stderr.getvalue().split("\r")
-    assert [len(line) for line in lines] == [29, 29, 16, 0]
+    assert [len(line) for line in lines] == [29, 29, 14, 0]
