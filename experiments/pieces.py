@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import renyi
-from renyi.counting.workers import processors
+from renyi.compiled import processors
 from renyi.storage import replacing
 
 Work = Callable[[str, Mapping[str, Any]], Any]

@@ -1,47 +1,94 @@
-"""Compiled kernels: loaded when the extra ``fast`` is installed and they pay.
+"""Compiled loops: loaded where numba (extra ``fast``) is installed and they pay.
 
-Importing numba takes half a second, so :mod:`renyi.counting.kernels` is loaded once
-numpy has been asked for more work than `WORTH_SECONDS` in this process: one large job,
-or many small ones. Kernels chosen this way give the same bits as numpy does; a sum
-whose order differs must be chosen by its shape alone (`load`), or results would depend
-on history.
+Importing numba takes half a second, so a module of compiled loops is loaded once numpy
+has been asked for more work than `WORTH_SECONDS` in this process: one large job, or
+many small ones. Loops chosen this way give the same bits as numpy does; a sum whose
+order differs must be chosen by its shape alone (`load`), or results would depend on
+history.
+
+The loops run in the calling thread and release the interpreter lock; large jobs are
+shared out among plain Python threads. Numba's own thread layers may abort a process
+which calls them from several threads, and a pool that lives on would not survive a
+fork.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 WORTH_SECONDS = 0.05
-_asked = [0.0]  # seconds of numpy's time, by all calls of this process so far
+"""Work of numpy for which numba is loaded."""
+
+THREAD_SECONDS = 0.004
+"""Work of less than this is not given a thread of its own."""
+
+_requested = [0.0]  # seconds of numpy's time, by all calls of this process so far
 
 
-def kernels(seconds: float) -> ModuleType | None:
-    """Return :mod:`renyi.counting.kernels`, or None if numpy may as well do the job.
-
-    Parameters
-    ----------
-    seconds : float
-        What the job would take with numpy alone.
-
-    Examples
-    --------
-    >>> module = kernels(seconds=0.001)
-    >>> module is None or module.__name__ == "renyi.counting.kernels"
-    True
-    """
-    _asked[0] += seconds
-    if _asked[0] < WORTH_SECONDS and "renyi.counting.kernels" not in sys.modules:
+def load_for(module: str, seconds: float) -> ModuleType | None:
+    """Load a module of loops for work that takes numpy `seconds`, if that is enough."""
+    _requested[0] += seconds
+    if _requested[0] < WORTH_SECONDS and sys.modules.get("numba") is None:
         return None
-    return load()
+    return load(module)
 
 
 @cache
-def load() -> ModuleType | None:
-    """Import the kernels; None if numba is absent or too old for numpy."""
+def load(module: str) -> ModuleType | None:
+    """Load a module of loops; None if numba is absent or too old for numpy."""
     try:
-        from renyi.counting import kernels as module
+        return import_module(module)
     except ImportError:
         return None
-    return module
+
+
+def compile_loop(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile on first use and keep the machine code on disk where that is allowed."""
+    import numba
+
+    try:
+        return numba.njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # neither the package folder nor the home folder is writable
+        return numba.njit(nogil=True, **options)(function)
+
+
+def processors() -> int:
+    """Return how many processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cores() -> int:
+    """Return how many threads to keep busy: at most ``OMP_NUM_THREADS``."""
+    allowed = processors()
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(allowed, int(wanted))) if wanted.isdecimal() else allowed
+
+
+def thread_count(seconds: float, threads: int | None = None) -> int:
+    """Return the threads for work of some seconds, or those the user asked for."""
+    if threads is None:
+        return max(1, min(cores(), int(seconds / THREAD_SECONDS)))
+    if threads < 1:
+        raise ValueError(f"threads is {threads}: use 1 or more, or None.")
+    return threads
+
+
+def run_all(tasks: Sequence[Callable[[], object]]) -> None:
+    """Run the tasks side by side, the first in this thread; raise the first error."""
+    if len(tasks) == 1:
+        tasks[0]()
+        return
+    with ThreadPoolExecutor(len(tasks) - 1) as pool:
+        others = [pool.submit(task) for task in tasks[1:]]
+        tasks[0]()
+    for other in others:
+        other.result()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments import pieces
-from renyi.counting import workers
+from renyi import compiled
 from support.commandline import HERE
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_line_is_named(tmp_path, line):
 def test_one_process_for_each_core(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert workers.processors() == 7
+    assert compiled.processors() == 7
     asked = []
 
     def results(keys, settings, work, count):

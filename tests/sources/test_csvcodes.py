@@ -25,7 +25,7 @@ CELLS = st.one_of(
 @pytest.fixture(autouse=True)
 def loaded() -> None:
     """Let the loop be worth while for any piece."""
-    assert compiled.load() is not None
+    assert compiled.load("renyi.sources.csv_kernels") is not None
 
 
 def header(count: int, delimiter: str = ",") -> Header:
@@ -147,7 +147,7 @@ def test_without_numba_the_counts_are_the_same(
     monkeypatch.setattr(csv_codes, "_encoded", watched)
     with_loop = Marginals.from_file(path, target="y")
     assert taken and all(found is not None for found in taken)
-    monkeypatch.setattr(csv_codes.compiled, "kernels", lambda seconds: None)
+    monkeypatch.setattr(csv_codes.compiled, "load_for", lambda *_: None)
     taken.clear()
     assert Marginals.from_file(path, target="y") == with_loop
     assert not taken and with_loop.n == 5_000

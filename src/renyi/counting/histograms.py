@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.counting.workers import run_all
+from renyi.compiled import run_all
 
 ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
 CELLS = 2**23  # of all tables of a tile: 64 MB
@@ -26,7 +26,7 @@ TILE = 16  # super-columns along one side of a tile
 
 
 @dataclass(frozen=True)
-class _Group:
+class SuperColumn:
     """A super-column: a few columns whose joint value is one number.
 
     The value of a row is the sum over its columns of ``stride * code``.
@@ -37,10 +37,12 @@ class _Group:
 
     @property
     def size(self) -> int:
+        """Number of joint values."""
         return math.prod(self.sizes)
 
     @property
     def strides(self) -> list[int]:
+        """What a step of each column adds to the joint value."""
         return [math.prod(self.sizes[:c]) for c in range(len(self.sizes))]
 
     @cached_property
@@ -95,7 +97,7 @@ def joint_values(n: int) -> int:
 
 def _groups(
     sizes: NDArray[np.int64], columns: NDArray[np.int64], limit: int
-) -> list[_Group]:
+) -> list[SuperColumn]:
     """Pack columns into super-columns, each time the largest columns that still fit."""
     lengths = sizes[columns]
     left = Counter(lengths.tolist())
@@ -110,35 +112,26 @@ def _groups(
                 left[size] -= 1
                 value *= size
         left = +left
-        groups.append(_Group(tuple(chosen), tuple(sizes[chosen].tolist())))
+        groups.append(SuperColumn(tuple(chosen), tuple(sizes[chosen].tolist())))
     return groups
 
 
 def super_columns(
     sizes: NDArray[np.int64], limit: int, wanted: NDArray[np.bool_] | None
-) -> tuple[list[_Group], int]:
+) -> tuple[list[SuperColumn], int]:
     """Return the super-columns, those of wanted columns first, and how many these are.
 
     There are at least two, since pairs inside one are read off a pair.
-
-    Parameters
-    ----------
-    sizes : int64 array
-        Number of categories of each column.
-    limit : int
-        How many joint values a super-column of several columns may have.
-    wanted : array of bools, optional
-        The columns of the first super-columns; all by default.
     """
     if wanted is None:
         wanted = np.ones(sizes.size, np.bool_)
     groups = _groups(sizes, np.flatnonzero(wanted), limit)
     first = len(groups)
     groups += _groups(sizes, np.flatnonzero(~wanted), limit)
-    return (groups if len(groups) > 1 else [*groups, _Group((), ())]), first
+    return (groups if len(groups) > 1 else [*groups, SuperColumn((), ())]), first
 
 
-def _tiles(groups: list[_Group], first: int) -> Iterator[list[tuple[int, int]]]:
+def _tiles(groups: list[SuperColumn], first: int) -> Iterator[list[tuple[int, int]]]:
     """Yield lists of pairs of groups whose codes and tables fit in memory.
 
     Each pair has one of the `first` groups.
@@ -168,18 +161,10 @@ def histograms(
     threads: int = 1,
     wanted: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]:
-    """Count by joint histograms of pairs of super-columns, compiled or not.
+    """Count by joint histograms of pairs of super-columns.
 
-    Parameters
-    ----------
-    codes, sizes, weights
-        As for :func:`renyi.counting.pair_counts.pair_counts`, checked.
-    kernels : module, optional
-        :mod:`renyi.counting.kernels`; numpy's ``bincount`` without it.
-    threads : int
-        How many threads share the pairs of super-columns, if compiled.
-    wanted : array of d bools, optional
-        Count only pairs with at least one of these columns; zeros elsewhere.
+    `kernels` is :mod:`renyi.counting.kernels`, numpy's ``bincount`` without it; with
+    `wanted`, only pairs with at least one of these columns are counted.
     """
     groups, first = super_columns(sizes, joint_values(codes.shape[1]), wanted)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -201,7 +186,7 @@ def histograms(
 
 def _put_inside(
     out: NDArray[Any],
-    group: _Group,
+    group: SuperColumn,
     places: NDArray[np.int64] | slice,
     histogram: NDArray[Any],
 ) -> None:
@@ -224,7 +209,7 @@ def _cells(
 def _tables(
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
-    groups: list[_Group],
+    groups: list[SuperColumn],
     pairs: list[tuple[int, int]],
     kernels: ModuleType | None,
     threads: int,
@@ -258,7 +243,7 @@ def _used(pairs: list[tuple[int, int]]) -> list[int]:
 def _fill(
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
-    groups: list[_Group],
+    groups: list[SuperColumn],
     pairs: list[tuple[int, int]],
     begins: NDArray[np.int64],
     flat: NDArray[Any],
@@ -283,7 +268,7 @@ def _fill(
 def _fill_compiled(
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
-    groups: list[_Group],
+    groups: list[SuperColumn],
     flat: NDArray[Any],
     kernels: ModuleType,
     pairs: list[tuple[int, int]],

@@ -5,9 +5,6 @@ kernel does in one pass what numpy does in several. Counts are exact; sums of we
 and scores are added in the same order, so that they keep the same bits with and without
 it (:func:`level_sums` is the exception, and is chosen by the shape of the table alone).
 
-All kernels run in the calling thread and release the interpreter lock: numba's own
-thread layers may abort a process which calls them from several Python threads.
-
 Contiguous arrays are cut into slices before each inner loop. An index such as
 ``x[low + r]`` makes numba test for negative values and prevents the vectorised form:
 with slices a million rows of 21 columns take 29 ms instead of 47 ms.
@@ -15,25 +12,14 @@ with slices a million rows of 21 columns take 29 ms instead of 47 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use and keep the machine code on disk where that is allowed."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:
-        # Neither the package folder nor the home folder can be written.
-        return numba.njit(nogil=True)(function)
+from renyi.compiled import compile_loop
 
 
-@_compiled
+@compile_loop
 def pack(  # type: ignore[no-untyped-def]
     codes, columns, strides, starts, low, size, packed
 ):
@@ -48,7 +34,7 @@ def pack(  # type: ignore[no-untyped-def]
                 target[r] += stride * np.uint32(source[r])
 
 
-@_compiled
+@compile_loop
 def joint_histograms(  # type: ignore[no-untyped-def]
     codes,
     weights,
@@ -109,7 +95,7 @@ def joint_histograms(  # type: ignore[no-untyped-def]
                     table[cell] += block[cell]
 
 
-@_compiled
+@compile_loop
 def lookup_sum(codes, tables, starts, rows, out):  # type: ignore[no-untyped-def]
     """Add ``tables[starts[j] + codes[j, r], k]`` to ``out[k, r]``, columns in order."""
     n = codes.shape[1]
@@ -125,7 +111,7 @@ def lookup_sum(codes, tables, starts, rows, out):  # type: ignore[no-untyped-def
 
 
 @intrinsic
-def _popcount(context, value):  # type: ignore[no-untyped-def]
+def popcount(context, value):  # type: ignore[no-untyped-def]
     """Count the bits of a 64-bit integer by the machine's own instruction."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -134,7 +120,7 @@ def _popcount(context, value):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@_compiled
+@compile_loop
 def bit_differences(left, right, a, first, low, high, out):  # type: ignore[no-untyped-def]
     """Subtract the bits in which row a differs from the rows ``first`` and on.
 
@@ -148,10 +134,10 @@ def bit_differences(left, right, a, first, low, high, out):  # type: ignore[no-u
         c0, c1, c2, c3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
         for w in range(row.size):
             x = row[w]
-            c0 += _popcount(x ^ y0[w])
-            c1 += _popcount(x ^ y1[w])
-            c2 += _popcount(x ^ y2[w])
-            c3 += _popcount(x ^ y3[w])
+            c0 += popcount(x ^ y0[w])
+            c1 += popcount(x ^ y1[w])
+            c2 += popcount(x ^ y2[w])
+            c3 += popcount(x ^ y3[w])
         out[b] -= c0
         out[b + 1] -= c1
         out[b + 2] -= c2
@@ -160,12 +146,12 @@ def bit_differences(left, right, a, first, low, high, out):  # type: ignore[no-u
     while b < right.shape[0]:
         y0, c0 = right[b, 0, low:high], np.uint64(0)
         for w in range(row.size):
-            c0 += _popcount(row[w] ^ y0[w])
+            c0 += popcount(row[w] ^ y0[w])
         out[b] -= c0
         b += 1
 
 
-@_compiled
+@compile_loop
 def plane_differences(left, right, a, first, low, high, out):  # type: ignore[no-untyped-def]
     """Do the same for codes of several bits, which differ where any plane does."""
     differ = np.empty(high - low, np.uint64)
@@ -177,11 +163,11 @@ def plane_differences(left, right, a, first, low, high, out):  # type: ignore[no
                 differ[w] |= x[w] ^ y[w]
         count = np.uint64(0)
         for w in range(differ.size):
-            count += _popcount(differ[w])
+            count += popcount(differ[w])
         out[b] -= count
 
 
-@_compiled
+@compile_loop
 def plane_agreements(left, right, same, block, out):  # type: ignore[no-untyped-def]
     """Subtract from ``out[a, b]`` the columns on which rows a and b differ.
 
@@ -204,44 +190,69 @@ def plane_agreements(left, right, same, block, out):  # type: ignore[no-untyped-
                 out[a, b] = out[b, a]
 
 
-@_compiled
-def level_sums(rows, values, block, out):  # type: ignore[no-untyped-def]
-    """Add ``values[r]`` to ``out[code, j]`` for the code of every row r and column j.
+@compile_loop
+def level_masks(rows, first, count, low, level, masks):  # type: ignore[no-untyped-def]
+    """Set bit r of ``masks[j]`` where row ``first + r`` has the level in a column.
 
-    `rows` has shape (n, d). One level at a time over a block of columns: a comparison
-    and a masked addition vectorise, a scattered addition does not. Four rows at a time
-    share the reading and writing of the sums.
+    The columns are those from `low` on; there are at most 8 rows.
+    """
+    wanted, size = np.uint8(level), masks.size
+    if count < 8:
+        masks[:] = 0
+        for r in range(count):
+            codes, shift = rows[first + r, low : low + size], np.uint8(r)
+            for j in range(size):
+                masks[j] |= np.uint8(np.uint8(codes[j] == wanted) << shift)
+        return
+    c0, c1 = rows[first, low : low + size], rows[first + 1, low : low + size]
+    c2, c3 = rows[first + 2, low : low + size], rows[first + 3, low : low + size]
+    c4, c5 = rows[first + 4, low : low + size], rows[first + 5, low : low + size]
+    c6, c7 = rows[first + 6, low : low + size], rows[first + 7, low : low + size]
+    for j in range(size):
+        masks[j] = (
+            np.uint8(c0[j] == wanted)
+            | np.uint8(c1[j] == wanted) << np.uint8(1)
+            | np.uint8(c2[j] == wanted) << np.uint8(2)
+            | np.uint8(c3[j] == wanted) << np.uint8(3)
+            | np.uint8(c4[j] == wanted) << np.uint8(4)
+            | np.uint8(c5[j] == wanted) << np.uint8(5)
+            | np.uint8(c6[j] == wanted) << np.uint8(6)
+            | np.uint8(c7[j] == wanted) << np.uint8(7)
+        )
+
+
+@compile_loop
+def level_sums(rows, values, block, out):  # type: ignore[no-untyped-def]
+    """Add ``values[r]`` to ``out[j, code]`` for the code of every row r and column j.
+
+    `rows` has shape (n, d). Of 8 rows, those at a level make a byte, and what these add
+    is looked up among the sums of all 256 subsets.
     """
     n, d = rows.shape
-    whole = n - n % 4
-    for low in range(0, d, block):
-        high = min(d, low + block)
-        for level in range(out.shape[0]):
-            target, wanted = out[level, low:high], np.uint8(level)
-            for r in range(0, whole, 4):
-                c0, c1 = rows[r, low:high], rows[r + 1, low:high]
-                c2, c3 = rows[r + 2, low:high], rows[r + 3, low:high]
-                v0, v1, v2, v3 = values[r], values[r + 1], values[r + 2], values[r + 3]
-                for j in range(target.size):
-                    x0 = v0 if c0[j] == wanted else 0.0
-                    x1 = v1 if c1[j] == wanted else 0.0
-                    x2 = v2 if c2[j] == wanted else 0.0
-                    x3 = v3 if c3[j] == wanted else 0.0
-                    target[j] += (x0 + x1) + (x2 + x3)
-            for r in range(whole, n):
-                c0, v0 = rows[r, low:high], values[r]
-                for j in range(target.size):
-                    target[j] += v0 if c0[j] == wanted else 0.0
+    masks, sums = np.empty(block, np.uint8), np.zeros(256)
+    for first in range(0, n, 8):
+        count = min(8, n - first)
+        for r in range(count):
+            half = 1 << r
+            for subset in range(half):
+                sums[half + subset] = sums[subset] + values[first + r]
+        for low in range(0, d, block):
+            some = masks[: min(block, d - low)]
+            for level in range(out.shape[1]):
+                level_masks(rows, first, count, low, level, some)
+                target = out[low : low + some.size, level]
+                for j in range(some.size):
+                    target[j] += sums[some[j]]
 
 
-@_compiled
+@compile_loop
 def class_level_counts(rows, y, block, out):  # type: ignore[no-untyped-def]
-    """Add 1 to ``out[y[r], code, j]`` for the code of every row r and column j.
+    """Add 1 to ``out[j, code, y[r]]`` for the code of every row r and column j.
 
     Sums are kept in bytes, 64 to an instruction, and emptied before they overflow.
     """
     n, d = rows.shape
-    classes, levels = out.shape[0], out.shape[1]
+    levels, classes = out.shape[1], out.shape[2]
     small = np.zeros((classes, levels, min(block, d)), np.uint8)
     for low in range(0, d, block):
         high = min(d, low + block)
@@ -252,5 +263,8 @@ def class_level_counts(rows, y, block, out):  # type: ignore[no-untyped-def]
                 for j in range(codes.size):
                     target[j] += np.uint8(codes[j] == wanted)
             if r % 255 == 254 or r == n - 1:
-                out[:, :, low:high] += small[:, :, : high - low]
+                for j in range(codes.size):
+                    for level in range(levels):
+                        for k in range(classes):
+                            out[low + j, level, k] += small[k, level, j]
                 small[:] = 0

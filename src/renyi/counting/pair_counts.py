@@ -6,39 +6,33 @@ the method learns from the rows is
 .. math:: W^T W, \quad \text{or with weights} \quad W^T \mathrm{diag}(w)\, W,
 
 whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q`.
-Four engines compute it, with the same exact integers.
+Two ways count, numpy's or compiled (extra ``fast``), with the same exact integers:
 
-``"histogram"``
-    Columns are packed into super-columns of at most 200 joint values. One
-    ``np.bincount`` of the joint code of two super-columns then serves every pair of
-    columns inside and across them: 20 columns of 10 categories make 10 super-columns of
-    100 values, 45 histograms of 10,000 cells instead of 190 of 100
-    (:mod:`renyi.counting.histograms`).
-``"numba"``
-    The same histograms in compiled loops (extra ``fast``).
-``"planes"``
-    One bit per row and category; the bits that two categories share are counted by
-    vector instructions (extra ``fast``, no weights; :mod:`renyi.counting.bitplanes`).
-``"product"``
-    The matrix product in float32, exact because no count of a block reaches
-    :math:`2^{24}` (:mod:`renyi.counting.products`). With weights the product is done
-    in float64 with all indicators, since differences of margins would lose digits.
+*bit planes* (:mod:`renyi.counting.bitplanes`)
+    One bit per row and category: best for columns of few categories, up to some 20
+    where the processor counts the bits of vectors (AVX-512). Numpy's form of it is a
+    product of one-hot matrices, for few rows.
+*histograms* (:mod:`renyi.counting.histograms`)
+    Columns are packed into super-columns of at most 200 joint values; one histogram of
+    two of these serves every pair of columns inside and across them.
 
-By default the shape decides (:mod:`renyi.counting.costs`): planes for columns of up
-to some 20 categories where the processor counts the bits of vectors (AVX-512), of up to
-some 5 elsewhere; histograms for all pairs with larger ones. Without the extra ``fast``,
-or for jobs too small to load it (:mod:`renyi.compiled`), few rows of many binary
-columns are left to the product, all else to histograms. Large jobs are shared out among
-threads by rows (planes) or by pairs of super-columns (histograms), so that sums of
-weights keep their order.
+The columns of fewest categories are counted by planes with each other, and what is left
+by histograms: `plane_columns` chooses how many by what each way costs. Sums of weights
+take histograms, or for few rows a product with all indicators, since differences of
+margins would lose digits.
 
-A million rows of 20 columns of 10 categories and one of 2, one thread:
-``"planes"`` 0.018 s, ``"numba"`` 0.028 s, ``"histogram"`` 0.10 s, ``"product"`` 0.6 s.
+The constants are seconds on one core of a 2.6 GHz x86-64 server. A million rows of 20
+columns of 10 categories, one thread: planes 0.018 s with AVX-512, compiled histograms
+0.028 s, numpy's 0.10 s, a product 0.6 s. 2,000 rows of 500 binary columns: planes 4 ms,
+a product 28 ms, histograms 0.2 to 0.3 s.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,21 +40,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
 from renyi.counting.bitplanes import plane_table
-from renyi.counting.costs import (
-    COMPILED_SECONDS,
-    Engine,
-    histogram_seconds,
-    numpy_seconds,
-    plane_columns,
-    plane_seconds,
-    weighted_engine,
-)
-from renyi.counting.histograms import histograms
-from renyi.counting.products import products
-from renyi.counting.workers import thread_count
+from renyi.counting.histograms import histograms, joint_values, super_columns
+from renyi.counting.onehot import KERNELS, MAX_TABLE_BYTES, product
 
-MAX_TABLE_BYTES = 8 * 10**9
-"""The largest table of counts that is begun at all."""
+PLANE_KERNELS = "renyi.counting.plane_kernels"
+
+HISTOGRAM_SECONDS = 1.5e-9  # per row and pair of super-columns
+COMPILED_SECONDS = 0.6e-9
+PAIR_SECONDS = 30e-6  # per pair of super-columns
+CELL_SECONDS = 3e-9  # per cell of a histogram, to clear and fold it
+PRODUCT_SECONDS = 1.4e-11  # per row and squared indicator
+ONE_HOT_SECONDS = 0.4e-9  # per row and indicator
+PLANE_SECONDS = {"avx512vpopcntdq": 0.9e-12, "avx2": 3e-12, "": 9e-12}
+"""Per row and pair of planes: with the first of these instructions there is."""
+MAKING_SECONDS = 1.5e-11  # per row and plane
+COMPLETING_SECONDS = 2e-9  # per cell of the table
+CALL_SECONDS = 50e-6
 
 
 def pair_counts(
@@ -68,7 +63,6 @@ def pair_counts(
     sizes: Sequence[int] | NDArray[Any],
     weights: ArrayLike | None = None,
     *,
-    engine: Engine | None = None,
     threads: int | None = None,
 ) -> NDArray[Any]:
     """Count all pairs of categories of all pairs of columns.
@@ -81,11 +75,9 @@ def pair_counts(
         Number of categories of each column; their sum is `D`.
     weights : array of n floats, optional
         One weight per row.
-    engine : {"histogram", "product", "numba", "planes"}, optional
-        Forces one way of counting; by default the shape decides.
     threads : int, optional
         How many threads compiled loops may use. By default one for small jobs, and for
-        large ones as many as there are cores (:func:`renyi.counting.workers.cores`).
+        large ones as many as there are cores.
 
     Returns
     -------
@@ -104,9 +96,9 @@ def pair_counts(
            [2, 0, 0, 0, 2]])
     """
     table, sizes = _check_codes(codes, sizes)
-    refuse_large_table(int(sizes.sum()), 1)
+    check_table_size(int(sizes.sum()), 1)
     row_weights = _check_weights(weights, table.shape[1])
-    return _count(table, sizes, row_weights, engine, threads)
+    return _count(table, sizes, row_weights, threads)
 
 
 def class_pair_counts(
@@ -116,38 +108,12 @@ def class_pair_counts(
     n_classes: int,
     weights: ArrayLike | None = None,
     *,
-    engine: Engine | None = None,
     threads: int | None = None,
 ) -> NDArray[Any]:
-    """Count all pairs of categories within each class.
-
-    Parameters
-    ----------
-    codes, sizes, weights, engine, threads
-        As for :func:`pair_counts`.
-    y : array of n ints
-        Class of each row, ``0 .. n_classes - 1``.
-    n_classes : int
-        Number of classes `K`.
-
-    Returns
-    -------
-    ndarray of shape (K, D, D)
-        Entry `k` is :func:`pair_counts` of the rows of class `k`.
-
-    Examples
-    --------
-    >>> from renyi.counting.pair_counts import class_pair_counts
-    >>> class_pair_counts([[0, 1, 1]], [2], [0, 1, 1], 2)
-    array([[[1, 0],
-            [0, 0]],
-    <BLANKLINE>
-           [[0, 0],
-            [0, 2]]])
-    """
+    """Return `pair_counts` of the rows of each class, shape (K, D, D)."""
     table, sizes = _check_codes(codes, sizes)
     total = int(sizes.sum())
-    refuse_large_table(total, n_classes)
+    check_table_size(total, n_classes)
     row_weights = _check_weights(weights, table.shape[1])
     classes = _check_codes(np.asarray(y)[None], [n_classes], "y")[0][0]
     if classes.size != table.shape[1]:
@@ -160,8 +126,11 @@ def class_pair_counts(
     place = np.uint32 if classes.size < 2**32 else np.uint64  # read faster than signed
     for k in range(n_classes):
         rows = np.flatnonzero(classes == k).astype(place)
-        out[k] = _count(table, sizes, row_weights, engine, threads, rows)
+        out[k] = _count(table, sizes, row_weights, threads, rows)
     return out
+
+
+# ---- checks
 
 
 def _check_codes(
@@ -191,7 +160,7 @@ def _check_codes(
 
 
 def _check_range(codes: NDArray[Any], sizes: NDArray[np.int64], name: str) -> None:
-    """Refuse the first column with a code below zero or not below its size."""
+    """Raise an error that names the first column with a code out of its range."""
     wrong = codes.max(axis=1).astype(np.int64) >= sizes
     if codes.dtype.kind == "i":
         wrong |= codes.min(axis=1) < 0
@@ -217,24 +186,8 @@ def _check_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64] | N
     return array
 
 
-def refuse_large_table(total: int, n_tables: int) -> None:
-    """Raise ValueError when a table of counts would exceed `MAX_TABLE_BYTES`.
-
-    Parameters
-    ----------
-    total : int
-        Number of indicators `D`.
-    n_tables : int
-        Number of `D` x `D` tables of 8-byte numbers.
-
-    Examples
-    --------
-    >>> from renyi.counting.pair_counts import refuse_large_table
-    >>> refuse_large_table(20_000, 1)
-    >>> refuse_large_table(40_000, 1)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: counts of 40000 categories would take 12.8 GB and the limit is 8.0 GB...
-    """
+def check_table_size(total: int, n_tables: int) -> None:
+    """Raise an error if `n_tables` of D x D counts would exceed `MAX_TABLE_BYTES`."""
     needed = 8 * n_tables * total * total
     if needed > MAX_TABLE_BYTES:
         raise ValueError(
@@ -244,85 +197,170 @@ def refuse_large_table(total: int, n_tables: int) -> None:
         )
 
 
+# ---- counting
+
+
 def _count(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
     weights: NDArray[np.float64] | None,
-    engine: Engine | None,
     threads: int | None,
     rows: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Count checked codes, of all rows or of some, by the engine given or the best."""
-    _check_engine(engine, weights is not None)
+    """Count checked codes, of all rows or of some."""
+    if threads is not None:
+        compiled.thread_count(0, threads)
     n = codes.shape[1] if rows is None else rows.size
     if codes.size == 0 or n == 0:
         total = int(sizes.sum())
         return np.zeros((total, total), np.int64 if weights is None else np.float64)
-    if weights is None and engine is None:
-        seconds, engine = numpy_seconds(n, sizes)
-        if compiled.kernels(seconds) is not None:
-            seconds, few = plane_columns(n, tuple(sizes.tolist()))
-            return _mixed(codes, sizes, np.array(few), rows, seconds, threads)
-    if engine == "planes":
-        every = np.ones(sizes.size, np.bool_)
-        return _mixed(codes, sizes, every, rows, plane_seconds(n, sizes), threads)
+    if weights is None:
+        return _exact(codes, sizes, rows, threads)
     if rows is not None:
-        codes = codes.take(rows, axis=1)
-        weights = None if weights is None else weights[rows]
-    return _by_rows(codes, sizes, weights, engine, threads)
+        codes, weights = codes.take(rows, axis=1), weights[rows]
+    return _weighted(codes, sizes, weights, threads)
 
 
-def _check_engine(engine: Engine | None, weighted: bool) -> None:
-    """Refuse an engine that is unknown, not installed, or cannot do the job."""
-    if engine not in (None, "histogram", "product", "numba", "planes"):
-        raise ValueError(
-            f"engine {engine!r} is unknown: use 'histogram', 'product', 'numba' or "
-            "'planes'."
-        )
-    if engine == "planes" and weighted:
-        raise ValueError("engine 'planes' cannot sum weights: use engine=None.")
-    if engine in ("numba", "planes") and compiled.load() is None:
-        raise ImportError(
-            f"engine {engine!r} needs numba: install the extra, renyi[fast]."
-        )
-
-
-def _mixed(
+def _exact(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
-    few: NDArray[np.bool_],
     rows: NDArray[Any] | None,
-    seconds: float,
     threads: int | None,
 ) -> NDArray[np.int64]:
-    """Count the columns of `few` categories by planes, what is left by histograms."""
-    shared = thread_count(seconds, threads)
+    """Count the columns of few categories by planes, what is left by histograms."""
+    n = codes.shape[1] if rows is None else rows.size
+    by_product = product_seconds(n, sizes, weighted=False)
+    by_histogram = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
+    kernels = compiled.load_for(KERNELS, min(by_product, by_histogram))
+    seconds, chosen = plane_columns(n, tuple(sizes.tolist()), kernels is not None)
+    shared, few = compiled.thread_count(seconds, threads), np.array(chosen)
     columns = np.flatnonzero(few)
+    plane_kernels = compiled.load(PLANE_KERNELS) if kernels is not None else None
     if few.all():
-        return plane_table(codes, sizes, columns, rows, shared)
+        return plane_table(codes, sizes, columns, plane_kernels, rows, shared)
     taken = codes if rows is None else codes.take(rows, axis=1)
-    out = histograms(taken, sizes, None, compiled.load(), shared, ~few)
+    out = histograms(taken, sizes, None, kernels, shared, ~few)
     if few.any():
         places = np.flatnonzero(np.repeat(few, sizes))
-        table = plane_table(codes, sizes, columns, rows, shared)
+        table = plane_table(codes, sizes, columns, plane_kernels, rows, shared)
         out[np.ix_(places, places)] = table
     return out
 
 
-def _by_rows(
+def _weighted(
     codes: NDArray[Any],
     sizes: NDArray[np.int64],
-    weights: NDArray[np.float64] | None,
-    engine: Engine | None,
+    weights: NDArray[np.float64],
     threads: int | None,
-) -> NDArray[Any]:
-    """Count by histograms or a product; only with weights they are still to choose."""
+) -> NDArray[np.float64]:
+    """Sum weights by histograms or by a product.
+
+    Histograms agree in every bit, compiled or not. The product sums in another order,
+    so the choice depends on the shape and on what is installed, never on what happens
+    to be loaded.
+    """
     n = codes.shape[1]
-    kernels = compiled.load() if engine == "numba" else None
-    if engine is None:
-        seconds, engine = weighted_engine(n, sizes)
-        kernels = compiled.kernels(seconds) if engine == "histogram" else None
-    if engine == "product":
-        return products(codes, sizes, weights)
-    seconds = histogram_seconds(n, sizes, COMPILED_SECONDS)
-    return histograms(codes, sizes, weights, kernels, thread_count(seconds, threads))
+    seconds = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
+    by_product = product_seconds(n, sizes, weighted=True)
+    by_histogram = seconds
+    if min(seconds, by_product) >= compiled.WORTH_SECONDS and compiled.load(KERNELS):
+        by_histogram = histogram_seconds(n, sizes, COMPILED_SECONDS)
+    if by_product < by_histogram:
+        return product(codes, sizes, weights)
+    kernels: ModuleType | None = compiled.load_for(KERNELS, seconds)
+    expected = histogram_seconds(n, sizes, COMPILED_SECONDS)
+    shared = compiled.thread_count(expected, threads)
+    return histograms(codes, sizes, weights, kernels, shared)
+
+
+# ---- what each way costs
+
+
+def histogram_seconds(n: int, sizes: NDArray[np.int64], per_row: float) -> float:
+    """Estimate the time of histograms of all columns, without packing them.
+
+    It decides on weighted sums, so a change of it changes their last bits.
+    """
+    limit = joint_values(n)
+    large = sizes > limit  # a super-column each
+    logs = np.log(np.maximum(sizes[~large], 1))
+    packed = math.ceil(float(logs.sum()) / math.log(limit))
+    groups = max(2, int(large.sum()) + packed)
+    values = float(sizes[large].sum()) + packed * limit
+    pairs = groups * (groups - 1) / 2
+    return pairs * (PAIR_SECONDS + n * per_row) + CELL_SECONDS * values**2 / 2
+
+
+def product_seconds(n: int, sizes: NDArray[np.int64], weighted: bool) -> float:
+    """Estimate the time of a product; it decides on weighted sums, too."""
+    total = float(sizes.sum())
+    kept = total if weighted else total - sizes.size
+    # In float64 an operation takes twice as long, and symmetry is not made use of.
+    per_cell = 4 * PRODUCT_SECONDS if weighted else PRODUCT_SECONDS
+    return n * kept * (kept * per_cell + ONE_HOT_SECONDS) + CELL_SECONDS * total**2
+
+
+@lru_cache(256)
+def plane_columns(
+    n: int, sizes: tuple[int, ...], compiled_loops: bool
+) -> tuple[float, tuple[bool, ...]]:
+    """Return the least time, and which columns get bit planes: those of few categories.
+
+    Pairs with one of the others are left to histograms.
+    """
+    lengths = np.array(sizes, np.int64)
+    best = (math.inf, (False,) * len(sizes))
+    for limit in [0, *np.unique(lengths).tolist()]:
+        few = lengths <= limit
+        seconds = _packed_seconds(n, lengths, ~few, compiled_loops)
+        if few.any():
+            seconds += plane_seconds(n, lengths[few], compiled_loops)
+        best = min(best, (seconds, tuple(few.tolist())))
+    return best
+
+
+def plane_seconds(n: int, sizes: NDArray[np.int64], compiled_loops: bool) -> float:
+    """Estimate the time of counting by bit planes, or by numpy's form of it."""
+    if not compiled_loops:
+        return product_seconds(n, sizes, weighted=False)
+    kept = (sizes - 1).astype(float)
+    total = float(kept.sum())
+    pairs = (total**2 - float(kept @ kept)) / 2
+    making = n * (total + 3 * sizes.size) * MAKING_SECONDS
+    completing = COMPLETING_SECONDS * float(sizes.sum()) ** 2
+    # Adding the lanes of a sum up takes as long as 1,000 rows, in every block of rows.
+    rows = n + 1000 * math.ceil(n / 16_384)
+    return CALL_SECONDS + rows * pairs * _per_pair() + making + completing
+
+
+@cache
+def _per_pair() -> float:
+    """Return what this processor takes for a row of two planes."""
+    import llvmlite.binding
+
+    try:
+        features = dict(llvmlite.binding.get_host_cpu_features())
+    except RuntimeError:  # LLVM does not know the processor
+        features = {}
+    return next(
+        seconds
+        for name, seconds in PLANE_SECONDS.items()
+        if not name or features.get(name)
+    )
+
+
+def _packed_seconds(
+    n: int,
+    sizes: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    compiled_loops: bool,
+) -> float:
+    """Estimate the time of histograms of the wanted columns with all."""
+    if not wanted.any():
+        return 0.0
+    groups, first = super_columns(sizes, joint_values(n), wanted)
+    pairs = first * (first - 1) / 2 + first * (len(groups) - first)
+    inner = sum(group.size for group in groups[:first])
+    cells = inner * (inner / 2 + sum(group.size for group in groups[first:]))
+    per_row = COMPILED_SECONDS if compiled_loops else HISTOGRAM_SECONDS
+    return pairs * (PAIR_SECONDS + n * per_row) + CELL_SECONDS * cells

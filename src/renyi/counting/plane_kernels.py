@@ -22,7 +22,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from renyi.counting.kernels import _compiled, _popcount
+from renyi.compiled import compile_loop
+from renyi.counting.kernels import popcount
 
 LANES = 8  # words of a vector
 SIDE = 3  # planes on each side of a tile: 9 sums and 6 planes fit in 32 registers
@@ -130,13 +131,13 @@ def _add_sums(
         builder.store(builder.add(builder.load(place), more), place)
 
 
-@_compiled
+@compile_loop
 def _short(code, base):  # type: ignore[no-untyped-def]
     """Return ``code - base`` as a byte, `NONE` where it does not fit."""
     return np.uint8(min(np.uint32(code - base), np.uint32(NONE)))
 
 
-@_compiled
+@compile_loop
 def short_codes(source, order, low, high, base, short):  # type: ignore[no-untyped-def]
     """Write ``code - base`` of some rows as bytes, `NONE` where that does not fit.
 
@@ -158,7 +159,7 @@ def short_codes(source, order, low, high, base, short):  # type: ignore[no-untyp
     short[high - low :] = NONE
 
 
-@_compiled
+@compile_loop
 def make_planes(  # type: ignore[no-untyped-def]
     codes, order, columns, kept, low, high, short, planes
 ):
@@ -175,29 +176,16 @@ def make_planes(  # type: ignore[no-untyped-def]
     return words
 
 
-@_compiled
+@compile_loop
 def plane_counts(  # type: ignore[no-untyped-def]
     codes, order, columns, kept, owner, low, high, margins, pairs
 ):
     """Add the bits of every plane to `margins`, those that two share to `pairs`.
 
-    Parameters
-    ----------
-    codes : array of shape (d, n)
-        Unsigned codes.
-    order : array of ints, or None
-        The rows in the order in which `low` and `high` count them.
-    columns : array of ints
-        The columns to count.
-    kept : array of ints
-        How many categories of each of them have a plane: the first ones.
-    owner : array of D ints
-        The column of every plane, ascending, filled up to a multiple of `SIDE`.
-    low, high : int
-        The first row, and the one behind the last.
-    margins : int64 array of length D
-    pairs : int64 array of shape (D, D)
-        Only cells right of the diagonal whose columns differ are meant.
+    The first ``kept[j]`` categories of each of the `columns` have a plane; `owner` is
+    the column of every plane, filled up to a multiple of `SIDE`. Rows are those from
+    `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
+    cells right of the diagonal whose columns differ are meant.
     """
     total = owner.size
     # A vector that lies in two lines of the cache is loaded twice.
@@ -218,16 +206,16 @@ def plane_counts(  # type: ignore[no-untyped-def]
                         _add_tile(planes, i, j, words // LANES, pairs)
 
 
-@_compiled
+@compile_loop
 def _ones(words):  # type: ignore[no-untyped-def]
     """Return the number of bits that are set."""
     count = np.uint64(0)
     for w in range(words.size):
-        count += _popcount(words[w])
+        count += popcount(words[w])
     return np.int64(count)
 
 
-@_compiled
+@compile_loop
 def complete(margins, pairs, kept, n, out):  # type: ignore[no-untyped-def]
     """Fill `out` with the counts of all categories, the last ones included.
 
@@ -254,7 +242,7 @@ def complete(margins, pairs, kept, n, out):  # type: ignore[no-untyped-def]
     _mirror(out)
 
 
-@_compiled
+@compile_loop
 def _widen(counts, total, kept, first, out, start):  # type: ignore[no-untyped-def]
     """Copy counts of the columns from `first` on, each with what is left of `total`.
 
@@ -271,7 +259,7 @@ def _widen(counts, total, kept, first, out, start):  # type: ignore[no-untyped-d
         place += 1
 
 
-@_compiled
+@compile_loop
 def _mirror(table):  # type: ignore[no-untyped-def]
     """Copy what is above the diagonal below it, square by square."""
     side = 32

@@ -41,7 +41,8 @@ def encoded(
     plain = len(header.names) > 1 and len(delimiter) == 1
     if not plain or sys.byteorder != "little" or b"\r" in data:
         return None
-    if compiled.kernels(len(data) * _SAVED) is None:
+    loops = "renyi.sources.csv_kernels"
+    if compiled.load_for(loops, len(data) * _SAVED) is None:
         return None
     size = len(data)
     data.extend(_MARGIN)

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from renyi.counting.kernels import _compiled
+from renyi.compiled import compile_loop
 
 SLOTS = 2**12
 """Places in the table of a column's labels; `_SHIFT` leaves so many."""
@@ -52,7 +52,7 @@ def _first_bit(context, word):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@_compiled
+@compile_loop
 def _same(data, first, second, length):  # type: ignore[no-untyped-def]
     """Whether two cells are the same bytes."""
     k = 0
@@ -61,7 +61,7 @@ def _same(data, first, second, length):  # type: ignore[no-untyped-def]
     return k == length
 
 
-@_compiled
+@compile_loop
 def encode_cells(  # type: ignore[no-untyped-def]
     data, end, delimiter, wanted, codes, starts, lengths, sizes
 ):

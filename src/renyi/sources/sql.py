@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
-from renyi.counting.pair_counts import refuse_large_table
+from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import label_text
@@ -311,7 +311,7 @@ def _surveyed(
     for field in fields:
         refuse_change(field.counts.sum(), answer.counts.sum(), job.table)
     fields.append(answer)
-    refuse_large_table(
+    check_table_size(
         sum(len(field.counts) for field in fields),
         len(answer.counts) if job.class_conditional else 1,
     )

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.pair_counts import (
+    check_table_size,
     class_pair_counts,
     pair_counts,
-    refuse_large_table,
 )
 
 MOST_CATEGORIES = 20_000
@@ -118,7 +118,7 @@ class PairTable:
     def _enlarge(self) -> None:
         room, classes = len(self.counts), len(self.places[-1])
         if self.inner is not None:
-            refuse_large_table(self.size, classes + 1)
+            check_table_size(self.size, classes + 1)
         if self.size > room:
             more = room if room < _MANY_CODES else min(room // 4, 1024)
             room = max(_FIRST_SIZE, self.size, room + more)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.counting.workers import cores
+from renyi.compiled import cores
 from renyi.warnings import DataWarning
 
 _MOST_THREADS = 8

@@ -12,7 +12,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from renyi import compiled
 from renyi.counting import onehot
-from renyi.counting.onehot import agreement, dense, label_sums, lookup_sum, offsets
+from renyi.counting.onehot import (
+    agreement,
+    class_label_counts,
+    dense,
+    label_sums,
+    lookup_sum,
+    offsets,
+)
 
 
 def random_codes(rng, sizes, n, unseen=False, dtype=np.uint8):
@@ -38,10 +45,10 @@ some_rows = st.integers(0, 12)
 @pytest.fixture(params=["numpy", "numba"])
 def engine(request, monkeypatch):
     """Both ways of looking up, whatever the size of the job."""
-    kernels = None if request.param == "numpy" else compiled.load()
+    kernels = None if request.param == "numpy" else compiled.load(onehot.KERNELS)
     assert kernels is not None or request.param == "numpy"
-    monkeypatch.setattr(compiled, "kernels", lambda seconds: kernels)
-    monkeypatch.setattr(compiled, "load", lambda: kernels)
+    monkeypatch.setattr(compiled, "load_for", lambda module, seconds: kernels)
+    monkeypatch.setattr(compiled, "load", lambda module: kernels)
     monkeypatch.setattr(onehot, "COMPILED_CELLS", 0)
 
 
@@ -59,10 +66,8 @@ def test_dense_is_the_one_hot_matrix(rng, sizes, n, unseen):
 def test_lookup_sum_is_a_product(rng, sizes, n, k):
     codes = random_codes(rng, sizes, n)
     Z = rng.normal(size=(sum(sizes), k))
-    out = np.full((n, k), np.nan)
-    result = lookup_sum(codes, Z, offsets(sizes)[:-1], out=out)
-    assert result is out
-    assert_allclose(out, one_hot(codes, sizes) @ Z, rtol=1e-12, atol=1e-12)
+    scores = lookup_sum(codes, Z, offsets(sizes)[:-1])
+    assert_allclose(scores, one_hot(codes, sizes) @ Z, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(7, 20_000), (3_000, 41), (300, 1)])
@@ -118,6 +123,21 @@ def test_label_sums_are_a_product(rng, sizes, n, k, unseen):
     V = rng.normal(size=(n, k))
     expected = one_hot(codes, sizes).T @ V
     assert_allclose(label_sums(codes, sizes, V), expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("sizes", [[2] * 40, [2, 3, 1, 4] * 10])
+@pytest.mark.parametrize("n", [8, 13, 30])
+@pytest.mark.usefixtures("engine")
+def test_sums_and_counts_of_wide_tables(sizes, n):
+    rng = np.random.default_rng(n)
+    codes = np.ascontiguousarray(random_codes(rng, sizes, n).T).T  # row after row
+    V = rng.normal(size=(n, 2))
+    y = rng.integers(0, 3, n)
+    W = one_hot(codes, sizes)
+    assert_allclose(label_sums(codes, sizes, V), W.T @ V, rtol=1e-13, atol=1e-14)
+    counts = class_label_counts(codes, np.array(sizes), y, 3)
+    assert counts.dtype == np.int64
+    assert_array_equal(counts, W.T @ (y[:, None] == np.arange(3)))
 
 
 def test_label_sums_of_many_rows():

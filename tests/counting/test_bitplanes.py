@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from renyi import compiled
-from renyi.counting import bitplanes, costs, plane_kernels, workers
+from renyi.counting import bitplanes, plane_kernels
+from renyi.counting import pair_counts as costs
+from renyi.counting.bitplanes import plane_table
 from renyi.counting.histograms import histograms
-from renyi.counting.pair_counts import class_pair_counts, pair_counts
+from renyi.counting.pair_counts import KERNELS, class_pair_counts, pair_counts
 
 
 def random_codes(seed, sizes, n):
@@ -26,7 +28,13 @@ def random_codes(seed, sizes, n):
 def reference(codes, sizes, rows=None):
     """The numpy reference: one histogram per pair of super-columns."""
     taken = codes if rows is None else codes[:, rows]
-    return pair_counts(taken, sizes, engine="histogram")
+    return histograms(taken, np.array(sizes), None, None)
+
+
+def by_planes(codes, sizes, threads=1):
+    """Count all columns by compiled planes."""
+    every = np.arange(len(sizes))
+    return plane_table(codes, np.array(sizes), every, plane_kernels, None, threads)
 
 
 @pytest.fixture(params=costs.PLANE_SECONDS)
@@ -52,7 +60,7 @@ def processor(request, monkeypatch):
 @settings(max_examples=60, deadline=None)
 def test_planes_count_what_histograms_count(seed, sizes, n, threads):
     codes = random_codes(seed, sizes, n)
-    counts = pair_counts(codes, sizes, engine="planes", threads=threads)
+    counts = by_planes(codes, sizes, threads)
     assert counts.dtype == np.int64
     assert_array_equal(counts, reference(codes, sizes))
 
@@ -62,19 +70,20 @@ def test_planes_count_what_histograms_count(seed, sizes, n, threads):
 def test_blocks_of_rows_and_bytes_of_codes_end_anywhere(n, sizes):
     assert plane_kernels.BLOCK == 16_384
     codes = random_codes(n, sizes, n)
-    counts = pair_counts(codes, sizes, engine="planes")
+    counts = by_planes(codes, sizes)
     assert_array_equal(counts, reference(codes, sizes))
 
 
 @pytest.mark.parametrize(
     ("dtype", "place"), [(np.uint8, np.uint32), (np.uint16, np.uint64)]
 )
-def test_rows_may_be_chosen_and_columns_too(dtype, place):
+@pytest.mark.parametrize("kernels", [None, plane_kernels])
+def test_rows_may_be_chosen_and_columns_too(dtype, place, kernels):
     sizes = np.array([4, 200, 2, 6, 3])
     codes = random_codes(5, sizes, 3000).astype(dtype)
     rows = np.random.default_rng(5).permutation(3000)[:1700]
     columns = np.array([3, 0, 2])
-    table = bitplanes.plane_table(codes, sizes, columns, rows.astype(place), 2)
+    table = plane_table(codes, sizes, columns, kernels, rows.astype(place), 2)
     assert_array_equal(table, reference(codes[columns], sizes[columns], rows))
 
 
@@ -82,7 +91,7 @@ def test_more_planes_than_a_panel_holds():
     sizes = [3] * 70 + [2] * 21
     assert sum(sizes) - len(sizes) > 2 * plane_kernels.PANEL
     codes = random_codes(6, sizes, 700)
-    counts = pair_counts(codes, sizes, engine="planes")
+    counts = by_planes(codes, sizes)
     assert_array_equal(counts, reference(codes, sizes))
 
 
@@ -99,7 +108,7 @@ def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads
     lengths = np.array(sizes)
     codes = random_codes(seed, sizes, 400)
     wanted = lengths > limit
-    table = histograms(codes, lengths, None, compiled.load(), threads, wanted)
+    table = histograms(codes, lengths, None, compiled.load(KERNELS), threads, wanted)
     asked = np.repeat(wanted, lengths)
     asked = asked[:, None] | asked
     assert_array_equal(table, np.where(asked, reference(codes, sizes), 0))
@@ -108,7 +117,7 @@ def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads
 @pytest.mark.parametrize("n", [3_000, 70_000])
 def test_mixed_tables_are_counted_exactly(processor, n):
     sizes = [8] * 6 + [1200, 2, 40, 300]
-    few = costs.plane_columns(n, tuple(sizes))[1]
+    few = costs.plane_columns(n, tuple(sizes), True)[1]
     assert not all(few)
     assert any(few) or processor != "avx512vpopcntdq"
     codes = random_codes(8, sizes, n)
@@ -131,31 +140,31 @@ def test_several_python_threads_may_count_at_once():
 
 
 def test_the_shape_decides_with_numpy_alone():
-    def chosen(n, sizes):
-        return costs.numpy_seconds(n, np.array(sizes))[1]
+    def by_product(n, sizes):
+        return costs.plane_columns(n, tuple(sizes), False)[1]
 
-    assert chosen(1_000_000, [10] * 20) == "histogram"
-    assert chosen(50_000, [2, 5, 40, 9, 16, 7] * 2) == "histogram"
-    assert chosen(2_000, [2] * 500) == "product"
+    assert not any(by_product(1_000_000, [10] * 20))
+    assert not any(by_product(50_000, [2, 5, 40, 9, 16, 7] * 2))
+    assert all(by_product(2_000, [2] * 500))
 
 
 @pytest.mark.parametrize("with_numba", [False, True])
 def test_the_shape_decides_about_weighted_sums(monkeypatch, with_numba):
-    kernels = compiled.load() if with_numba else None
-    monkeypatch.setattr(compiled, "load", lambda: kernels)
-
-    def chosen(n, sizes):
-        return costs.weighted_engine(n, np.array(sizes))[1]
-
-    assert chosen(1_000_000, [10] * 20) == "histogram"
-    assert chosen(2_000, [2] * 500) == "product"
+    kernels = compiled.load(KERNELS) if with_numba else None
+    monkeypatch.setattr(compiled, "load", lambda module: kernels)
+    ways = []
+    monkeypatch.setattr(costs, "product", lambda *_: ways.append("product"))
+    monkeypatch.setattr(costs, "histograms", lambda *_: ways.append("histograms"))
+    for n, sizes in [(100_000, [10] * 20), (2_000, [2] * 500)]:
+        pair_counts(random_codes(0, sizes, n), sizes, np.ones(n))
+    assert ways == ["histograms", "product"]
 
 
 def test_columns_of_few_categories_get_planes(processor):
-    assert all(costs.plane_columns(1_000_000, (2,) * 60)[1])
-    assert all(costs.plane_columns(100_000, (3,) * 200)[1])
-    assert not any(costs.plane_columns(1_000_000, (100,) * 20)[1])
-    few = costs.plane_columns(1_000_000, (2, 3) * 30 + (500,))[1]
+    assert all(costs.plane_columns(1_000_000, (2,) * 60, True)[1])
+    assert all(costs.plane_columns(100_000, (3,) * 200, True)[1])
+    assert not any(costs.plane_columns(1_000_000, (100,) * 20, True)[1])
+    few = costs.plane_columns(1_000_000, (2, 3) * 30 + (500,), True)[1]
     # Where planes are slow, histograms pack the small columns beside the large one.
     assert few == ((processor != "",) * 60 + (False,))
 
@@ -173,21 +182,21 @@ def test_processor_that_llvm_does_not_know(monkeypatch):
 
 
 def test_threads_where_they_pay(monkeypatch):
-    monkeypatch.setattr(workers, "cores", lambda: 4)
-    assert workers.thread_count(0.001) == 1
-    assert workers.thread_count(2.5 * workers.WORTH_SECONDS) == 2
-    assert workers.thread_count(1.0) == 4
-    assert workers.thread_count(1.0, 2) == 2
+    monkeypatch.setattr(compiled, "cores", lambda: 4)
+    assert compiled.thread_count(0.001) == 1
+    assert compiled.thread_count(2.5 * compiled.THREAD_SECONDS) == 2
+    assert compiled.thread_count(1.0) == 4
+    assert compiled.thread_count(1.0, 2) == 2
 
 
 def test_cores_follow_the_environment(monkeypatch):
-    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr(compiled.os, "sched_getaffinity", lambda _: {0, 1, 2})
     for wanted, cores in [("", 3), ("2", 2), ("8", 3), ("0", 1), ("many", 3)]:
         monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-        assert workers.cores() == cores
-    monkeypatch.delattr(workers.os, "sched_getaffinity")
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: None)
-    assert workers.cores() == 1
+        assert compiled.cores() == cores
+    monkeypatch.delattr(compiled.os, "sched_getaffinity")
+    monkeypatch.setattr(compiled.os, "cpu_count", lambda: None)
+    assert compiled.cores() == 1
 
 
 def test_errors_in_a_thread_are_raised():
@@ -196,7 +205,7 @@ def test_errors_in_a_thread_are_raised():
 
     done = []
     with pytest.raises(ValueError, match="no memory for this block"):
-        workers.run_all([lambda: done.append(1), fail, lambda: done.append(2)])
+        compiled.run_all([lambda: done.append(1), fail, lambda: done.append(2)])
     assert sorted(done) == [1, 2]
 
 
@@ -206,6 +215,6 @@ def test_threads_are_few_when_their_tables_are_large(monkeypatch):
     real = bitplanes._spans
     monkeypatch.setattr(bitplanes, "_spans", lambda n, t: spans.append(t) or real(n, t))
     codes = random_codes(11, [4] * 4, 5000)  # 12 planes
-    counts = pair_counts(codes, [4] * 4, engine="planes", threads=8)
+    counts = by_planes(codes, [4] * 4, 8)
     assert spans == [2]
     assert_array_equal(counts, reference(codes, [4] * 4))

@@ -1,4 +1,4 @@
-"""Counting: every engine against the explicit one-hot matrix."""
+"""Counting: every way of counting against the explicit one-hot matrix."""
 
 from __future__ import annotations
 
@@ -13,11 +13,33 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from renyi import compiled
-from renyi.counting import histograms, products
-from renyi.counting.pair_counts import class_pair_counts, pair_counts
+from renyi.counting import histograms, onehot
+from renyi.counting.bitplanes import plane_table
+from renyi.counting.pair_counts import (
+    KERNELS,
+    PLANE_KERNELS,
+    class_pair_counts,
+    pair_counts,
+)
 
-WEIGHTED = ["histogram", "product", "numba"]
-ENGINES = [*WEIGHTED, "planes"]
+WEIGHTED = ["histogram", "compiled histogram", "product"]
+EXACT = ["histogram", "compiled histogram", "planes", "compiled planes"]
+
+
+def counted(codes, sizes, way, weights=None, threads=1):
+    """Count in one way, or as the shape has it."""
+    sizes = np.array(sizes, np.int64)
+    if way is None:
+        return pair_counts(codes, sizes, weights, threads=threads)
+    if way == "product":
+        return onehot.product(codes, sizes, weights)
+    fast = way.startswith("compiled")
+    if way.endswith("planes"):
+        kernels = compiled.load(PLANE_KERNELS) if fast else None
+        every = np.arange(sizes.size)
+        return plane_table(codes, sizes, every, kernels, None, threads)
+    kernels = compiled.load(KERNELS) if fast else None
+    return histograms.histograms(codes, sizes, weights, kernels, threads)
 
 
 def random_codes(seed, sizes, n, dtype=np.uint8):
@@ -38,46 +60,53 @@ def one_hot(codes, sizes):
 
 shapes = st.tuples(
     st.integers(0, 2**32 - 1),
-    st.lists(st.integers(1, 7), min_size=0, max_size=7),
-    st.integers(0, 30),
+    st.lists(st.integers(1, 7), min_size=1, max_size=7),
+    st.integers(1, 30),
 )
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, None])
+def test_nothing_to_count():
+    assert pair_counts(np.zeros((0, 5), np.uint8), []).shape == (0, 0)
+    counts = pair_counts(np.zeros((2, 0), np.uint8), [2, 1], [])
+    assert_array_equal(counts, np.zeros((3, 3)))
+    inner = class_pair_counts(np.zeros((1, 0), np.uint8), [2], [], 2)
+    assert_array_equal(inner, np.zeros((2, 2, 2)))
+
+
+@pytest.mark.parametrize("way", [*EXACT, None])
 @given(shape=shapes)
 @settings(max_examples=40, deadline=None)
-def test_counts_equal_the_explicit_product(engine, shape):
+def test_counts_equal_the_explicit_product(way, shape):
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
     W = one_hot(codes, sizes)
-    counts = pair_counts(codes, sizes, engine=engine)
+    counts = counted(codes, sizes, way)
     assert counts.dtype == np.int64
     assert_array_equal(counts, W.T @ W)
 
 
-@pytest.mark.parametrize("engine", WEIGHTED)
+@pytest.mark.parametrize("way", [*WEIGHTED, None])
 @given(shape=shapes)
 @settings(max_examples=25, deadline=None)
-def test_weighted_counts_equal_the_explicit_product(engine, shape):
+def test_weighted_counts_equal_the_explicit_product(way, shape):
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
     weights = np.random.default_rng(seed).random(n)
     W = one_hot(codes, sizes)
-    counts = pair_counts(codes, sizes, weights, engine=engine)
+    counts = counted(codes, sizes, way, weights)
     assert counts.dtype == np.float64
     assert_allclose(counts, W.T @ (weights[:, None] * W), rtol=1e-13, atol=1e-14)
     assert_array_equal(counts, counts.T)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @given(shape=shapes, n_classes=st.integers(1, 4), weighted=st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_class_counts_equal_counts_of_each_class(engine, shape, n_classes, weighted):
+@settings(max_examples=50, deadline=None)
+def test_class_counts_equal_counts_of_each_class(shape, n_classes, weighted):
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
     y = np.random.default_rng(seed + 1).integers(0, n_classes, n)
-    weights = np.arange(n) % 5 if weighted and engine != "planes" else None
-    counts = class_pair_counts(codes, sizes, y, n_classes, weights, engine=engine)
+    weights = np.arange(n) % 5 if weighted else None
+    counts = class_pair_counts(codes, sizes, y, n_classes, weights)
     W = one_hot(codes, sizes)
     for k in range(n_classes):
         w = (y == k) * (1 if weights is None else weights)
@@ -86,28 +115,27 @@ def test_class_counts_equal_counts_of_each_class(engine, shape, n_classes, weigh
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i4", "i8"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_any_integer_type_and_layout(dtype, engine):
+def test_any_integer_type_and_layout(dtype):
     sizes = [3, 4, 2, 10]
     codes = random_codes(0, sizes, 50)
     expected = one_hot(codes, sizes).T @ one_hot(codes, sizes)
     table = np.asfortranarray(codes.astype(dtype))
-    assert_array_equal(pair_counts(table, sizes, engine=engine), expected)
+    assert_array_equal(pair_counts(table, sizes), expected)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_columns_of_thousands_of_categories(engine):
+@pytest.mark.parametrize("way", [*EXACT, None])
+def test_columns_of_thousands_of_categories(way):
     sizes = [1500, 2, 400, 1, 5]
     codes = random_codes(1, sizes, 400, np.uint16)
     W = np.zeros((400, sum(sizes)))
     first = np.cumsum([0, *sizes[:-1]])
     W[np.arange(400), codes + first[:, None]] = 1
-    assert_array_equal(pair_counts(codes, sizes, engine=engine), W.T @ W)
+    assert_array_equal(counted(codes, sizes, way), W.T @ W)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_blocks_of_rows_and_tiles_of_columns(monkeypatch, weighted):
-    monkeypatch.setattr(products, "ROWS", 100)
+    monkeypatch.setattr(onehot, "PRODUCT_ROWS", 100)
     monkeypatch.setattr(histograms, "ROWS", 100)
     monkeypatch.setattr(histograms, "TILE", 3)
     monkeypatch.setattr(histograms, "CELLS", 2_000)
@@ -116,9 +144,9 @@ def test_many_blocks_of_rows_and_tiles_of_columns(monkeypatch, weighted):
     weights = np.arange(1234) % 7 if weighted else None
     W = one_hot(codes, sizes)
     w = np.ones(1234, np.int64) if weights is None else weights
-    for engine in WEIGHTED if weighted else [*ENGINES, None]:
+    for way in [*(WEIGHTED if weighted else EXACT), None]:
         for threads in (1, 3):
-            counts = pair_counts(codes, sizes, weights, engine=engine, threads=threads)
+            counts = counted(codes, sizes, way, weights, threads)
             assert_array_equal(counts, W.T @ (w[:, None] * W))
 
 
@@ -127,9 +155,9 @@ def test_both_histogram_engines_give_the_same_bits_of_weighted_sums():
     n = histograms.ROWS + 1000
     codes = random_codes(4, sizes, n)
     weights = np.random.default_rng(4).random(n)
-    plain = pair_counts(codes, sizes, weights, engine="histogram")
+    plain = counted(codes, sizes, "histogram", weights)
     for threads in (1, 2, 7):
-        fast = pair_counts(codes, sizes, weights, engine="numba", threads=threads)
+        fast = counted(codes, sizes, "compiled histogram", weights, threads)
         assert_array_equal(plain, fast)
     assert_array_equal(plain, plain.T)
     for low, high in [(0, 10), (10, 13), (13, 20), (20, 32), (32, 34)]:
@@ -140,13 +168,10 @@ def test_both_histogram_engines_give_the_same_bits_of_weighted_sums():
 def test_without_numba_the_counts_are_the_same(monkeypatch):
     sizes = [10] * 8
     codes = random_codes(5, sizes, 5_000)
-    with_numba = pair_counts(codes, sizes, engine="numba")
-    monkeypatch.setattr(compiled, "load", lambda: None)
-    assert compiled.kernels(1e9) is None
+    with_numba = counted(codes, sizes, "compiled histogram")
+    monkeypatch.setattr(compiled, "load", lambda module: None)
+    assert compiled.load_for(KERNELS, 1e9) is None
     assert_array_equal(pair_counts(codes, sizes), with_numba)
-    for engine in ("numba", "planes"):
-        with pytest.raises(ImportError, match=rf"'{engine}' needs .*renyi\[fast\]"):
-            pair_counts(codes, sizes, engine=engine)
 
 
 def test_small_jobs_do_not_load_numba():
@@ -157,18 +182,17 @@ def test_small_jobs_do_not_load_numba():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_kernels_work_where_no_cache_can_be_written(monkeypatch):
-    from renyi.counting import kernels
-
-    real = kernels.numba.njit
+def test_loops_compile_where_no_cache_can_be_written(monkeypatch):
+    numba = pytest.importorskip("numba")
+    real = numba.njit
 
     def njit(**options):
         if options.pop("cache", False):
             raise RuntimeError("cannot cache function: no locator available")
         return real(**options)
 
-    monkeypatch.setattr(kernels.numba, "njit", njit)
-    assert kernels._compiled(lambda x: x + 1)(1) == 2
+    monkeypatch.setattr(numba, "njit", njit)
+    assert compiled.compile_loop(lambda x: x + 1)(1) == 2
 
 
 def test_too_large_a_table_is_refused_before_memory_is_taken():
@@ -207,9 +231,5 @@ def test_bad_arguments_are_named():
         class_pair_counts([[0, 1]], [2], [0, 1, 1], 2)
     with pytest.raises(ValueError, match=r"weights have the shape \(3,\)"):
         pair_counts([[0, 1]], [2], [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="engine 'gpu' is unknown"):
-        pair_counts([[0, 1]], [2], engine="gpu")
-    with pytest.raises(ValueError, match="engine 'planes' cannot sum weights"):
-        pair_counts([[0, 1]], [2], [1.0, 1.0], engine="planes")
-    with pytest.raises(ValueError, match="threads is 0: use 1 or more"):
-        pair_counts([[0, 1]], [2], engine="planes", threads=0)
+    with pytest.raises(ValueError, match="threads is 0"):
+        pair_counts([[0, 1]], [2], threads=0)
