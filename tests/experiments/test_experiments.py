@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import time
 import warnings
@@ -105,7 +106,7 @@ def test_all_columns_answer_on_a_small_table():
     assert tuple(found) == COLUMNS
     assert all(0 <= outcome["error"] < 0.5 for outcome in found.values())
     bounded = {name for name in COLUMNS if found[name]["bound"] is not None}
-    assert set(COLUMNS) - bounded == {"TAN", "SVM"}
+    assert set(COLUMNS) - bounded == {"TAN", "SVM", "SVM₂"}
     assert found["δ̃map_FS1"]["features"] <= 5
     assert found["δ̃map_FS2"]["features"] <= 10
 
@@ -154,6 +155,30 @@ def test_summary_of_known_errors():
     assert rival["best of the others"] == "DCC 25.00"
     assert rival["difference"] == "-1.67 ± 8.82"
     assert rival["as good"] == "yes"
+
+
+def test_a_column_that_only_some_splits_have():
+    results = {f"votes {k}": {"δ̃map": outcome(0.2), "SVM": outcome(0.1)} for k in "012"}
+    results["votes 2"]["SVM₂"] = outcome(0.05)
+    frame = table1.tidy(results)
+    assert table1.best(frame)["best of the others"].to_list() == ["SVM 10.00"]
+    notes = table1.report(results, {"splits": 3}).notes
+    assert sum("SVM₂ is of fewer splits" in note for note in notes) == 1
+
+
+def test_the_machine_of_pairs_recomputed(rows):
+    _, y, _, y_test = rows
+    found = table1.work("votes 1", {"seed": 0, "classifiers": ["SVM₂"]})["SVM₂"]
+    X, _ = renyi.datasets.load("votes")
+    order = np.random.default_rng([0, 4, 1]).permutation(435)
+    names = list(itertools.combinations(X.columns, 2))
+    texts = X.fillna("?").iloc[order]
+    pairs = pd.DataFrame({f"{a} {b}": texts[a] + " " + texts[b] for a, b in names})
+    coder = OneHotEncoder(handle_unknown="ignore").fit(pairs.iloc[:304])
+    svm = LinearSVC(C=found["parameter"], random_state=0, max_iter=10_000)
+    svm.fit(coder.transform(pairs.iloc[:304]), y)
+    right = svm.score(coder.transform(pairs.iloc[304:]), y_test)
+    assert found["error"] == pytest.approx(1 - right)
 
 
 def test_worse_on_every_split_is_not_as_good():
