@@ -79,10 +79,12 @@ paper: $(VENV)/.installed-exact,fast,plot
 		OMP_NUM_THREADS=1 $(BIN)/python -m experiments.$$name $$extent || exit; \
 	done
 
-# Pages of names that are gone would stay behind, so the reference is made anew.
+# Pages of names that are gone would stay behind, so the reference is made anew; no
+# page may load anything from the network.
 docs: $(VENV)/.installed-docs
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	! grep -rlE '(src=|@import )"?https?://' --include=*.html docs/_build/html
 
 wheel: $(VENV)/.installed-core
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -1,10 +1,14 @@
 """Settings of the documentation; `make docs` builds it."""
 
+import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 import renyi
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "renyi"
 author = "The renyi developers"
@@ -14,9 +18,10 @@ version = release = renyi.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",  # beside this file: formulas are shown without the network
     "numpydoc",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
@@ -45,9 +50,19 @@ if EXAMPLES.is_dir():
 
 
 def skip_metadata_routing(app, what, name, obj, skip, options):
-    """Leave out the set_*_request methods that scikit-learn puts on estimators."""
-    return skip or (name.startswith("set_") and name.endswith("_request"))
+    """Leave out what scikit-learn puts on estimators to route metadata."""
+    routing = name == "get_metadata_routing" or re.fullmatch("set_.*_request", name)
+    return skip or bool(routing)
+
+
+def unlink_peers(app, what, name, obj, options, lines):
+    """Leave the text of links into scikit-learn's own pages, in inherited members."""
+    if str(getattr(obj, "__module__", "")).startswith("sklearn"):
+        lines[:] = re.sub(
+            r":ref:`([^`<]*?)\s*(<[^`]*>)?`", r"\1", "\n".join(lines)
+        ).split("\n")
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", unlink_peers)
     app.connect("autodoc-skip-member", skip_metadata_routing)
