@@ -104,7 +104,7 @@ def texts(labels: Any) -> np.ndarray:
 def promises(m: renyi.Marginals) -> dict[str, str]:
     """Return what cheaper certificates promise."""
     clf = renyi.RenyiClassifier().fit_marginals(m)
-    cantelli = closed_form(clf.scorecard_, m).conditional
+    cantelli = closed_form(clf.scorecard_, clf.scorecard_.match(m)).conditional
     shown = {"2γ of the classifier": 2 * clf.certificate_.gamma}
     if cantelli is not None:
         shown["Cantelli of its map"] = cantelli

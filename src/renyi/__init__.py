@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from renyi import baselines as baselines
     from renyi import datasets as datasets
-    from renyi.certification import Certificate as Certificate
+    from renyi.certificates.record import Certificate as Certificate
     from renyi.certification import certify as certify
     from renyi.correlation import HGR as HGR
     from renyi.correlation import hgr as hgr

@@ -1,44 +1,67 @@
-r"""Certificates: the worst error a model can have, and why.
+r"""Certification: the worst error a model can have, from the cheap to the exact.
 
 A certificate rests on one of two things.
 
-* **Marginals.** The bound holds for *every* distribution that has them. It is climbed
-  in steps from the cheap to the exact: the closed form
-  (`renyi.certificates.closed_form`), the pairs within each class where they were
-  counted (`renyi.certificates.cantelli`), a linear program and the exact worst case
-  (`renyi.robust.worst`). Computed from the marginals a model was trained on, it is
-  exact *for those marginals*. About the population it says little when rows are few;
-  then its text opens with the leave-one-out estimate, and `warnings` say why.
+* **Marginals.** The bound holds for *every* distribution that has them. It is found in
+  steps, each computed once: the closed form (`renyi.certificates.closed_form`), the
+  pairs within each class where they were counted (`renyi.certificates.cantelli`), a
+  linear program and the exact worst case (`renyi.robust.worst`). Computed from the
+  marginals a model was trained on, it is exact *for those marginals*. About the
+  population it says little when rows are few; then its text opens with the
+  leave-one-out estimate, and `warnings` say why.
 * **Held-out rows.** The bound holds, with a stated confidence, for every distribution
   with the marginals of the population that the rows were drawn from
   (`renyi.certificates.heldout`).
+
+`bound_report` puts beside a model what *any* rule could promise: always the most
+frequent class, the best single feature, the rule of the polynomial program, and the
+minimax error e*. No rule can promise much more than a model whose upper end is near the
+lower end of e*, without other columns or other counts; where they are far apart,
+`renyi.MinimaxClassifier` promises more.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-from renyi.certificates import heldout
+import numpy as np
+
+from renyi.certificates import heldout, text
 from renyi.certificates.closed_form import ClosedForm, closed_form
-from renyi.certificates.record import EXACT, is_optimistic
-from renyi.certificates.record import Certificate as Certificate
-from renyi.certificates.record import Step as Step
-from renyi.certificates.score_moments import ScoreMoments, best_feature
+from renyi.certificates.record import (
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
+    PROGRAM,
+    BoundReport,
+    Certificate,
+    Status,
+    Step,
+    WarningCode,
+    exact_status,
+    has_few_rows,
+    is_optimistic,
+)
+from renyi.certificates.score_moments import best_feature
+from renyi.checks import Deadline, check_time_limit
+from renyi.counting.onehot import class_label_counts
+from renyi.encoding.frame_columns import label_text
 from renyi.marginals.consistency import check_possible
+from renyi.marginals.digest import class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
 
 LEVELS = ("closed", "lp", "exact")
-WEIGHTED = (
-    "the classes were weighted in training; the certificate speaks of the unweighted "
-    "marginals."
-)
+MINIMAX = "minimax error e*"
 # Of the time for programs that the linear one may take before the exact one.
 _SHARE = 0.5
+_SHORTEST = 0.1  # seconds, when there is no time left
+
+Warned = tuple[WarningCode, str]
+Report = Callable[[str, Any], None]
 
 
 def certificate(
@@ -47,15 +70,21 @@ def certificate(
     rule: str,
     loo_risk: float | None = None,
     loo_error: float | None = None,
-    notes: tuple[str, ...] = (),
+    notes: tuple[Warned, ...] = (),
     timed: bool = False,
 ) -> Certificate:
     """Certificate of a model from its closed form."""
     moments = closed.moments
     took = closed.seconds if timed else (None, None)
-    steps = [Step("closed form", closed.bounds[rule], seconds=took[0])]
+    steps = [Step(CLOSED, closed.bounds[rule], seconds=took[0])]
     if closed.conditional is not None and rule == "map":
-        steps.append(Step("class-conditional", closed.conditional, seconds=took[1]))
+        steps.append(Step(CONDITIONAL, closed.conditional, seconds=took[1]))
+    warned = list(notes)
+    if is_optimistic(closed.gamma, loo_risk) and loo_risk is not None:
+        warned.insert(0, ("optimistic", text.optimistic(closed.gamma, loo_risk)))
+    if has_few_rows(moments.n, moments.n_indicators):
+        few = text.few_rows(moments.n, moments.n_indicators)
+        warned.insert(0, ("few-rows", few))
     top = int(moments.priors.argmax())
     return Certificate(
         gamma=closed.gamma,
@@ -68,31 +97,10 @@ def certificate(
         n=moments.n,
         n_indicators=moments.n_indicators,
         order=card.encoder.order,
-        warnings=(*_warnings(moments, closed.gamma, loo_risk), *notes),
+        warnings=tuple(sentence for _, sentence in warned),
+        warning_codes=tuple(code for code, _ in warned),
         steps=tuple(steps),
     )
-
-
-def _warnings(
-    moments: ScoreMoments, gamma: float, loo_risk: float | None
-) -> tuple[str, ...]:
-    texts = []
-    if moments.n_indicators >= moments.n / 2:
-        texts.append(
-            f"there are {moments.n_indicators} categories and only {moments.n:,.10g} "
-            "rows: the bound holds for the marginals of these rows and says little "
-            "about the population they come from."
-        )
-    if loo_risk is not None and is_optimistic(gamma, loo_risk):
-        texts.append(
-            f"the risk estimated for new rows, {loo_risk:.4f}, is "
-            f"{_times(loo_risk, gamma)} gamma: expect the estimate, not the bound."
-        )
-    return tuple(texts)
-
-
-def _times(risk: float, gamma: float) -> str:
-    return f"{risk / gamma:.1f} times" if gamma > 1e-6 else "far above"
 
 
 def certify(
@@ -119,8 +127,8 @@ def certify(
         Marginals of the training rows or of any others. Features are matched by name,
         labels as `predict` would take them; where the marginals merge labels that the
         model tells apart, that is an error. Rows must be independent of each other and
-        must not have been used in training, which cannot be seen from them; only the
-        very rows of the training are recognised and refused.
+        must not have been used in training, which cannot be seen from them; a warning
+        tells if their counts are those of the training rows.
     y : sequence of labels, optional
         Classes of the rows. A class that the model does not know is an error.
     level : {"closed", "lp", "exact"}
@@ -163,7 +171,7 @@ def certify(
     if level not in LEVELS:
         raise ValueError(f"level must be 'closed', 'lp' or 'exact', not {level!r}.")
     if not isinstance(m, Marginals):
-        _refuse_for_rows(m, y, level, separable)
+        _check_rows(m, y, level, separable)
         return _certify_rows(
             model, card, m, y, 0.95 if confidence is None else confidence
         )
@@ -172,12 +180,15 @@ def certify(
             f"{'confidence' if y is None else 'y'} belongs to held-out rows, and "
             "marginals were given: leave it out, or give the rows in their place."
         )
-    _check_time_limit(time_limit)
-    m = card.match(m).marginals
-    check_possible(m)
-    found = _closed(model, card, m)
+    check_time_limit(time_limit)
+    found, m = _closed(model, card, m)
+    deadline = Deadline(time_limit)
     if level != "closed":
-        found = _climbed(found, model, m, level, time_limit, progress)
+        share = 1.0 if level == "lp" else _SHARE
+        found, worst = _with_program(found, model, m, _part(deadline, share))
+        if level == "exact" and not worst.interrupted:
+            limit = _part(deadline, 1.0)
+            found = _with_exact(found, model, m, worst, limit, progress)
     if separable:
         from renyi.robust.separability import separable as test
 
@@ -185,83 +196,191 @@ def certify(
     return found
 
 
-def _check_time_limit(time_limit: float | None) -> None:
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(
-            f"time_limit must be a positive number of seconds, not {time_limit!r}."
-        )
+def bound_report(
+    model: Any,
+    m: Marginals,
+    *,
+    level: str = "exact",
+    time_limit: float | None = None,
+    progress: Report | None = None,
+) -> BoundReport:
+    """Bound the worst error of a model, and what any rule could promise.
+
+    Parameters
+    ----------
+    model : RenyiClassifier or Scorecard
+        Any scorecard will do.
+    m : Marginals
+        Of the training rows or of any others, as in `renyi.certify`.
+    level : {"lp", "exact"}, default="exact"
+        Where to stop: after the linear programs, or with the exact values.
+    time_limit : float, optional
+        Seconds for all of it. Half of what the cheap bounds leave is for e*; the worst
+        case of the model gets the rest, and what e* did not need. Ctrl-C ends the
+        search under way and keeps what was reached.
+    progress : callable, optional
+        Called with the name of a step, and None when it begins or a `Progress` after
+        each round.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
+    >>> clf = renyi.RenyiClassifier(rule="sharp").fit(few, y)
+    >>> print(bound_report(clf, clf.marginals_).sentence)
+    This model errs at most 4.63 % on any population with these marginals; no model can
+    promise less than 4.36 %. The best possible promise is 4.3678 %.
+    """
+    if level not in LEVELS[1:]:
+        raise ValueError(f"level must be 'lp' or 'exact', not {level!r}.")
+    check_time_limit(time_limit)
+    deadline, tell = Deadline(time_limit), progress or _silent
+    found, part = _closed(model, scorecard_of(model), m)
+    any_rule = simple_rules(part)
+    expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
+    try:
+        tell(PROGRAM, None)
+        _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
+        found, worst = _with_program(found, model, part, _part(deadline, 1 / 3))
+        if level == "exact" and not worst.interrupted:  # e* first, often the quicker
+            tell(MINIMAX, None)
+            told = partial(tell, MINIMAX)
+            _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
+            tell(EXACT, None)
+            limit, told = _part(deadline, 1.0), partial(tell, EXACT)
+            found = _with_exact(found, model, part, worst, limit, told)
+    except KeyboardInterrupt:
+        pass
+    alone = any_rule[1].upper
+    for name in expected[len(any_rule) - 2 :]:
+        any_rule.append(Step(name, alone, status="stopped"))
+    steps, last = found.steps, PROGRAM if level == "lp" else EXACT
+    if steps[-1].name != last:
+        steps = (*steps, Step(last, found.bounds[found.rule], status="stopped"))
+    every = len(part.feature_names) == len(m.feature_names)
+    return BoundReport(found, steps, tuple(any_rule), every)
 
 
-# ---- from marginals
+def _silent(name: str, state: Any) -> None:
+    return
 
 
-def _closed(model: Any, card: Scorecard, m: Marginals) -> Certificate:
-    """Return what needs no search, with what is known of the training rows."""
+def _part(deadline: Deadline, share: float) -> float | None:
+    """Return a share of the seconds that are left, some at least; None for no limit."""
+    limit = deadline.limit
+    return None if limit is None else share * max(_SHORTEST, limit)
+
+
+# ---- steps of a model
+
+
+def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Marginals]:
+    """Return what needs no search, and the marginals of the model's features."""
+    match = card.match(m)
+    m = match.marginals
+    check_possible(m)
     rule = getattr(model, "rule", "map")
-    found = certificate(closed_form(card, m), card, rule, timed=True)
     own: Certificate | None = getattr(model, "certificate_", None)
+    trained = getattr(model, "data_digest_", None)
+    closed = closed_form(card, match)
     if own is None:
-        return found
-    notes = tuple(text for text in own.warnings if text == WEIGHTED)
-    if not (_agree(own, found)):
-        return replace(found, warnings=(*found.warnings, *notes))
-    return replace(
-        found,
-        loo_risk=own.loo_risk,
-        loo_error=own.loo_error,
-        warnings=own.warnings,
-    )
+        return certificate(closed, card, rule, timed=True), m
+    if trained is not None and trained.matches(m.digest):
+        found = certificate(closed, card, rule, timed=True)
+        return replace(
+            found,
+            loo_risk=own.loo_risk,
+            loo_error=own.loo_error,
+            warnings=own.warnings,
+            warning_codes=own.warning_codes,
+        ), m
+    notes: tuple[Warned, ...] = ()
+    if "class-weight" in own.warning_codes:
+        notes = (("class-weight", text.CLASS_WEIGHT),)
+    return certificate(closed, card, rule, notes=notes, timed=True), m
 
 
-def _climbed(
+def _with_program(
+    found: Certificate, model: Any, m: Marginals, time_limit: float | None
+) -> tuple[Certificate, Any]:
+    """Add the bound of the linear program; return it for the search, too."""
+    from renyi.robust.worst import worst_case
+
+    worst = worst_case(model, m, method="lp", time_limit=time_limit)
+    status: Status = "stopped" if worst.interrupted else "bounded"
+    step = Step(PROGRAM, worst.upper, None, worst.seconds, status)
+    return _with_step(found, step), worst
+
+
+def _with_exact(
     found: Certificate,
     model: Any,
     m: Marginals,
-    level: str,
+    start: Any,
     time_limit: float | None,
     progress: Callable[[Any], None] | None,
 ) -> Certificate:
-    """Add the bounds of the programs, and take the least of all."""
+    """Add the exact worst case, searched from what the linear program found."""
     from renyi.robust.worst import worst_case
 
-    begun = time.monotonic()
-    share = 1.0 if level == "lp" else _SHARE
-    limit = None if time_limit is None else share * time_limit
-    worst = worst_case(model, m, method="lp", time_limit=limit)
-    steps = [*found.steps, _step("linear program", worst)]
-    if level == "exact" and not worst.interrupted:
-        if time_limit is not None:
-            limit = max(time_limit - (time.monotonic() - begun), 0.1)
-        worst = worst_case(model, m, time_limit=limit, progress=progress, start=worst)
-        steps.append(_step(EXACT, worst))
-    upper = min(step.upper for step in steps)
-    bounds = {**found.bounds, found.rule: upper}
-    return replace(found, steps=tuple(steps), bounds=bounds)
-
-
-def _step(name: str, worst: Any) -> Step:
+    worst = worst_case(model, m, time_limit=time_limit, progress=progress, start=start)
     lower = None if worst.distribution is None else worst.lower
-    return Step(name, worst.upper, lower, worst.seconds)
+    status = exact_status(worst.upper, lower)
+    return _with_step(found, Step(EXACT, worst.upper, lower, worst.seconds, status))
 
 
-def _agree(own: Certificate, other: Certificate) -> bool:
-    """Whether two certificates of a model may well be of the same rows."""
-    return own.basis == other.basis and all(
-        math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-7)
-        for a, b in zip(_figures(own), _figures(other), strict=True)
-    )
+def _with_step(found: Certificate, step: Step) -> Certificate:
+    """Add a step, and take the least bound of all."""
+    least = min(found.bounds[found.rule], step.upper)
+    bounds = {**found.bounds, found.rule: least}
+    return replace(found, steps=(*found.steps, step), bounds=bounds)
 
 
-def _figures(c: Certificate) -> list[float]:
-    pairs = (c.majority, c.one_feature)
-    return [c.n, c.gamma, *(pair[1] for pair in pairs if pair is not None)]
+# ---- what any rule could promise
+
+
+def simple_rules(m: Marginals) -> list[Step]:
+    """Return the rules of one column or none, whose errors are known exactly.
+
+    >>> import renyi
+    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    >>> [(step.name, round(step.upper, 4)) for step in simple_rules(m)]
+    [("always 'democrat'", 0.3862), ("by 'physician-fee-freeze' alone", 0.0437)]
+    """
+    top = int(m.class_probabilities.argmax())
+    always = 1 - float(m.class_probabilities[top])
+    feature, alone = best_feature(m.F, m.encoder.columns)
+    return [
+        Step(f"always {label_text(m.classes[top])!r}", always, seconds=0.0),
+        Step(f"by {feature!r} alone", alone, seconds=0.0),
+    ]
+
+
+def _promise(
+    known: list[Step],
+    m: Marginals,
+    method: str,
+    time_limit: float | None,
+    progress: Callable[[Any], None] | None,
+) -> None:
+    """Add what the rule of a minimax program promises; an interrupt goes on."""
+    from renyi.robust.minimax_problem import minimax
+
+    found = minimax(m, method=method, time_limit=time_limit, progress=progress)
+    lower = found.lower if found.worst_distribution is not None else None
+    name = found.origin if method == "lp" else MINIMAX
+    status = cast(Status, found.status)
+    known.append(Step(name, found.upper, lower, found.seconds, status))
+    if found.interrupted:
+        raise KeyboardInterrupt
 
 
 # ---- from held-out rows
 
 
-def _refuse_for_rows(X: Any, y: Any, level: str, separable: bool) -> None:
-    """Refuse rows without classes, and what rows cannot tell."""
+def _check_rows(X: Any, y: Any, level: str, separable: bool) -> None:
+    """Raise an error for rows without classes, and for what rows cannot tell."""
     if y is None:
         raise ValueError(
             "certify takes marginals second, or rows and their classes y: the second "
@@ -283,6 +402,7 @@ def _certify_rows(
     rule = getattr(model, "rule", "map")
     seed = getattr(model, "random_state", None)
     found = heldout.bounds_of_rows(card, rows, rule, seed, confidence)
+    suspect = _has_training_counts(model, card, rows)
     return Certificate(
         gamma=found.gamma,
         bounds=found.bounds,
@@ -291,33 +411,32 @@ def _certify_rows(
         loo_risk=None,
         loo_error=None,
         rule=rule,
-        n=found.n,
+        n=len(rows.y),
         n_indicators=len(card.z),
         order=card.encoder.order,
         basis="heldout",
-        confidence=found.confidence,
-        warnings=_suspicions(model, card, rows),
+        confidence=confidence,
+        warnings=(text.TRAINING_ROWS,) if suspect else (),
+        warning_codes=("training-rows",) if suspect else (),
         sampled_error=found.sampled_error,
         observed_error=found.observed_error,
     )
 
 
-def _suspicions(
+def _has_training_counts(
     model: Any, card: Scorecard, rows: heldout.HeldoutRows
-) -> tuple[str, ...]:
-    """Refuse the training rows, as far as they can be told from others."""
-    if not heldout.counted_as_in_training(card, rows):
-        return ()
-    own: Certificate | None = getattr(model, "certificate_", None)
-    if own is None or own.basis != "marginals":
-        return (
-            "the rows have as many of each category as those of the training: if they "
-            "are the same rows, these bounds are worth nothing.",
-        )
-    if math.isclose(own.gamma, rows.gamma, rel_tol=1e-7, abs_tol=1e-7):
-        raise ValueError(
-            f"These {len(rows.y)} rows are those that the model was trained on, and "
-            "prove nothing about new ones: hold rows back from the training, or "
-            "certify their marginals."
-        )
-    return ()
+) -> bool:
+    """Whether the rows have the counts of the training rows.
+
+    Few rows of another sample may have them by chance, so this is no proof. Without a
+    digest of the training data the counts of each category are all there is.
+    """
+    columns = card.encoder.columns
+    if (rows.codes >= columns.sizes[:, None]).any():
+        return False
+    counts = class_label_counts(rows.codes, columns.sizes, rows.y, card.n_classes)
+    trained = getattr(model, "data_digest_", None)
+    if trained is None:
+        return bool(np.array_equal(counts.sum(axis=1), card.counts))
+    found = class_digest(columns, card.classes, counts, float(len(rows.y)))
+    return bool(trained.matches(found))

@@ -11,6 +11,8 @@ import numbers
 import time
 from typing import Any
 
+CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
+
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; truth values are none.

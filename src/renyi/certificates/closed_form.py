@@ -50,19 +50,18 @@ class ClosedForm(NamedTuple):
         return {**self.bounds, "map": min(self.bounds["map"], least)}
 
 
-def closed_form(card: Scorecard, m: Marginals) -> ClosedForm:
-    """Return γ and the bounds on a model's error under any marginals.
+def closed_form(card: Scorecard, match: Match) -> ClosedForm:
+    """Return γ and the bounds on a model's error under marginals that it matches.
 
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> m = renyi.Marginals.from_data(X, y, class_conditional=True)
     >>> card = renyi.RenyiClassifier().fit_marginals(m).scorecard_
-    >>> found = closed_form(card, m)
+    >>> found = closed_form(card, card.match(m))
     >>> round(found.bounds["map"], 3), round(found.conditional, 3)
     (0.12, 0.117)
     """
     begun = time.perf_counter()
-    match = card.match(m)
     found = bounds_of_moments(moments_of_marginals(match), card)
     then = time.perf_counter()
     conditional = _class_conditional(match)

@@ -18,7 +18,6 @@ rows are as independent as the rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from renyi import rules
+from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import targets
 from renyi.encoding.frame_columns import label_text
@@ -56,7 +56,7 @@ def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> f
     0.2172
     """
     v = np.asarray(values, np.float64)
-    _check_confidence(confidence)
+    check_share("confidence", confidence)
     if v.ndim != 1 or len(v) < 2:
         raise ValueError("A bound from held-out rows needs at least two rows.")
     if upper == np.inf:  # points too large to square
@@ -79,17 +79,12 @@ def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
     >>> round(clopper_pearson(0, 100, 0.95), 4)  # 1 − 0.05^(1/100)
     0.0295
     """
-    _check_confidence(confidence)
+    check_share("confidence", confidence)
     if not 0 <= n_errors <= n or n < 1:
         raise ValueError(f"{n_errors} errors in {n} rows are not possible.")
     if n_errors == n:
         return 1.0
     return float(betaincinv(n_errors + 1, n - n_errors, confidence))
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence!r}.")
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -194,33 +189,13 @@ def heldout_map(
     return min(1.0, *found)
 
 
-@dataclass(frozen=True)
-class HeldoutBounds:
-    """What held-out rows prove, each bound with the confidence stated.
+class HeldoutBounds(NamedTuple):
+    """What held-out rows prove, each bound with the confidence stated."""
 
-    Parameters
-    ----------
-    gamma : float
-        Upper bound on the risk γ in the population.
-    bounds : dict
-        Worst error of each rule on every population with the same marginals.
-    sampled_error : float
-        Upper bound on the error of the model's answers on the population the rows were
-        drawn from, and on no other (Clopper and Pearson).
-    observed_error : float
-        Share of errors seen.
-    n : int
-        Held-out rows.
-    confidence : float
-        Probability with which each bound holds at least.
-    """
-
-    gamma: float
-    bounds: dict[str, float]
-    sampled_error: float
-    observed_error: float
-    n: int
-    confidence: float
+    gamma: float  # upper bound on the risk in the population
+    bounds: dict[str, float]  # on every population with the same marginals
+    sampled_error: float  # on the sampled population (Clopper and Pearson)
+    observed_error: float  # share of errors seen
 
 
 def heldout_bounds(
@@ -262,8 +237,6 @@ def heldout_bounds(
         {"map": mapped, "renyi": robust, "sharp": robust},
         clopper_pearson(errors, len(y), confidence),
         errors / len(y),
-        len(y),
-        confidence,
     )
 
 
@@ -277,21 +250,9 @@ class HeldoutRows(NamedTuple):
     t: Floats  # (n, K) estimates, not clipped
     y: NDArray[np.intp]  # places of the classes among the model's
 
-    @property
-    def gamma(self) -> float:
-        """Risk of the model at these rows."""
-        off = self.t - np.eye(self.t.shape[1])[self.y]
-        return float((off**2).sum(axis=1).mean() / 2)
-
 
 def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
-    """Return rows as a model sees them; a class it does not know is refused.
-
-    >>> import renyi
-    >>> card = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9).scorecard_
-    >>> read_rows(card, [["b"], ["a"], ["b"]], [1, 0, 0]).y
-    array([1, 0, 0])
-    """
+    """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
     labels, of_row = targets.distinct(targets.checked_labels(y, codes.shape[1]))
     known = {label_text(label): k for k, label in enumerate(card.classes)}
@@ -305,30 +266,10 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     return HeldoutRows(codes, card.estimates(codes), places[of_row])
 
 
-def counted_as_in_training(card: Scorecard, rows: HeldoutRows) -> bool:
-    """Whether the rows have as many of each category as the training rows had."""
-    own = np.split(card.counts, offsets(card.encoder.columns.sizes)[1:-1])
-    return all(
-        np.array_equal(np.bincount(codes, minlength=len(counts)), counts)
-        for codes, counts in zip(rows.codes, own, strict=True)
-    )
-
-
 def bounds_of_rows(
     card: Scorecard, rows: HeldoutRows, rule: str, random_state: Any, confidence: float
 ) -> HeldoutBounds:
-    """Return all bounds that rows give for a model which has not seen them.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> card = renyi.RenyiClassifier().fit(X[:200], y[:200]).scorecard_
-    >>> rows = read_rows(card, X[200:], y[200:])
-    >>> found = bounds_of_rows(card, rows, "map", None, 0.95)
-    >>> round(found.observed_error, 3), round(found.sampled_error, 3)
-    (0.055, 0.087)
-    """
+    """Return all bounds that rows give for a model which has not seen them."""
     if rule == "map":
         answers = rules.decide(rows.t)
     else:

@@ -11,23 +11,33 @@ import sys
 from dataclasses import asdict, dataclass, field
 from html import escape
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
-from renyi.certificates import text as wording
-from renyi.figures import CLOSED
+from renyi.certificates import text
+from renyi.checks import CLOSED_GAP
 from renyi.rules import RULES
 from renyi.storage import LABEL, NUMBER, checked_fields
 
-BASES = ("marginals", "heldout")
+Basis = Literal["marginals", "heldout"]
+Status = Literal["bounded", "solved", "stopped"]
+WarningCode = Literal[
+    "few-rows",
+    "optimistic",
+    "class-weight",
+    "sample-weight",
+    "selected-features",
+    "training-rows",
+    "other",
+]
+
+CLOSED = "closed form"
+CONDITIONAL = "class-conditional"
+PROGRAM = "linear program"
 EXACT = "exact worst case"
-# Why the estimate for new rows is too good.
-SELECTED = (
-    "the features were selected on the same rows, which the estimate for new rows does "
-    "not know of: expect more errors, the more so the more features there were to "
-    "choose from."
-)
-# The bound is not shown bare when the estimated risk exceeds it by this factor.
-_OPTIMISM = 1.5
+
+# The bound is not shown bare when the estimated risk exceeds gamma by this factor, and
+# by so much that the bounds would be others.
+_OPTIMISM, _EXCESS = 1.5, 1e-3
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "gamma": NUMBER,
@@ -49,6 +59,7 @@ _LATER: dict[str, tuple[type, ...]] = {  # not in the files of the first version
     "steps": (list,),
     "sampled_error": (*NUMBER, NoneType),
     "observed_error": (*NUMBER, NoneType),
+    "warning_codes": (list,),
 }
 _STEP: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -56,22 +67,34 @@ _STEP: dict[str, tuple[type, ...]] = {
     "lower": (*NUMBER, NoneType),
     "seconds": (*NUMBER, NoneType),
 }
+# How the warnings of files without codes begin.
+_SENTENCES: dict[str, WarningCode] = {
+    "there are ": "few-rows",
+    "the risk estimated for new rows": "optimistic",
+    "the classes were weighted": "class-weight",
+    "the features were selected": "selected-features",
+    "the rows have as many": "training-rows",
+}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One way of bounding the worst error of a model.
+    """One bound on the worst error of a model, or on what any rule can promise.
 
     Parameters
     ----------
     name : str
-        "closed form", "class-conditional", "linear program" or "exact worst case".
+        "closed form", "class-conditional", "linear program", "exact worst case"; of
+        any rule what the promise comes from.
     upper : float
         Proven: no distribution with the marginals makes the model err more often.
     lower : float or None
         Error under a distribution with the marginals that was found; None if none was.
     seconds : float or None
         Time it took, if that was measured. Steps are equal whatever time they took.
+    status : {"bounded", "solved", "stopped"}
+        "bounded": the method has no more to say; "solved": the interval is closed;
+        "stopped": by the time limit or Ctrl-C.
 
     Examples
     --------
@@ -83,21 +106,21 @@ class Step:
     upper: float
     lower: float | None = None
     seconds: float | None = field(default=None, compare=False)
+    status: Status = "bounded"
 
     @property
     def finished(self) -> bool:
-        """Whether it says all it can: an exact one, if its interval is closed."""
-        if self.name != EXACT:
-            return True
-        return self.lower is not None and self.upper - self.lower <= CLOSED
+        """Whether it says all it can."""
+        return self.status != "stopped"
+
+
+def exact_status(upper: float, lower: float | None) -> Status:
+    """Return whether a search for the exact value closed its interval."""
+    return "solved" if lower is not None and upper - lower <= CLOSED_GAP else "stopped"
 
 
 class Bounds(dict[str, float]):
-    """Bounds by rule, for reading only; otherwise a dict, for JSON too.
-
-    >>> Bounds(map=0.2)["map"]
-    0.2
-    """
+    """Bounds by rule, for reading only; otherwise a dict, for JSON too."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("the bounds of a certificate cannot be changed")
@@ -150,6 +173,9 @@ class Certificate:
         Whether γ = θ; None if that was not looked into.
     warnings : tuple of str
         Why the bound may say little about new rows.
+    warning_codes : tuple of str
+        What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
+        "sample-weight", "selected-features", "training-rows" or "other".
     steps : tuple of Step
         How the worst error of the model's own rule was bounded, from the cheap to the
         exact.
@@ -183,11 +209,12 @@ class Certificate:
     rule: str
     n: float
     n_indicators: int
-    basis: str = "marginals"
+    basis: Basis = "marginals"
     confidence: float | None = None
     order: int = 1
     separable: bool | None = None
     warnings: tuple[str, ...] = ()
+    warning_codes: tuple[WarningCode, ...] = ()
     steps: tuple[Step, ...] = ()
     sampled_error: float | None = None
     observed_error: float | None = None
@@ -200,17 +227,19 @@ class Certificate:
     def doubtful(self) -> bool:
         """Whether the bound says little about new rows."""
         return self.basis == "marginals" and (
-            self.n <= 2 * self.n_indicators or is_optimistic(self.gamma, self.loo_risk)
+            has_few_rows(self.n, self.n_indicators)
+            or is_optimistic(self.gamma, self.loo_risk)
         )
 
     @property
     def trust(self) -> str:
         """What to make of the leave-one-out estimate, in a sentence."""
-        return "Expect more." if SELECTED in self.warnings else "Go by this."
+        selected = "selected-features" in self.warning_codes
+        return "Expect more." if selected else "Go by this."
 
     def __str__(self) -> str:
         """Return the certificate in sentences."""
-        return wording.text(self)
+        return text.certificate_text(self)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -228,55 +257,145 @@ class Certificate:
         checked_fields(data, _FIELDS, "certificate", _LATER)
         checked_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
         for step in data.get("steps", []):
-            checked_fields(step, _STEP, "certificate")
-        if not (_is_told_well(data) and _in_range(data) and _goes_together(data)):
+            checked_fields(step, _STEP, "certificate", {"status": (str,)})
+        if not (_is_valid(data) and _in_range(data) and _goes_together(data)):
             raise ValueError("its certificate is not valid")
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
         }
-        values["steps"] = tuple(Step(**step) for step in data.get("steps", []))
+        values["steps"] = tuple(_step(**step) for step in data.get("steps", []))
+        if "warning_codes" not in data:
+            values["warning_codes"] = tuple(map(_code_of, data["warnings"]))
         return cls(**values)
+
+
+def has_few_rows(n: float, n_indicators: int) -> bool:
+    """Whether rows are too few for a bound to say much about their population."""
+    return n <= 2 * n_indicators
 
 
 def is_optimistic(gamma: float, loo_risk: float | None) -> bool:
     """Whether the risk estimated for new rows is far above that of the bound.
 
-    >>> is_optimistic(0.1, 0.2), is_optimistic(0.1, None)
-    (True, False)
+    >>> is_optimistic(0.1, 0.2), is_optimistic(1e-7, 1e-4), is_optimistic(0.1, None)
+    (True, False, False)
     """
-    return loo_risk is not None and loo_risk > _OPTIMISM * gamma
+    if loo_risk is None:
+        return False
+    return loo_risk > _OPTIMISM * gamma and loo_risk - gamma > _EXCESS
 
 
-# ---- what a plain form must be
+@dataclass(frozen=True, eq=False)
+class BoundReport:
+    """Bounds on the worst error of a model, beside what any rule could promise.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        The certificate of the model, with the best of the bounds.
+    model : tuple of Step
+        Bounds of this model's rule, from the cheap to the exact.
+    any_rule : tuple of Step
+        What any rule that looks at the same columns could promise.
+    all_columns : bool
+        Whether the model uses every column of the marginals; if not, others might
+        promise more by the columns it leaves out.
+    """
+
+    certificate: Certificate
+    model: tuple[Step, ...]
+    any_rule: tuple[Step, ...]
+    all_columns: bool = True
+
+    @property
+    def upper(self) -> float:
+        """Smallest proven bound on the worst error of the model."""
+        return min(step.upper for step in self.model)
+
+    @property
+    def lower(self) -> float:
+        """Largest error that no rule can promise to stay below; 0 if none is known."""
+        return max((step.lower or 0.0 for step in self.any_rule), default=0.0)
+
+    @property
+    def promise(self) -> float:
+        """Smallest error that some rule is known to promise."""
+        return min(step.upper for step in (*self.any_rule, *self.model))
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to, in a sentence."""
+        return text.report_sentence(self)
+
+    def __str__(self) -> str:
+        """Return the report as tables, with what it rests on and comes to."""
+        return text.report_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {
+            "sentence": self.sentence,
+            "doubtful": self.certificate.doubtful,
+            "upper": self.upper,
+            "lower": self.lower or None,
+            "promise": self.promise,
+            "model": [asdict(step) for step in self.model],
+            "any_rule": [asdict(step) for step in self.any_rule],
+            "certificate": self.certificate.to_dict(),
+        }
 
 
-def _is_told_well(data: dict[str, Any]) -> bool:
-    """Whether labels, names and texts are such."""
-    pairs = ((data["majority"], LABEL), (data["one_feature"], (str,)))
+# ---- plain forms
+
+
+def _step(
+    name: str, upper: float, lower: Any, seconds: Any, status: Status | None = None
+) -> Step:
+    if status is None:  # earlier versions told it by the interval
+        status = exact_status(upper, lower) if name == EXACT else "bounded"
+    return Step(name, upper, lower, seconds, status)
+
+
+def _code_of(sentence: str) -> WarningCode:
+    """Return the code of a warning of a file that has none."""
+    if " rows weigh " in sentence:
+        return "sample-weight"
+    known = (code for head, code in _SENTENCES.items() if sentence.startswith(head))
+    return next(known, "other")
+
+
+def _is_valid(data: dict[str, Any]) -> bool:
+    """Whether labels, names, codes and texts are such."""
+    for pair, kind in ((data["majority"], LABEL), (data["one_feature"], (str,))):
+        if pair is not None and not (
+            len(pair) == 2 and isinstance(pair[0], kind) and type(pair[1]) in NUMBER
+        ):
+            return False
+    codes = data.get("warning_codes")
     return (
-        all(
-            pair is None
-            or (
-                len(pair) == 2 and isinstance(pair[0], kind) and type(pair[1]) in NUMBER
-            )
-            for pair, kind in pairs
-        )
-        and all(isinstance(text, str) for text in data["warnings"])
+        all(isinstance(text, str) for text in data["warnings"])
+        and (codes is None or len(codes) == len(data["warnings"]))
+        and all(code in get_args(WarningCode) for code in codes or ())
+        and all(s.get("status", "solved") in get_args(Status) for s in _steps(data))
         and data["rule"] in RULES
-        and data["basis"] in BASES
+        and data["basis"] in get_args(Basis)
     )
+
+
+def _steps(data: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = data.get("steps", [])
+    return found
 
 
 def _in_range(data: dict[str, Any]) -> bool:
     """Whether the numbers of a plain form can be those of a certificate."""
-    steps = data.get("steps", [])
     shares = [
         *data["bounds"].values(),
         *(data[key][1] for key in ("majority", "one_feature") if data[key]),
         *(data.get(key) for key in ("loo_error", "sampled_error", "observed_error")),
-        *(step[key] for step in steps for key in ("upper", "lower")),
+        *(step[key] for step in _steps(data) for key in ("upper", "lower")),
     ]
-    sizes = [data["gamma"], data["loo_risk"], *(step["seconds"] for step in steps)]
+    sizes = [data["gamma"], data["loo_risk"], *(s["seconds"] for s in _steps(data))]
     largest = sys.float_info.max  # an integer may be larger
     return bool(
         all(0 <= share <= 1 + 1e-9 for share in shares if share is not None)
@@ -295,7 +414,7 @@ def _goes_together(data: dict[str, Any]) -> bool:
         given, absent = from_marginals, from_rows
     else:
         given, absent = from_rows, [*from_marginals, "loo_risk", "loo_error"]
-    least = [step["upper"] for step in data.get("steps", [])]
+    least = [step["upper"] for step in _steps(data)]
     return bool(
         all(data.get(key) is not None for key in given)
         and all(data.get(key) is None for key in absent)

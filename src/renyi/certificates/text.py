@@ -1,4 +1,4 @@
-"""A certificate in sentences: what is covered first, then the bounds.
+"""Certificates in sentences: what is covered first, then the bounds.
 
 A bound that says little about new rows does not open the text: the leave-one-out
 estimate does, and the reasons follow. A bound from held-out rows opens with its
@@ -7,39 +7,80 @@ confidence and with the populations it covers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from renyi.figures import at_least, at_most
+from renyi.checks import CLOSED_GAP
+from renyi.figures import at_least, at_most, percent, wrapped
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
-    from renyi.certification import Certificate, Step
+    from renyi.certificates.record import BoundReport, Certificate, Step
+
+_LEAST = 1e-4  # a lower bound that is shown as 0.01 %
+
+# ---- warnings
+
+CLASS_WEIGHT = (
+    "the classes were weighted in training; the certificate speaks of the unweighted "
+    "marginals."
+)
+SELECTED = (
+    "the features were selected on the same rows, which the estimate for new rows does "
+    "not know of: expect more errors, the more so the more features there were to "
+    "choose from."
+)
+TRAINING_ROWS = (
+    "the rows have the same counts as those of the training: if they are the same "
+    "rows, these bounds are worth nothing."
+)
 
 
-def text(c: Certificate) -> str:
-    """Return a certificate in sentences.
+def few_rows(n: float, n_indicators: int) -> str:
+    """Say that a bound says little about the population."""
+    return (
+        f"there are {n_indicators} categories and only {n:,.10g} rows: the bound holds "
+        "for the marginals of these rows and says little about the population they "
+        "come from."
+    )
 
-    >>> import renyi
-    >>> clf = renyi.RenyiClassifier().fit(*renyi.datasets.load("votes"))
-    >>> print(text(clf.certificate_).splitlines()[0])
-    On every population with these marginals (435 rows, 48 categories):
-    """
+
+def optimistic(gamma: float, loo_risk: float) -> str:
+    """Say that new rows will have more errors than the bound makes believe."""
+    times = f"{loo_risk / gamma:.1f} times" if gamma > 1e-6 else "far above"
+    return (
+        f"the risk estimated for new rows, {loo_risk:.4f}, is {times} gamma: expect "
+        "the estimate, not the bound."
+    )
+
+
+def sample_weight(n_rows: int, total: float) -> str:
+    """Say that weights stand for many more rows than there are."""
+    return (
+        f"the {n_rows:,} rows weigh {total:,.0f} and count as that many: survey "
+        "weights should be divided by their mean first, or estimate and bound look "
+        "better than they are."
+    )
+
+
+# ---- a certificate
+
+
+def certificate_text(c: Certificate) -> str:
+    """Return a certificate in sentences."""
     if c.basis == "heldout":
         return "\n".join(_of_heldout_rows(c))
     if c.doubtful:
-        head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
+        head = [_estimate(c), *_marked("Warning", c), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
-    size = f"({c.n:,.10g} rows, {c.n_indicators} categories{_order(c)})"
+    order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
+    size = f"({c.n:,.10g} rows, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
-    return "\n".join([*lines, _estimate(c), *_notes(c)])
-
-
-def _order(c: Certificate) -> str:
-    return "" if c.order == 1 else f", pairs of features of {c.order} columns"
+    return "\n".join([*lines, _estimate(c), *_marked("Note", c)])
 
 
 def _of_marginals(c: Certificate) -> list[str]:
-    lines = [*_rules(c), *_ladder(c)]
+    lines = [*_rules(c), *_steps(c)]
     if c.separable is not None:
         lines.append(
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
@@ -47,10 +88,11 @@ def _of_marginals(c: Certificate) -> list[str]:
         )
     if c.majority is not None and c.one_feature is not None:
         (label, always), (feature, alone) = c.majority, c.one_feature
+        name = feature if len(feature) <= 29 else feature[:28] + "…"
         lines += [
             "For comparison, errors known exactly:",
-            f"  {f'always {label!r}':<40} {_percent(always)}",
-            f"  {f'by {_short(feature)!r} alone':<40} {_percent(alone)}",
+            f"  {f'always {label!r}':<40} {percent(always):>6}",
+            f"  {f'by {name!r} alone':<40} {percent(alone):>6}",
         ]
     return lines
 
@@ -63,20 +105,18 @@ def _rules(c: Certificate) -> list[str]:
     ]
 
 
-def _ladder(c: Certificate) -> list[str]:
+def _steps(c: Certificate) -> list[str]:
     """Tell how the bound of the model's rule came about, if in several steps."""
     if len(c.steps) < 2:
         return []
-    head = f"Bounds for rule {c.rule}, from the cheap to the exact:"
-    return [head, *(_step(step) for step in c.steps)]
-
-
-def _step(step: Step) -> str:
-    line = f"  {step.name:<18} at most {at_most(step.upper):>8}"
-    known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
-    seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
-    mark = "" if step.finished else "  stopped"
-    return f"{line}  {known:<17}{seconds}{mark}".rstrip()
+    lines = [f"Bounds for rule {c.rule}, from the cheap to the exact:"]
+    for step in c.steps:
+        known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
+        seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
+        mark = "" if step.finished else "  stopped"
+        line = f"  {step.name:<18} at most {at_most(step.upper):>8}  {known:<17}"
+        lines.append(f"{line}{seconds}{mark}".rstrip())
+    return lines
 
 
 def _estimate(c: Certificate) -> str:
@@ -86,7 +126,7 @@ def _estimate(c: Certificate) -> str:
     if c.loo_error is None:
         return f"Estimate for new rows, by generalised cross-validation: {numbers}."
     return (
-        f"Leave-one-out estimate for new rows: {100 * c.loo_error:.1f} % errors "
+        f"Leave-one-out estimate for new rows: {percent(c.loo_error)} errors "
         f"({numbers})."
     )
 
@@ -103,19 +143,112 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
         lines.append(
             "On the sampled population itself: at most "
             f"{at_most(c.sampled_error, 1)} (Clopper–Pearson; "
-            f"{_percent(c.observed_error).strip()} seen)."
+            f"{percent(c.observed_error)} seen)."
         )
     condition = "Each bound by itself; the rows must not have been used in training."
-    return [*lines, condition, *_notes(c)]
+    if "training-rows" in c.warning_codes:
+        return [*_marked("Warning", c), "", *lines, condition]
+    return [*lines, condition, *_marked("Note", c)]
 
 
-def _notes(c: Certificate) -> list[str]:
-    return [f"Note: {each}" for each in c.warnings]
+def _marked(mark: str, c: Certificate) -> list[str]:
+    return [f"{mark}: {each}" for each in c.warnings]
 
 
-def _short(name: str, width: int = 29) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"
+# ---- a model beside what any rule could promise
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:4.1f} %"
+def report_text(report: BoundReport) -> str:
+    """Return a report as tables, with what it rests on and comes to."""
+    c = report.certificate
+    if c.doubtful:
+        head = [*_doubts(c), "", "Of these very rows alone:"]
+    else:
+        size = f"({c.n:,.10g} rows, {c.n_indicators:,} categories)"
+        head = [f"On every population with these marginals {size}:"]
+    notes = () if c.doubtful else c.warnings
+    return "\n".join(
+        [
+            *head,
+            "",
+            *table(f"Worst error of this model (rule {c.rule})", report.model),
+            "",
+            *table("What any rule could promise", report.any_rule),
+            "",
+            wrapped(report.sentence),
+            *(wrapped(f"Note: {text}") for text in notes),
+        ]
+    )
+
+
+def report_sentence(report: BoundReport) -> str:
+    """Return what a report comes to, in a sentence."""
+    where = "these marginals"
+    if report.certificate.doubtful:
+        where = f"the very marginals of these {report.certificate.n:,.10g} rows"
+    whose = "no model" if report.all_columns else "no model of the same columns"
+    numbers = (report.upper, report.lower, report.promise)
+    return verdict("this model", where, *numbers, whose)
+
+
+def _doubts(c: Certificate) -> list[str]:
+    """Return why the bounds say little about new rows, and what to go by."""
+    head = "The bounds below are about these very rows alone, because"
+    if c.loo_error is not None:
+        estimate = (
+            f"Leave-one-out estimate for new rows: {percent(c.loo_error)} errors."
+        )
+        head = f"{estimate} {c.trust} {head}"
+    return [wrapped(head), *(wrapped(text, "  - ", "    ") for text in c.warnings)]
+
+
+def verdict(
+    subject: str,
+    where: str,
+    upper: float,
+    lower: float,
+    promise: float,
+    whose: str = "no model",
+) -> str:
+    """Return what bounds come to: what is promised, and what cannot be.
+
+    `upper` bounds the error of the subject, no rule can promise less than `lower`, and
+    some rule is known to promise `promise`; `whose` names the rules that cannot.
+
+    >>> print(verdict("this model", "these marginals", 0.0857, 0.0436, 0.0437))
+    This model errs at most 8.57 % on any population with these marginals; no model can
+    promise less than 4.36 %.
+    """
+    text = (
+        f"{subject[0].upper()}{subject[1:]} errs at most {at_most(upper)} on any "
+        f"population with {where}"
+    )
+    if lower >= _LEAST:
+        text = f"{text}; {whose} can promise less than {at_least(lower)}."
+        if promise - lower <= CLOSED_GAP:
+            text += f" The best possible promise is {percent(lower, 4)}."
+        return text
+    if promise <= CLOSED_GAP:
+        return f"{text}; some rule can promise to err hardly ever."
+    if promise < upper - CLOSED_GAP:
+        text += f"; another rule promises {at_most(promise)}"
+    return f"{text}. The least that any rule can promise is not known yet."
+
+
+def table(title: str, steps: Iterable[Step]) -> list[str]:
+    """Return bounds as lines of a table.
+
+    >>> from renyi.certificates.record import Step
+    >>> steps = [Step("exact", 0.1, 0.1, 2.0, "solved")]
+    >>> print(*table("Worst", steps), sep=chr(10))
+    Worst                                    at most   at least        time
+      exact                                  10.00 %    10.00 %       2.0 s
+    """
+    lines = [f"{title:<39} {'at most':>8} {'at least':>10} {'time':>11}"]
+    for step in steps:
+        name = step.name if len(step.name) <= 37 else step.name[:36] + "…"
+        lower = "" if step.lower is None else at_least(step.lower)
+        line = f"  {name:<37} {at_most(step.upper):>8} {lower:>10} "
+        mark = "" if step.finished else "  stopped"
+        lines.append(f"{line}{step.seconds or 0.0:>9.1f} s{mark}")
+    return lines

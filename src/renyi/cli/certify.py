@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi.certification import Certificate, certify
+from renyi.certificates.record import Certificate
+from renyi.certification import bound_report, certify
 from renyi.cli.fit import certificate_facts, certificate_text
 from renyi.cli.inputs import load_marginals, load_model, table_path
 from renyi.cli.output import Meter, Recorded, notes_of, print_json, print_notes
 from renyi.cli.predict import UnseenLabels, check_features, known_classes
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.ladder import climb
 from renyi.sources import files
 
 _CONFIDENCE = 0.95
@@ -34,13 +34,13 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         _print_certificate(args, certify(clf, m), recorded)
         return
     with Meter() as meter:
-        ladder = climb(
-            clf, m, level=args.level, time_limit=args.time_limit, progress=meter.ladder
+        report = bound_report(
+            clf, m, level=args.level, time_limit=args.time_limit, progress=meter.search
         )
     if args.json:
-        print_json({"source": args.file, **ladder.to_dict()})
+        print_json({"source": args.file, **report.to_dict()})
     else:
-        print(ladder)
+        print(report)
 
 
 def _check_basis(args: argparse.Namespace) -> None:

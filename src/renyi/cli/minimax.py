@@ -6,8 +6,11 @@ import argparse
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from renyi.certificates.record import Status, Step
+from renyi.certificates.text import table, verdict
+from renyi.certification import MINIMAX, simple_rules
 from renyi.cli.inputs import check_missing_class, counted
 from renyi.cli.output import (
     TABLES,
@@ -19,8 +22,7 @@ from renyi.cli.output import (
     print_notes,
     writing,
 )
-from renyi.figures import table, verdict, wrapped
-from renyi.ladder import MINIMAX, Rung, simple_rules
+from renyi.figures import wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.feature_importance import swings
 from renyi.robust.minimax_problem import MinimaxResult, minimax
@@ -39,12 +41,12 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
     m = counted(args)
     check_missing_class(m, args.file)
     with Meter() as meter:
-        meter.ladder(MINIMAX)
+        meter.search(MINIMAX)
         result = minimax(
             m,
             method="exact" if place is not None else args.method,
             time_limit=args.time_limit,
-            progress=lambda state: meter.ladder(MINIMAX, state),
+            progress=lambda state: meter.search(MINIMAX, state),
             random_state=args.seed,
         )
     facts = minimax_facts(m, result)
@@ -100,8 +102,8 @@ def _write_worst(place: Path, result: MinimaxResult) -> str | None:
 def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
     """Return what is known of the smallest worst error, as plain values."""
     worst = result.worst_distribution
-    rungs = [*simple_rules(m), _rung(result)]
-    promise = min(rung.upper for rung in rungs)
+    steps = [*simple_rules(m), _step(result)]
+    promise = min(step.upper for step in steps)
     doubts = [result.note] if result.note else []
     where = (
         f"the very marginals of these {m.n:,.10g} rows" if doubts else "these marginals"
@@ -121,7 +123,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
         "status": result.status,
         "seconds": result.seconds,
         "outcomes": None if worst is None else len(worst),
-        "rules": [asdict(rung) for rung in rungs],
+        "rules": [asdict(step) for step in steps],
         "looks_at": [
             {"feature": str(name), "swing": float(swing)}
             for name, swing in moves.items()
@@ -133,10 +135,11 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
     }
 
 
-def _rung(result: MinimaxResult) -> Rung:
+def _step(result: MinimaxResult) -> Step:
     lower = None if result.worst_distribution is None else result.lower
+    status = cast(Status, result.status)
     name = result.origin if result.method == "lp" else f"{MINIMAX} ({result.method})"
-    return Rung(name, result.upper, lower, result.seconds, result.status)
+    return Step(name, result.upper, lower, result.seconds, status)
 
 
 def minimax_text(facts: dict[str, Any]) -> str:
@@ -152,7 +155,7 @@ def minimax_text(facts: dict[str, Any]) -> str:
         f"({facts['features']:,} features with {facts['categories']:,} categories; "
         f"pairs of columns{within})",
         "",
-        *table("A rule can promise", [Rung(**rung) for rung in facts["rules"]]),
+        *table("A rule can promise", [Step(**step) for step in facts["rules"]]),
         "",
         *_looks_at(facts["looks_at"]),
         "",

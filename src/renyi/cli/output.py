@@ -104,8 +104,8 @@ class Meter:
         self._last = (progress.step, now)
         self._write(str(progress))
 
-    def ladder(self, name: str, state: Any = None) -> None:
-        """Show how far a search of `renyi.ladder` has got."""
+    def search(self, name: str, state: Any = None) -> None:
+        """Show how far a search of `renyi.certification` has got."""
         facts, seconds = "", 0.0
         if state is not None:
             interval = f"{100 * state.lower:.3f} % to {100 * state.upper:.3f} %"

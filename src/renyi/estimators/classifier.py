@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from renyi import rules
+from renyi.certificates import text
 from renyi.certificates.closed_form import bounds_of_moments, closed_form
+from renyi.certificates.record import Certificate
 from renyi.certificates.score_moments import moments_of_rows
-from renyi.certification import WEIGHTED, Certificate, certificate
+from renyi.certification import Warned, certificate
 from renyi.encoding import targets
-from renyi.encoding.blocks import Block
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import TupleClassifier, need_class_pairs
+from renyi.estimators.counts_classifier import (
+    TrainingRows,
+    TupleClassifier,
+    need_class_pairs,
+)
 from renyi.marginals.digest import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
@@ -35,7 +40,7 @@ Floats = NDArray[np.float64]
 class Behind(NamedTuple):
     """Rows behind a model whose pairs were not counted, for its certificate."""
 
-    block: Block
+    block: TrainingRows
     target_counts: NDArray[Any]
 
 
@@ -123,8 +128,8 @@ class RenyiClassifier(TupleClassifier):
 
     # ---- training
 
-    def _train_on_rows(self, block: Block) -> None:
-        self._kept: Block | None = None
+    def _train_on_rows(self, block: TrainingRows) -> None:
+        self._kept: TrainingRows | None = None
         self._fit_rows(block)
 
     def fit_marginals(self, m: Marginals) -> Self:
@@ -151,7 +156,7 @@ class RenyiClassifier(TupleClassifier):
 
     def _fit_block(
         self,
-        block: Block,
+        block: TrainingRows,
         classes: NDArray[Any],
         target: str,
         names: NDArray[Any] | None,
@@ -169,7 +174,7 @@ class RenyiClassifier(TupleClassifier):
         return self
 
     def _train(self, m: Marginals) -> None:
-        self._heavy: tuple[str, ...] = ()
+        self._notes: tuple[Warned, ...] = ()
         self._kept = None
         self._fit_counts(m)
 
@@ -200,7 +205,7 @@ class RenyiClassifier(TupleClassifier):
         settings = self._settings() if first else self.encoder_
         encoder, codes = settings.fit_transform(X, mass, refuse_identifiers=False)
         codes_y = targets.codes_among(self.classes_, labels)
-        block = Block(encoder, codes.copy(), codes_y, mass)
+        block = TrainingRows(encoder, codes.copy(), codes_y, mass)
         if first:
             self._target = targets.target_name(y, encoder.input_names)
         elif self._kept is not None:
@@ -212,7 +217,7 @@ class RenyiClassifier(TupleClassifier):
             )
         else:
             m = self.marginals_ + self._count(block)
-            self._fit_counts(m, copies=self._copies + block.copies)
+            self._fit_counts(m, effective_n=self._effective_n + block.effective_n)
             return self
         self._fit_rows(block)
         used = self._on_rows(block) or len(block.y) < block.n_indicators
@@ -229,35 +234,35 @@ class RenyiClassifier(TupleClassifier):
     def _class_pairs_for(self) -> str | None:
         return None if self.class_weight is None else "class_weight"
 
-    def _on_rows(self, block: Block) -> bool:
+    def _on_rows(self, block: TrainingRows) -> bool:
         rows = self._rows(block)
         return ridge.worthwhile(rows, block.n_indicators, self.alpha)
 
-    def _fit_rows(self, block: Block) -> None:
-        self._heavy = block.heavy
+    def _fit_rows(self, block: TrainingRows) -> None:
+        self._notes = block.weight_warning
         if block.n_indicators > len(block.y):
             self._fit_dual(block)
         else:
             m = self._count(block)
-            self._fit_counts(m, self._rows(block), block.copies)
+            self._fit_counts(m, self._rows(block), block.effective_n)
 
-    def _rows(self, block: Block) -> ridge.Rows:
-        return block.rows(self.classes_, self.class_weight)
+    def _rows(self, block: TrainingRows) -> ridge.Rows:
+        return block.ridge_rows(self.classes_, self.class_weight)
 
     def _fit_counts(
         self,
         m: Marginals,
         rows: ridge.Rows | None = None,
-        copies: float | None = None,
+        effective_n: float | None = None,
     ) -> None:
-        """Fit from marginals of `copies` rows, which `rows` serve to leave out."""
+        """Fit from marginals of `effective_n` rows, which `rows` serve to leave out."""
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
-        self._copies = float(m.n) if copies is None else copies
+        self._effective_n = float(m.n) if effective_n is None else effective_n
         Q, F, priors = self._training_moments(m)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
         alpha = ridge.check_alpha(self.alpha)
         d = len(m.feature_names)
-        fit = ridge.fit_primal(equations, self._copies, d, alpha, rows)
+        fit = ridge.fit_primal(equations, self._effective_n, d, alpha, rows)
         if self.class_weight is not None and fit.choice.error is None:
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
@@ -278,7 +283,7 @@ class RenyiClassifier(TupleClassifier):
         Q = np.tensordot(factor, inner, 1) / (m.n * total)
         return Q, m.F * factor / total, priors / total
 
-    def _fit_dual(self, block: Block) -> None:
+    def _fit_dual(self, block: TrainingRows) -> None:
         rows = self._rows(block)
         columns = block.encoder.columns
         alpha = ridge.check_alpha(self.alpha)
@@ -287,7 +292,9 @@ class RenyiClassifier(TupleClassifier):
         self.marginals_, self._class_counts, self._digest = None, counts, None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
         # Copied: codes may be the user's own array.
-        block = Block(block.encoder, block.codes.copy(), block.y, block.mass)
+        block = TrainingRows(
+            block.encoder, block.codes.copy(), block.y, block.sample_weight
+        )
         self._behind: Behind | None = Behind(block, counts)
 
     def _finish(
@@ -394,15 +401,17 @@ class RenyiClassifier(TupleClassifier):
         card, choice = self.scorecard_, self.alpha_choice_
         if self._behind is None:
             assert self.marginals_ is not None
-            closed = closed_form(card, self.marginals_)
+            closed = closed_form(card, card.match(self.marginals_))
         else:
             block, counts = self._behind
             t = card.estimates(block.codes)  # what `predict` goes by, rounding and all
             moments = moments_of_rows(
-                t, block.y, block.mass, counts, card.encoder.columns
+                t, block.y, block.sample_weight, counts, card.encoder.columns
             )
             closed = bounds_of_moments(moments, card)
-        notes = (*([WEIGHTED] if self._weighted else []), *self._heavy)
+        notes = self._notes
+        if self._weighted:
+            notes = (("class-weight", text.CLASS_WEIGHT), *notes)
         return certificate(closed, card, self.rule, choice.risk, choice.error, notes)
 
     @property

@@ -7,6 +7,7 @@ but the `Marginals`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,17 +16,117 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import rules
+from renyi.certificates import text
+from renyi.certification import Warned
 from renyi.encoding import targets
-from renyi.encoding.blocks import Block
-from renyi.encoding.columns import Column, Levels
+from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
+from renyi.solvers.ridge import Rows
 from renyi.sources import frames as source
 
 Floats = NDArray[np.float64]
+
+
+class TrainingRows:
+    """Encoded rows.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The fitted encoder.
+    codes : ndarray of shape (d, n)
+        Codes of the cells, one row per column.
+    y : ndarray of shape (n,)
+        Codes of the classes.
+    sample_weight : ndarray of shape (n,) or None
+        Weights of the rows; None means 1 throughout.
+
+    Examples
+    --------
+    >>> encoder, codes = Encoder().fit_transform([["a"], ["b"]])
+    >>> late, more = encoder.fit_transform([["c"]])
+    >>> first = TrainingRows(encoder, codes, np.array([0, 1]), None)
+    >>> both = first.joined(TrainingRows(late, more, np.array([1]), None))
+    >>> both.codes, both.n_indicators
+    (array([[0, 1, 2]], dtype=uint8), 3)
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        codes: NDArray[Any],
+        y: NDArray[Any],
+        sample_weight: Floats | None,
+    ) -> None:
+        self.encoder = encoder
+        self.codes = codes
+        self.y = y
+        self.sample_weight = sample_weight
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
+
+    @property
+    def effective_n(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        return float(np.maximum(self._weights(), 1).sum())
+
+    @property
+    def weight_warning(self) -> tuple[Warned, ...]:
+        """A warning where weights stand for many more rows than there are."""
+        n, total = len(self.y), float(self._weights().sum())
+        if total <= 2 * n:
+            return ()
+        return (("sample-weight", text.sample_weight(n, total)),)
+
+    def ridge_rows(self, classes: NDArray[Any], class_weight: Any) -> Rows:
+        """Rows with their weights: what each counts in the fit and in the report."""
+        sizes, K = self.encoder.columns.sizes, len(classes)
+        factors = self.encoder.factors(self.codes)
+        if class_weight is None and self.sample_weight is None:
+            return Rows(self.codes, sizes, self.y, K, factors=factors)
+        weights = self._weights()
+        counts = np.bincount(self.y, weights, minlength=K).astype(np.float64)
+        factor = targets.class_factors(class_weight, classes, counts)[self.y]
+        # A weight below 1 is a row by itself, a larger one several copies of a row.
+        unit = np.minimum(weights, 1.0) * factor
+        return Rows(
+            self.codes, sizes, self.y, K, weights * factor, weights, unit, factors
+        )
+
+    def joined(self, other: TrainingRows) -> TrainingRows:
+        """Rows of both, over the categories of both."""
+        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
+        columns = Columns.of(a.union(b) for a, b in pairs)
+        weights = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weights = np.concatenate([self._weights(), other._weights()])
+        return TrainingRows(
+            replace(self.encoder.joined(other.encoder), columns=columns),
+            np.hstack([self._over(columns), other._over(columns)]),
+            np.concatenate([self.y, other.y]),
+            weights,
+        )
+
+    def _weights(self) -> Floats:
+        ones = self.sample_weight is None
+        return np.ones(len(self.y)) if ones else np.asarray(self.sample_weight)
+
+    def _over(self, columns: Columns) -> NDArray[Any]:
+        """Codes of these rows in `columns`, which hold all their categories."""
+        if self.encoder.columns == columns:
+            return self.codes
+        dtype = np.min_scalar_type(int(columns.sizes.max()))
+        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
+        return np.stack(
+            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
+        )
 
 
 class CountsClassifier(ClassifierMixin, BaseEstimator):
@@ -120,7 +221,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
             del self.feature_names_in_
         return self._trained(m)
 
-    def _train_on_rows(self, block: Block) -> None:
+    def _train_on_rows(self, block: TrainingRows) -> None:
         self._trained(self._count(block))
 
     def _trained(self, m: Marginals) -> Self:
@@ -166,7 +267,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- rows to codes to counts
 
-    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> Block:
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Return the rows as codes; `classes_` and the target's name are set."""
         table, labels, mass = self._checked(X, y, sample_weight)
         settings = self._settings()
@@ -175,15 +276,15 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         encoder, codes = settings.fit_transform(table, mass)
         need_usable(encoder)
         self._target = targets.target_name(y, encoder.input_names)
-        return Block(encoder, codes, codes_y, mass)
+        return TrainingRows(encoder, codes, codes_y, mass)
 
-    def _count(self, block: Block) -> Marginals:
+    def _count(self, block: TrainingRows) -> Marginals:
         """Return the marginals of encoded rows."""
         labels = tuple(self.classes_.tolist())
         target = Column(self._target, Levels("label", labels))
         inner = self._class_pairs_for() is not None
         return source.from_codes(
-            block.encoder, block.codes, target, block.y, inner, block.mass
+            block.encoder, block.codes, target, block.y, inner, block.sample_weight
         )
 
     def _codes(self, X: Any) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from renyi import __version__
-from renyi.certification import Certificate
+from renyi.certificates.record import Certificate
 from renyi.encoding import targets
 from renyi.marginals.digest import DataDigest
 from renyi.scorecard import FORMAT, Scorecard

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi.certificates.record import SELECTED
+from renyi.certificates.text import SELECTED
 from renyi.checks import check_share, check_whole, is_number
-from renyi.encoding.blocks import Block
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.counts_classifier import TupleClassifier
+from renyi.estimators.counts_classifier import TrainingRows, TupleClassifier
 from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
@@ -159,13 +158,15 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     # ---- training
 
-    def _train_on_rows(self, block: Block) -> None:
+    def _train_on_rows(self, block: TrainingRows) -> None:
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
-        rows = RowsProblem(block.codes, sizes, block.y, K, block.mass)
+        rows = RowsProblem(block.codes, sizes, block.y, K, block.sample_weight)
 
         def refit(places: Places) -> RenyiClassifier:
             part = _part_of(block.encoder, places)
-            chosen = Block(part, block.codes[places], block.y, block.mass)
+            chosen = TrainingRows(
+                part, block.codes[places], block.y, block.sample_weight
+            )
             names = getattr(self, "feature_names_in_", None)
             if names is not None:
                 names = np.array(part.input_names, object)
@@ -432,7 +433,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 def _with_note(clf: RenyiClassifier, selected: bool) -> RenyiClassifier:
     """Let the certificate tell that features were selected before the fit."""
     if selected:
-        clf._heavy = (*clf._heavy, SELECTED)
+        clf._notes = (*clf._notes, ("selected-features", SELECTED))
     return clf
 
 

@@ -198,6 +198,8 @@ class MinimaxResult:
     origin : str
         What the rule comes from: "linear program", "least squares", "one table",
         "all outcomes" or "cutting planes".
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     lower: float
@@ -209,6 +211,7 @@ class MinimaxResult:
     status: str
     note: str = ""
     origin: str = ""
+    interrupted: bool = False
 
     @property
     def gap(self) -> float:
@@ -456,8 +459,10 @@ class _Job:
             cut = self.ambiguity.completed(state.best)
             best = Promise(state.upper, cut, "cutting planes")
         shown = self._exhibit(state.outcomes, state.p)
-        ended = state.interrupted or state.out_of_time or self.left == 0
+        ended = state.out_of_time or self.left == 0
         status = "stopped" if ended else "bounded"
+        if state.interrupted:
+            status = "interrupted"
         return self._result(best, shown, "cutting planes", status)
 
     def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
@@ -486,14 +491,17 @@ class _Job:
                 f"found every rule errs {lower:g}, yet one seems to err at most "
                 f"{upper:g}; join rare categories, or use method='lp'."
             )
+        interrupted = status == "interrupted"
         if upper < _IMPOSSIBLE:  # functions λ ≥ 0 of negative expectation
             status = "empty"
         upper = max(upper, 0.0)
         lower = min(lower, upper)
         if shown is not None and upper - lower <= self.tolerance:
             status = "solved"
-        elif status == "interrupted":
+        elif interrupted:
             status = "stopped"
         rule = MinimaxRule(self.ambiguity, best.multiplier, upper, self.encoder)
-        facts = (method, time.monotonic() - self.begun, status, "", best.origin)
-        return MinimaxResult(lower, upper, rule, shown, *facts)
+        seconds, origin = time.monotonic() - self.begun, best.origin
+        return MinimaxResult(
+            lower, upper, rule, shown, method, seconds, status, "", origin, interrupted
+        )

@@ -188,8 +188,9 @@ def worst_case(
         raise ValueError(f"method must be 'exact', 'lp' or 'sdp', not {method!r}.")
     _check_positive(time_limit=time_limit, tolerance=tolerance)
     card = scorecard_of(model)
-    check_possible(card.match(m).marginals)
-    closed = closed_form(card, m).best[name]
+    match = card.match(m)
+    check_possible(match.marginals)
+    closed = closed_form(card, match).best[name]
     losses = Losses.of(card, m, name)
     _check_start(start, losses, closed)
     size = losses.ambiguity.n_outcomes * losses.ambiguity.n_classes

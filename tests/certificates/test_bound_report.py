@@ -1,4 +1,4 @@
-"""The ladder of bounds, its verdict, and what a minimax rule looks at."""
+"""A model's bounds beside what any rule could promise, and the sentence of both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import renyi
-from renyi import Marginals, RenyiClassifier, ladder, rules
+from renyi import Marginals, RenyiClassifier, rules
+from renyi.certificates.record import BoundReport, Step
+from renyi.certificates.text import verdict
+from renyi.certification import bound_report
 from renyi.cli.minimax import minimax_facts
 from renyi.datasets import random_joint
-from renyi.figures import at_least, at_most, verdict, wrapped
-from renyi.ladder import Ladder, Rung, climb
+from renyi.figures import at_least, at_most, wrapped
+from renyi.robust import minimax_problem, worst
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.cutting_planes import Progress
 from renyi.robust.feature_importance import swings
@@ -64,7 +67,7 @@ def test_what_promises_most_is_named() -> None:
         assert found.origin == name
         assert (found.upper == squares) == (name == "least squares")
         clf = RenyiClassifier().fit_marginals(m)
-        assert climb(clf, m, level="lp").any_rule[-1].name == name
+        assert bound_report(clf, m, level="lp").any_rule[-1].name == name
         told = minimax_facts(m, found)
         assert told["rules"][-1]["name"] == name
         assert told["rules"][-1]["upper"] == found.upper
@@ -81,22 +84,24 @@ def test_ends_with_what_the_linear_programs_over_all_outcomes_say(
         table = random_joint((2, 3, 2), K, random_state=seed)
         m = marginals(table)
         clf = RenyiClassifier(alpha=0.01, rule=rule).fit_marginals(m)
-        found = climb(clf, m)
+        found = bound_report(clf, m)
         e_star = minimax_error(*marginal_constraints(table), K)
         assert found.upper == pytest.approx(true_worst(clf, table), abs=1e-6)
         assert found.lower == pytest.approx(e_star, abs=1e-6)
         assert found.promise == pytest.approx(e_star, abs=1e-6)
         last = (found.model[-1], found.any_rule[-1])
-        assert [rung.status for rung in last] == ["solved", "solved"]
-        for rungs in (found.model, found.any_rule[1:]):
-            for cheap, dear in pairwise(rungs):
+        assert [step.status for step in last] == ["solved", "solved"]
+        for steps in (found.model, found.any_rule[1:]):
+            for cheap, dear in pairwise(steps):
                 assert dear.upper <= cheap.upper + 1e-7
         assert found.certificate.bounds[rule] == found.upper
 
 
 def test_rules_of_one_column_or_none_err_exactly_as_told() -> None:
     table = random_joint((2, 3, 2), 3, random_state=5)
-    found = climb(RenyiClassifier().fit_marginals(marginals(table)), marginals(table))
+    found = bound_report(
+        RenyiClassifier().fit_marginals(marginals(table)), marginals(table)
+    )
     always, alone = found.any_rule[:2]
     assert always.upper == pytest.approx(1 - table.sum(axis=(0, 1, 2)).max())
     axes = [(1, 2), (0, 2), (0, 1)]
@@ -109,8 +114,8 @@ def test_pairs_within_the_classes_make_a_step_and_less_doubt() -> None:
     table = random_joint((2, 2, 3), 2, random_state=1)
     m = marginals(table, class_conditional=True)
     clf = RenyiClassifier(alpha=0.01).fit_marginals(m)
-    found = climb(clf, m)
-    names = [rung.name for rung in found.model]
+    found = bound_report(clf, m)
+    names = [step.name for step in found.model]
     assert names[:2] == ["closed form", "class-conditional"]
     # One program per class and pair of columns: all P(X_i, X_j, Y).
     X, cells = outcomes(table.shape), []
@@ -123,7 +128,7 @@ def test_pairs_within_the_classes_make_a_step_and_less_doubt() -> None:
     assert found.lower == pytest.approx(
         minimax_error(_sparse(A), A @ table.ravel(), 2), abs=1e-6
     )
-    loose = climb(clf, marginals(table))
+    loose = bound_report(clf, marginals(table))
     assert found.upper <= loose.upper + 1e-7
     assert found.lower <= loose.lower + 1e-7
 
@@ -134,23 +139,23 @@ def _sparse(A: np.ndarray) -> Any:
 
 def test_level_lp_ends_with_the_programs() -> None:
     m = marginals(random_joint((2, 3, 2), 2, random_state=0))
-    found = climb(RenyiClassifier().fit_marginals(m), m, level="lp")
-    assert [rung.name for rung in found.model] == ["closed form", "linear program"]
+    found = bound_report(RenyiClassifier().fit_marginals(m), m, level="lp")
+    assert [step.name for step in found.model] == ["closed form", "linear program"]
     assert found.any_rule[-1].name == "linear program"
-    assert all(rung.lower is None for rung in found.any_rule)
+    assert all(step.lower is None for step in found.any_rule)
     with pytest.raises(ValueError, match="level must be 'lp' or 'exact', not 'best'"):
-        climb(RenyiClassifier().fit_marginals(m), m, level="best")
+        bound_report(RenyiClassifier().fit_marginals(m), m, level="best")
 
 
 def test_columns_that_the_model_leaves_out_are_told() -> None:
     m = marginals(random_joint((2, 3, 2), 2, random_state=3))
     few = m.select(["x0", "x1"])
     clf = RenyiClassifier(alpha=0.01).fit_marginals(few)
-    found = climb(clf, m)
+    found = bound_report(clf, m)
     assert not found.all_columns
     assert "no model of the same columns can promise" in found.sentence
     assert found.lower == pytest.approx(renyi.minimax(few).lower, abs=1e-9)
-    assert climb(clf, few).all_columns
+    assert bound_report(clf, few).all_columns
 
 
 # ---- stopped early
@@ -176,13 +181,13 @@ def test_ctrl_c_ends_the_climb_and_keeps_what_is_known(
             rounds.append(name)
             raise KeyboardInterrupt
 
-    found = climb(*wide, progress=stop)
+    found = bound_report(*wide, progress=stop)
     assert rounds == ["minimax error e*"]  # the other search does not begin
     assert found.model[-2].name == "linear program"
-    for rungs in (found.model, found.any_rule):
-        last = rungs[-1]
+    for steps in (found.model, found.any_rule):
+        last = steps[-1]
         assert last.status == "stopped"
-        assert (last.lower or 0.0) <= last.upper <= rungs[0].upper
+        assert (last.lower or 0.0) <= last.upper <= steps[0].upper
     assert "stopped" in str(found)
     assert found.model[0].upper == renyi.certify(*wide).bounds["map"]
 
@@ -190,49 +195,45 @@ def test_ctrl_c_ends_the_climb_and_keeps_what_is_known(
 def test_ctrl_c_before_a_search_has_begun(
     wide: tuple[RenyiClassifier, Marginals], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    certify = ladder.certify
-
     def stop(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            raise KeyboardInterrupt
-        return certify(*args)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(ladder, "certify", stop)
-    monkeypatch.setattr(ladder, "minimax", stop)
-    found = climb(*wide)
-    closed = certify(*wide)
-    assert [rung.status for rung in found.model] == ["bounded", "stopped"]
+    monkeypatch.setattr(minimax_problem, "minimax", stop)
+    found, closed = bound_report(*wide), renyi.certify(*wide)
+    assert [step.status for step in found.model] == ["bounded", "stopped"]
     assert found.upper == closed.bounds["map"]
-    assert [rung.status for rung in found.any_rule[2:]] == ["stopped", "stopped"]
+    assert [step.status for step in found.any_rule[2:]] == ["stopped", "stopped"]
+    assert closed.one_feature is not None
     assert found.promise == pytest.approx(closed.one_feature[1])
 
 
-def test_time_is_shared_between_the_searches(
+def test_each_program_is_solved_once_and_in_its_share_of_the_time(
     wide: tuple[RenyiClassifier, Marginals], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[tuple[str, float]] = []
-    certify, minimax = ladder.certify, ladder.minimax
+    worst_of, minimax = worst.worst_case, minimax_problem.minimax
 
-    def certified(model: Any, m: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            given.append((kwargs["level"], kwargs["time_limit"]))
-        return certify(model, m)
+    def bounded(model: Any, m: Any, **kwargs: Any) -> Any:
+        method = kwargs.get("method", "exact")
+        given.append((f"worst {method}", kwargs["time_limit"]))
+        assert (kwargs.get("start") is not None) == (method == "exact")
+        return worst_of(model, m, method="lp")
 
-    def minimaxed(m: Any, method: str, **kwargs: Any) -> Any:
+    def promised(m: Any, method: str, **kwargs: Any) -> Any:
         given.append((method, kwargs["time_limit"]))
         return minimax(m, method="lp")
 
-    monkeypatch.setattr(ladder, "certify", certified)
-    monkeypatch.setattr(ladder, "minimax", minimaxed)
-    climb(*wide, time_limit=600)
-    assert [name for name, _ in given] == ["lp", "lp", "exact", "exact"]
+    monkeypatch.setattr(worst, "worst_case", bounded)
+    monkeypatch.setattr(minimax_problem, "minimax", promised)
+    bound_report(*wide, time_limit=600)
+    assert [name for name, _ in given] == ["lp", "worst lp", "exact", "worst exact"]
     seconds = [limit for _, limit in given]
     assert 150 < seconds[0] <= 200
     assert 150 < seconds[1] <= 200
     assert 250 < seconds[2] <= 300
     assert 500 < seconds[3] <= 600  # the others needed next to nothing
     given.clear()
-    climb(*wide, time_limit=1e-9)
+    bound_report(*wide, time_limit=1e-9)
     assert all(limit > 0 for _, limit in given)
 
 
@@ -244,7 +245,7 @@ def test_few_rows_open_with_the_warning() -> None:
     few = X.iloc[:20, [2, 3, 4, 7, 8]]
     clf = RenyiClassifier().fit(few, y[:20])
     assert clf.certificate_.doubtful
-    found = climb(clf, clf.marginals_)
+    found = bound_report(clf, clf.marginals_)
     text = str(found)
     estimate = f"{100 * clf.certificate_.loo_error:.1f} % errors"
     assert text.startswith(f"Leave-one-out estimate for new rows: {estimate}")
@@ -253,7 +254,7 @@ def test_few_rows_open_with_the_warning() -> None:
         assert warning in flat
     assert text.index("these very rows alone") < text.index("at most")
     assert "with the very marginals of these 20 rows" in found.sentence
-    other = climb(clf, marginals_of_rows(clf, X[4:24], y[4:24]))
+    other = bound_report(clf, marginals_of_rows(clf, X[4:24], y[4:24]))
     assert str(other).startswith("The bounds below are about these very rows alone")
 
 
@@ -264,30 +265,30 @@ def marginals_of_rows(clf: RenyiClassifier, X: Any, y: Any) -> Marginals:
 
 def test_text_has_every_bound_and_the_sentence() -> None:
     m = marginals(random_joint((2, 3, 2), 2, random_state=0))
-    found = climb(RenyiClassifier(rule="sharp").fit_marginals(m), m)
+    found = bound_report(RenyiClassifier(rule="sharp").fit_marginals(m), m)
     lines = str(found).splitlines()
-    for rung in (*found.model, *found.any_rule):
+    for step in (*found.model, *found.any_rule):
         (line,) = [
             each
             for each in lines
-            if each.startswith(f"  {rung.name} ") and at_most(rung.upper) in each
+            if each.startswith(f"  {step.name} ") and at_most(step.upper) in each
         ][:1]
-        assert rung.lower is None or line.count("%") == 2
+        assert step.lower is None or line.count("%") == 2
     assert found.sentence in " ".join(str(found).split())
     assert max(map(len, lines)) <= 80
     told = json.loads(json.dumps(found.to_dict()))
     assert told["sentence"] == found.sentence
     assert [step["upper"] for step in told["model"]] == [
-        rung.upper for rung in found.model
+        step.upper for step in found.model
     ]
 
 
 def test_notes_of_the_certificate_are_kept() -> None:
     m = marginals(random_joint((2, 3, 2), 2, random_state=0))
-    found = climb(RenyiClassifier().fit_marginals(m), m, level="lp")
+    found = bound_report(RenyiClassifier().fit_marginals(m), m, level="lp")
     assert "Note" not in str(found)
     noted = replace(found.certificate, warnings=("the classes were weighted.",))
-    again = Ladder(noted, found.model, found.any_rule)
+    again = BoundReport(noted, found.model, found.any_rule)
     assert str(again).endswith("\nNote: the classes were weighted.")
 
 
@@ -319,12 +320,12 @@ def test_lines_do_not_part_a_number_from_its_percent_sign() -> None:
 
 
 def test_a_lower_end_of_nothing_is_nothing() -> None:
-    rungs = (Rung("a", 0.3, None, 0.0, "bounded"), Rung("b", 0.2, 0.1, 0.0, "stopped"))
+    steps = (Step("a", 0.3, None, 0.0, "bounded"), Step("b", 0.2, 0.1, 0.0, "stopped"))
     m = marginals(random_joint((2, 2), 2, random_state=0))
     certificate = RenyiClassifier().fit_marginals(m).certificate_
-    assert Ladder(certificate, rungs, rungs[:1]).lower == 0.0
-    assert Ladder(certificate, rungs, rungs).lower == 0.1
-    assert Ladder(certificate, rungs, rungs[:1]).upper == 0.2
+    assert BoundReport(certificate, steps, steps[:1]).lower == 0.0
+    assert BoundReport(certificate, steps, steps).lower == 0.1
+    assert BoundReport(certificate, steps, steps[:1]).upper == 0.2
 
 
 # ---- what a rule looks at
