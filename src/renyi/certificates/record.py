@@ -173,9 +173,6 @@ class Certificate:
         Whether γ = θ; None if that was not looked into.
     warnings : tuple of str
         Why the bound may say little about new rows.
-    warning_codes : tuple of str
-        What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "sample-weight", "selected-features", "training-rows" or "other".
     steps : tuple of Step
         How the worst error of the model's own rule was bounded, from the cheap to the
         exact.
@@ -184,6 +181,9 @@ class Certificate:
         the sampled population, and on no other (Clopper and Pearson).
     observed_error : float or None
         Held-out rows: share of errors seen.
+    warning_codes : tuple of str
+        What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
+        "sample-weight", "selected-features", "training-rows" or "other".
 
     Examples
     --------
@@ -214,10 +214,10 @@ class Certificate:
     order: int = 1
     separable: bool | None = None
     warnings: tuple[str, ...] = ()
-    warning_codes: tuple[WarningCode, ...] = ()
     steps: tuple[Step, ...] = ()
     sampled_error: float | None = None
     observed_error: float | None = None
+    warning_codes: tuple[WarningCode, ...] = ()
 
     def __post_init__(self) -> None:
         """Keep a copy of the bounds that nobody can write to."""
