@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
 import clarabel
 import numpy as np
 import pandas as pd
@@ -11,7 +14,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from renyi import Encoder, Marginals
 from renyi.baselines import MinimaxProbabilityMachine
-from renyi.baselines.mpm import class_moments, fit_half_space, half_space_errors
+from renyi.baselines.mpm import fit_half_space, indicator_moments
 from renyi.datasets import load, random_joint
 from support.joints import one_hot, outcomes, worst_case
 from support.manners import all_checks, by_any_road, refuses
@@ -69,17 +72,18 @@ def moments(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 0.1])
 def test_agrees_with_the_cone_program(seed: int, noise: float) -> None:
     """One-hot covariances: singular, unless there is noise."""
-    table = random_joint((3, 2, 4, 2)[: 2 + seed % 3], 2, random_state=seed)
+    sizes = np.array((3, 2, 4, 2)[: 2 + seed % 3])
+    table = random_joint(tuple(sizes), 2, random_state=seed)
     _, means, plain = moments(table)
     covariances = plain + noise * np.eye(plain.shape[1])
-    space = fit_half_space(means, covariances)
+    space = fit_half_space(means, covariances, sizes)
     truth = cone_program(means, covariances)
     assert 1 / space.kappa == pytest.approx(truth, abs=1e-6, rel=1e-6)
     spread = [np.sqrt(max(space.a @ S @ space.a, 0)) for S in covariances]
     assert sum(spread) == pytest.approx(1 / space.kappa, rel=1e-6)
     assert space.a @ (means[1] - means[0]) == pytest.approx(1.0)
-    each = half_space_errors(space, means, covariances)
-    assert each == pytest.approx([1 / (1 + space.kappa**2)] * 2, rel=1e-6)
+    distance = [space.b - space.a @ means[0], space.a @ means[1] - space.b]
+    assert distance == pytest.approx(space.kappa * np.array(spread), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -88,7 +92,7 @@ def test_agrees_with_the_cone_program_on_full_covariances(seed: int) -> None:
     A, B = rng.normal(size=(2, 6, 6))
     means = rng.normal(size=(2, 6))
     covariances = np.stack([A @ A.T, 0.01 * B @ B.T])
-    space = fit_half_space(means, covariances)
+    space = fit_half_space(means, covariances, np.ones(6, int))
     assert 1 / space.kappa == pytest.approx(cone_program(means, covariances), rel=1e-6)
 
 
@@ -96,7 +100,7 @@ def test_moments_from_counts_are_those_of_the_rows(votes) -> None:
     X, y = votes
     m = Marginals.from_data(X, y, class_conditional=True)
     sizes = m.encoder.columns.sizes
-    shares, means, covariances = class_moments(m.class_counts, sizes)
+    shares, means, covariances = indicator_moments(m.class_counts, sizes)
     W = one_hot(m.encoder.transform(X).T.astype(int), sizes)
     for k, label in enumerate(m.classes):
         rows = W[(y == label).to_numpy()]
@@ -124,13 +128,14 @@ def test_one_class_that_does_not_vary() -> None:
     X = [["a"]] * 50 + [["a"]] * 10 + [["b"]] * 40
     y = [0] * 50 + [1] * 50
     clf = MinimaxProbabilityMachine(regularisation=0.0).fit(X, y)
-    _, means, covariances = class_moments(
+    _, means, covariances = indicator_moments(
         clf.marginals_.class_counts, np.array([2])
     )  # fmt: skip
     truth = cone_program(means, covariances)
     assert 1 / clf.kappa_ == pytest.approx(truth, abs=1e-6)
     assert clf.kappa_ == pytest.approx(0.8 / np.sqrt(0.16), rel=1e-6)
     assert clf.predict([["a"], ["b"]]).tolist() == [0, 1]
+    assert clf.guarantee_ == pytest.approx(0.5 / (1 + clf.kappa_**2), abs=1e-4)
 
 
 def test_equal_means_leave_the_larger_class() -> None:
@@ -164,6 +169,35 @@ def test_no_distribution_with_these_pairs_errs_more(seed: int, noise: float) -> 
     assert clf.guarantee_ <= 1 / (1 + clf.kappa_**2) + 1e-9
     if not noise:
         assert clf.guarantee_ == pytest.approx(1 / (1 + clf.kappa_**2), abs=1e-9)
+
+
+def tables_of(shape: tuple[int, ...], n: int) -> Iterator[np.ndarray]:
+    """Every table of n rows in which each class and each category occurs."""
+    cells = 2 * int(np.prod(shape))
+    for bars in combinations(range(n + cells - 1), cells - 1):
+        counts = np.diff([-1, *bars, n + cells - 1]) - 1
+        table = counts.reshape(*shape, 2)
+        axes = range(table.ndim)
+        if all(table.sum(axis=tuple({*axes} - {i})).all() for i in axes):
+            yield table
+
+
+@pytest.mark.parametrize(
+    ("shape", "n", "count"), [((3,), 8, 777), ((4,), 6, 324), ((2, 2), 4, 172)]
+)
+def test_rows_behind_the_counts_err_no_more(shape, n, count) -> None:
+    """One class may not vary at all: rows at the threshold, variances of rounding."""
+    found = 0
+    for table in tables_of(shape, n):
+        codes = np.repeat(outcomes(table.shape), table.ravel(), axis=0)
+        X, y = codes[:, :-1].astype(str), codes[:, -1]
+        clf = MinimaxProbabilityMachine(regularisation=0.0).fit(X, y)
+        assert (clf.predict(X) != y).mean() <= clf.guarantee_ + 1e-9, table.tolist()
+        # Nor is it larger than the machine's promise.
+        if clf.kappa_ > 0:
+            assert clf.guarantee_ <= 1 / (1 + clf.kappa_**2) + 1e-4, table.tolist()
+        found += 1
+    assert found == count
 
 
 # ---- the estimator

@@ -17,7 +17,12 @@ No cone program is needed. Since ``(√A + √B)² = min_s A/s + B/(1 − s)`` o
 
 a concave function of one number, and cheap once Σ_0 and Σ_1 are diagonal together. The
 one-hot covariances are singular. Where both vanish along δ, the classes are told apart
-without error and κ is infinite.
+without error and κ is infinite. If the best s is 0 or 1, one class does not vary along
+a at all: all its rows have the score of the threshold, which is then moved away from
+them by more than rounding may do.
+
+The guarantee is that of the scorecard at hand, as it rounds and as it answers ties:
+Cantelli's inequality in each class (`renyi.certificates.cantelli`).
 """
 
 from __future__ import annotations
@@ -30,7 +35,9 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
+from renyi.certificates.cantelli import cantelli, class_moments
 from renyi.checks import check_amount
+from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
 from renyi.marginals.marginals import Marginals
@@ -42,6 +49,9 @@ Floats = NDArray[np.float64]
 _RANK = 1e-11
 # A difference of means, in probability, that is no rounding.
 _DIFFERENCE = 1e-8
+# Standard deviations by rounding between a class that does not vary and the threshold:
+# Cantelli's bound of the class is 1e-5 then.
+_ROOM = 300
 
 
 class HalfSpace(NamedTuple):
@@ -52,15 +62,19 @@ class HalfSpace(NamedTuple):
     kappa: float
 
 
-def fit_half_space(means: Floats, covariances: Floats) -> HalfSpace:
-    """Half space whose worse class errs least, given means (2, D) and covariances.
+def fit_half_space(
+    means: Floats, covariances: Floats, sizes: NDArray[Any]
+) -> HalfSpace:
+    """Half space whose worse class errs least.
 
-    Examples
-    --------
-    >>> means = np.array([[0.0, 0.0], [2.0, 0.0]])
-    >>> space = fit_half_space(means, np.stack([np.eye(2), np.eye(2)]))
-    >>> space.a.round(6), round(space.b, 6), round(space.kappa, 6)
-    (array([0.5, 0. ]), 0.5, 1.0)
+    Parameters
+    ----------
+    means : ndarray of shape (2, D)
+        Means of the one-hot vector in each class.
+    covariances : ndarray of shape (2, D, D)
+        Its covariances.
+    sizes : ndarray of d ints
+        Number of categories of each feature.
     """
     delta = means[1] - means[0]
     first, second = covariances
@@ -74,11 +88,15 @@ def fit_half_space(means: Floats, covariances: Floats) -> HalfSpace:
         return HalfSpace(np.zeros(len(delta)), 0.0, 0.0)
     scaled = vectors[:, real] / np.sqrt(values[real])
     share, turn = eigh(scaled.T @ first @ scaled)
-    share = np.clip(np.where(share < _RANK, 0.0, share), 0.0, 1.0)
+    share = np.where(share < _RANK, 0.0, np.where(share > 1 - _RANK, 1.0, share))
     basis = scaled @ turn
     kappa2, s = _largest(share, (basis.T @ delta) ** 2)
     a = basis @ (_inverse(share, s) * (basis.T @ delta)) / kappa2
     kappa = float(np.sqrt(kappa2))
+    if s in (0, 1):  # the first class does not vary along a, or the second
+        toward = 1 - 2 * s
+        centre = float(a @ means[int(s)])
+        return HalfSpace(a, centre + toward * _room(a, centre, kappa, sizes), kappa)
     # Both ends give the same threshold; the middle halves the rounding.
     low = a @ means[0] + kappa * np.sqrt(max(a @ first @ a, 0.0))
     high = a @ means[1] - kappa * np.sqrt(max(a @ second @ a, 0.0))
@@ -87,6 +105,8 @@ def fit_half_space(means: Floats, covariances: Floats) -> HalfSpace:
 
 def _inverse(share: Floats, s: float) -> Floats:
     """Diagonal of (Σ_0/s + Σ_1/(1 − s))⁻¹ where Σ_0 and Σ_1 are diagonal."""
+    if s in (0, 1):
+        return np.asarray(share == s, np.float64)
     return s * (1 - s) / (share * (1 - s) + (1 - share) * s)
 
 
@@ -98,51 +118,34 @@ def _largest(share: Floats, weights: Floats) -> tuple[float, float]:
         return float(weights @ (bend * _inverse(share, s) ** 2))
 
     low, high = 1e-12, 1 - 1e-12
-    if slope(low) <= 0:  # the first class does not vary where it matters
-        s = low
+    if slope(low) <= 0:
+        s = 0.0
     elif slope(high) >= 0:
-        s = high
+        s = 1.0
     else:
         s = float(brentq(slope, low, high, xtol=1e-15))
     return float(weights @ _inverse(share, s)), s
 
 
-def class_moments(
+def _room(a: Floats, centre: float, kappa: float, sizes: NDArray[Any]) -> float:
+    """Return how far a threshold is to be from rows that all have one score.
+
+    The classes' means are 1 apart. A variance may be off by `deviation` squared.
+    """
+    reach = np.maximum.reduceat(np.abs(a), offsets(sizes)[:-1]).sum() + abs(centre)
+    deviation = 2 * np.sqrt(np.finfo(np.float64).eps * len(a)) * (reach + 1)
+    return min(max(_ROOM, kappa) * float(deviation), 0.5)
+
+
+def indicator_moments(
     class_counts: NDArray[Any], sizes: NDArray[Any]
 ) -> tuple[Floats, Floats, Floats]:
-    """Class probabilities, means (K, D) and covariances (K, D, D) of one-hot rows.
-
-    >>> counts = np.diag([3.0, 1.0]), np.diag([0.0, 4.0])
-    >>> priors, means, covariances = class_moments(np.stack(counts), np.array([2]))
-    >>> priors, means[0], covariances[0, 0]
-    (array([0.5, 0.5]), array([0.75, 0.25]), array([ 0.1875, -0.1875]))
-    """
+    """Class probabilities, means (K, D) and covariances (K, D, D) of one-hot rows."""
     single = np.einsum("ykk->yk", class_counts).astype(np.float64)
     rows = single[:, : sizes[0]].sum(axis=1)
     means = single / rows[:, None]
     squares = class_counts / rows[:, None, None]
     return rows / rows.sum(), means, squares - means[:, :, None] * means[:, None, :]
-
-
-def half_space_errors(
-    space: HalfSpace, means: Floats, covariances: Floats
-) -> tuple[float, float]:
-    """Worst errors of the two classes, given their means and covariances (Cantelli).
-
-    >>> means = np.array([[0.0, 0.0], [2.0, 0.0]])
-    >>> covariances = np.stack([np.eye(2), np.eye(2)])
-    >>> space = fit_half_space(means, covariances)
-    >>> [round(error, 6) for error in half_space_errors(space, means, covariances)]
-    [0.5, 0.5]
-    """
-    found = []
-    for side, mean, covariance in zip((-1, 1), means, covariances, strict=True):
-        distance = side * float(space.a @ mean - space.b)
-        variance = max(float(space.a @ covariance @ space.a), 0.0)
-        wrong = distance < 0 or (distance == 0 and side > 0)
-        bound = variance / (variance + distance**2) if variance > 0 else 0.0
-        found.append(1.0 if wrong else bound)
-    return found[0], found[1]
 
 
 class MinimaxProbabilityMachine(CountsClassifier):
@@ -165,8 +168,8 @@ class MinimaxProbabilityMachine(CountsClassifier):
     guarantee_ : float
         Worst error over all distributions with the class means and covariances:
         ``Σ_y P(y) v_y / (v_y + m_y²)``, v_y being the variance of the score in class y
-        and m_y the distance of its mean from the threshold. It is 1/(1 + κ²) without
-        regularisation, and at most that with it.
+        and m_y the distance of its mean from the threshold, rounded outwards. It is
+        1/(1 + κ²) without regularisation, and at most that with it, but for rounding.
     kappa_ : float
         The machine's κ; may be infinite.
     scorecard_ : Scorecard
@@ -205,14 +208,13 @@ class MinimaxProbabilityMachine(CountsClassifier):
                 "in sklearn.multiclass.OneVsRestClassifier."
             )
         counts = need_class_pairs(m, type(self).__name__)
-        priors, means, plain = class_moments(counts, m.encoder.columns.sizes)
+        sizes = m.encoder.columns.sizes
+        priors, means, plain = indicator_moments(counts, sizes)
         noise = float(self.regularisation) * np.eye(plain.shape[1])
-        space = fit_half_space(means, plain + noise)
+        space = fit_half_space(means, plain + noise, sizes)
         if space.kappa == 0:  # the means are equal: the larger class it is
             space = space._replace(b=0.5 - float(priors[1] >= priors[0]))
         self.kappa_ = space.kappa
-        errors = half_space_errors(space, means, plain)
-        self._guarantee = float(priors @ np.array(errors))
         self.scorecard_ = Scorecard(
             m.encoder,
             tuple(self.classes_.tolist()),
@@ -220,6 +222,9 @@ class MinimaxProbabilityMachine(CountsClassifier):
             np.asarray(-space.b),
             np.diag(m.feature_counts),
         )
+        match = self.scorecard_.match(m)
+        moments = class_moments(match.points, match.intercept, counts, sizes)
+        self._guarantee = cantelli(moments, match.classes)
 
     @property
     def guarantee_(self) -> float:
