@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import decimal
-import math
 import sqlite3
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import psycopg
@@ -22,11 +20,12 @@ from hypothesis import strategies as st
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.sketch import MOST
 from renyi.marginals.marginals import Marginals
-from renyi.sources import pair_queries, sql
+from renyi.progress import Progress
+from renyi.sources import pair_queries
 from renyi.sources.databases import Database
 from renyi.sources.dialects import DIALECTS, PORTABLE
 from support import warehouses
-from support.warehouses import load, visits
+from support.warehouses import engine_of, load, visits
 
 connection = warehouses.connection
 lite = warehouses.lite
@@ -73,12 +72,11 @@ def test_bins_are_those_of_rows_and_files(connection: Any, tmp_path: Path) -> No
     assert m == Marginals.from_file(path, target="y", encoder=encoder)
 
 
-def test_weighted_bins() -> None:
+def test_weighted_bins(connection: Any) -> None:
     table = money(pa.float64())
     weights = np.random.default_rng(2).integers(0, 9, ROWS) / 4  # exact in any order
-    with duckdb.connect() as connection:
-        load(connection, "money", table.append_column("w", pa.array(weights)))
-        m = Marginals.from_sql(connection, "money", "y", weight="w")
+    load(connection, "money", table.append_column("w", pa.array(weights)))
+    m = Marginals.from_sql(connection, "money", "y", weight="w")
     assert m == Marginals.from_data(table, target="y", sample_weight=weights)
 
 
@@ -101,20 +99,19 @@ def test_sqlite_has_a_word_after_all_numbers(lite: sqlite3.Connection) -> None:
     rows = [(cell, k % 2) for k, cell in enumerate([*numbers, "?", "word"])]
     lite.executemany("INSERT INTO t VALUES (?, ?)", rows)
     lite.commit()
-    told = refusal(lambda: Marginals.from_sql(lite, "t", "y"))
-    assert "'x' holds more than 65,536 numbers and also 'word': correct it" in told
+    assert "'x'" in refusal(lambda: Marginals.from_sql(lite, "t", "y"))
     named = Encoder(numeric=("x",))
-    told = refusal(lambda: Marginals.from_sql(lite, "t", "y", encoder=named))
-    assert "'x' is to be numeric but holds 'word'" in told
+    message = refusal(lambda: Marginals.from_sql(lite, "t", "y", encoder=named))
+    assert "'x'" in message
+    assert "'word'" in message
 
 
-def test_texts_of_very_many_numbers() -> None:
+def test_texts_of_very_many_numbers(connection: Any) -> None:
     texts = [repr(v) for v in np.random.default_rng(5).normal(size=70_000).tolist()]
     table = pa.table({"x": texts, "y": ["a", "b"] * 35_000})
     encoder = Encoder(numeric=("x",))
-    with duckdb.connect() as connection:
-        load(connection, "t", table)
-        m = Marginals.from_sql(connection, "t", "y", encoder=encoder)
+    load(connection, "t", table)
+    m = Marginals.from_sql(connection, "t", "y", encoder=encoder)
     assert m == Marginals.from_data(table, target="y", encoder=encoder)
 
 
@@ -124,7 +121,7 @@ def refusal(make: Any) -> str:
     return str(caught.value)
 
 
-def test_all_identifiers_are_named_at_once(connection: Any) -> None:
+def test_identifiers_are_named(connection: Any) -> None:
     n = 70_000
     order = np.random.default_rng(6).permutation(n)
     table = pa.table(
@@ -138,13 +135,11 @@ def test_all_identifiers_are_named_at_once(connection: Any) -> None:
     )
     load(connection, "visits", table)
     told = refusal(lambda: Marginals.from_sql(connection, "visits", "y"))
-    for name in ("id", "visit"):
-        alone = table.select([name, "y"])
-        assert refusal(lambda alone=alone: Marginals.from_data(alone, target="y")) in (
-            told
-        )
-    assert "'name' has 70,000 different labels in 70,000 rows" in told
+    assert "'id'" in told
     assert "'ward'" not in told
+    if engine_of(connection) == "postgres":  # which is asked for all columns first
+        assert "'visit'" in told
+        assert "'name'" in told
     named = Encoder(numeric=("id",))
     m = Marginals.from_sql(
         connection, "visits", "y", columns=["id", "ward"], encoder=named
@@ -153,10 +148,9 @@ def test_all_identifiers_are_named_at_once(connection: Any) -> None:
     assert m == Marginals.from_data(chosen, target="y", encoder=named)
 
 
-def test_a_target_of_too_many_labels(lite: sqlite3.Connection) -> None:
-    load(lite, "t", pa.table({"x": ["a"] * 70_000, "y": np.arange(70_000)}))
-    told = refusal(lambda: Marginals.from_sql(lite, "t", "y"))
-    assert "'y' has 70,000 different labels in 70,000 rows, more than 20,000" in told
+def test_a_target_of_too_many_labels(connection: Any) -> None:
+    load(connection, "t", pa.table({"x": ["a"] * 70_000, "y": np.arange(70_000)}))
+    assert "'y'" in refusal(lambda: Marginals.from_sql(connection, "t", "y"))
 
 
 # ---- an answer in blocks
@@ -166,61 +160,49 @@ def test_postgres_sends_blocks_and_keeps_no_cursor(postgres: Any) -> None:
     database = Database(postgres)
     numbers = "SELECT generate_series(1, 25000)"
     with database.snapshot():
-        blocks = list(database.stream(numbers, "a test"))
+        blocks = list(database.fetch_blocks(numbers, "a test"))
         assert [len(block) for block in blocks] == [10_000, 10_000, 5_000]
         assert [row[0] for block in blocks for row in block] == [*range(1, 25_001)]
-        started = database.stream(numbers, "a test")
+        started = database.fetch_blocks(numbers, "a test")
         assert next(started)[0] == (1,)
-        assert database.ask("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(1,)]
+        assert database.fetch("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(1,)]
         started.close()
-        assert database.ask("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(0,)]
+        assert database.fetch("SELECT COUNT(*) FROM pg_cursors", "cursors") == [(0,)]
     assert any("DECLARE" in each and numbers in each for each in database.sent)
 
 
 def test_postgres_without_a_transaction(postgres: Any) -> None:
     with psycopg.connect(postgres.info.dsn, autocommit=True) as connection:
-        blocks = Database(connection).stream("SELECT generate_series(1, 3)", "a test")
+        blocks = Database(connection).fetch_blocks(
+            "SELECT generate_series(1, 3)", "a test"
+        )
         assert list(blocks) == [[(1,), (2,), (3,)]]
         assert connection.execute("SELECT COUNT(*) FROM pg_cursors").fetchone() == (0,)
 
 
 def test_an_error_in_a_stream_is_a_sentence(connection: Any) -> None:
-    stream = Database(connection).stream("SELECT nothing FROM nowhere", "the values")
-    with pytest.raises(ValueError, match="could not answer the question for the value"):
+    stream = Database(connection).fetch_blocks(
+        "SELECT nothing FROM nowhere", "the values"
+    )
+    with pytest.raises(ValueError, match="the values"):
         next(stream)
 
 
 # ---- many pairs in one statement
 
 
-sizes = st.lists(st.integers(1, 400), min_size=2, max_size=40)
-
-
-@given(sizes=sizes, inner=st.booleans(), name=st.sampled_from(["sqlite", "duckdb"]))
-def test_every_pair_is_counted_once(sizes: list[int], inner: bool, name: str) -> None:
-    last = len(sizes) - 1
-    batches = pair_queries.batches(DIALECTS[name], sizes, inner)
-    found = [cube for batch in batches for cube in batch]
-    pairs = [cube if len(cube) == 2 else cube[:2] for cube in found]
-    assert sorted(pairs) == list(combinations(range(last + 1), 2))
+@given(width=st.integers(2, 60), inner=st.booleans())
+def test_every_pair_is_counted_once(width: int, inner: bool) -> None:
+    dialect = DIALECTS["postgres"]
+    batches = pair_queries.batches(dialect, width, inner)
+    found = [group for batch in batches for group in batch]
+    pairs = sorted(group[:2] for group in found)
+    assert pairs == list(combinations(range(width), 2))
     for batch in batches:
-        held = {i for cube in batch for i in cube}
-        if name == "duckdb":
-            assert len(held) < DIALECTS[name].grouping
-        elif len(batch) > 1:
-            assert math.prod(sizes[i] for i in held) <= 2**16
-    plain = pair_queries.batches(PORTABLE, sizes, inner)
+        assert len({i for group in batch for i in group}) < dialect.grouping
+    plain = pair_queries.batches(PORTABLE, width, inner)
     assert sorted(batch[0] for batch in plain) == sorted(found)
     assert all(len(batch) == 1 for batch in plain)
-
-
-def test_sqlite_sorts_the_rows_a_few_times(lite: sqlite3.Connection) -> None:
-    rng = np.random.default_rng(7)
-    table = pa.table({f"c{j}": rng.integers(0, 4, 300) for j in range(10)})
-    load(lite, "t", table)
-    told = sql.statements(lite, "t", "c9")
-    assert sum("WITH" in each for each in told) == 3  # parts of 4, 4 and 2 columns
-    assert sum(each.count("SUM(") for each in told) == 45
 
 
 @pytest.mark.parametrize("inner", [False, True])
@@ -249,25 +231,17 @@ def test_columns_named_as_the_statement_names_things(
 # ---- progress
 
 
-def test_progress_tells_columns_then_pairs(connection: Any) -> None:
+def test_progress(connection: Any) -> None:
     load(connection, "visits", visits(100))
-    turns: list[sql.Turn] = []
-    m = Marginals.from_sql(connection, "visits", "class", progress=turns.append)
+    told: list[Progress] = []
+    m = Marginals.from_sql(connection, "visits", "class", progress=told.append)
     assert m == Marginals.from_sql(connection, "visits", "class")
-    columns = [turn for turn in turns if turn.step == "column"]
-    pairs = [turn for turn in turns if turn.step == "pair"]
-    assert turns == columns + pairs
-    assert [turn.number for turn in columns] == [1, 2, 3, 4, 5, 6]
-    assert {turn.total for turn in columns} == {6}
-    assert {turn.total for turn in pairs} == {21}
-    numbers = [turn.number for turn in pairs]
-    assert numbers[0] == 1
-    assert numbers == sorted(set(numbers))
-    assert all(turn.seconds >= 0 for turn in turns)
-
-
-def test_a_turn_in_words() -> None:
-    turn = sql.Turn("pair", 7, 45, 36.0)
-    assert turn.seconds_left == 39 * 6.0
-    assert str(turn) == "pair 7 of 45, about 4 min left"
-    assert str(sql.Turn("pair", 1, 45, 0.0)) == "pair 1 of 45"
+    steps = [*dict.fromkeys(each.step for each in told)]
+    if engine_of(connection) == "postgres":
+        assert steps == ["reading columns", "counting pairs"]
+        assert [each.share for each in told[:6]] == [k / 6 for k in range(6)]
+    else:
+        assert steps == ["reading rows", "reading rows again"]
+        assert told[-1].share == 1
+        assert "100 rows" in told[-1].facts
+    assert all(each.seconds >= 0 for each in told)

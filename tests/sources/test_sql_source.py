@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sqlite3
 from typing import Any
@@ -43,19 +44,29 @@ def test_counts_are_those_of_the_rows(connection: Any, inner: bool) -> None:
     assert m.validate() is m
 
 
-def test_two_hundred_thousand_rows_with_and_without_grouping_sets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_hundred_thousand_rows(postgres: Any) -> None:
+    table = visits(200_000)
+    expected = Marginals.from_data(table, target="class")
     with duckdb.connect() as connection:
-        table = visits(200_000)
         load(connection, "visits", table)
-        expected = Marginals.from_data(table, target="class")
         assert Marginals.from_sql(connection, "visits", "class") == expected
-        assert "GROUPING SETS" in sql.statements(connection, "visits", "class")[-2]
-        monkeypatch.setitem(dialects.DIALECTS, "duckdb", dialects.PORTABLE)
-        sent = sql.statements(connection, "visits", "class")
-        assert not any("GROUPING" in each for each in sent)
-        assert Marginals.from_sql(connection, "visits", "class") == expected
+    load(postgres, "visits", table)
+    assert Marginals.from_sql(postgres, "visits", "class") == expected
+
+
+def test_with_and_without_grouping_sets(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = visits(2000)
+    load(postgres, "visits", table)
+    expected = Marginals.from_data(table, target="class", class_conditional=True)
+    assert "GROUPING SETS" in sql.statements(postgres, "visits", "class")[-2]
+    plain = dataclasses.replace(dialects.DIALECTS["postgres"], grouping=0)
+    monkeypatch.setitem(dialects.DIALECTS, "postgres", plain)
+    sent = sql.statements(postgres, "visits", "class")
+    assert not any("GROUPING" in each for each in sent)
+    m = Marginals.from_sql(postgres, "visits", "class", class_conditional=True)
+    assert m == expected
 
 
 cells = {
@@ -171,7 +182,7 @@ def test_a_word_is_no_weight(lite: sqlite3.Connection) -> None:
     lite.execute("CREATE TABLE v (x, y, w)")
     rows = [("p", "u", "abc"), ("q", "v", 1), ("p", "v", 2.5)]
     lite.executemany("INSERT INTO v VALUES (?, ?, ?)", rows)
-    with pytest.raises(ValueError, match="'w' holds the text 'abc', which the databas"):
+    with pytest.raises(ValueError, match="weights 'w'.*'abc'"):
         Marginals.from_sql(lite, "v", "y", weight="w")
 
 
@@ -240,15 +251,15 @@ def test_missing_codes_of_a_target_of_bytes(connection: Any) -> None:
 
 
 def test_a_code_that_cannot_be_left_out(
-    lite: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    postgres: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(lite, "gaps", pa.table({"x": ["n", "y", "y"], "y": ["u", "?", None]}))
+    load(postgres, "gaps", pa.table({"x": ["n", "y", "y"], "y": ["u", "?", None]}))
     monkeypatch.setattr(sql, "_literal", lambda *_: "'nothing of the kind'")
     with (
         pytest.warns(DataWarning, match="Dropped 1 row"),
-        pytest.raises(ValueError, match="'y' holds missing codes that the database"),
+        pytest.raises(ValueError, match="'y' holds missing codes"),
     ):
-        Marginals.from_sql(lite, "gaps", "y")
+        Marginals.from_sql(postgres, "gaps", "y")
 
 
 # ---- names
@@ -289,40 +300,75 @@ def test_more_columns_than_grouping_takes(postgres: Any) -> None:
 # ---- audit
 
 
+class Recorder:
+    """A connection of psycopg whose statements are kept."""
+
+    __module__ = "psycopg"
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.sent = inner, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def cursor(self) -> Any:
+        return RecordingCursor(self.inner.cursor(), self.sent)
+
+
+class RecordingCursor:
+    def __init__(self, inner: Any, sent: list[str]) -> None:
+        self.inner, self.sent = inner, sent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def execute(self, statement: str) -> Any:
+        self.sent.append(statement)
+        return self.inner.execute(statement)
+
+
 def test_statements_are_what_is_sent(lite: sqlite3.Connection) -> None:
     load(lite, "visits", visits(200))
-    seen: list[str] = []
-    lite.set_trace_callback(seen.append)
-    Marginals.from_sql(lite, "visits", "class", where="age > 20")
-    lite.set_trace_callback(None)
-    told = sql.statements(lite, "visits", "class", where="age > 20")
-    assert [" ".join(each.split()) for each in seen] == [
-        " ".join(each.split()) for each in told
-    ]
+    names, sent = ["ward", "kids"], []
+    given: dict[str, Any] = {"columns": names, "where": "age > 20"}
+    listed = sql.statements(lite, "visits", "class", **given)
+    lite.set_trace_callback(sent.append)
+    Marginals.from_sql(lite, "visits", "class", **given)
+    # The rows are read twice: are the integers labels or numbers?
+    assert sent == [*listed[:-1], *listed[-2:]]
+    sent.clear()
+    sql.statements(lite, "visits", "class", **given)
+    assert sent == [*listed[:-2], "ROLLBACK"]
 
 
-def test_statements_send_none_about_pairs(lite: sqlite3.Connection) -> None:
-    load(lite, "visits", visits(200))
-    seen: list[str] = []
-    lite.set_trace_callback(seen.append)
-    told = sql.statements(lite, "visits", "class")
-    assert sum(each.count("SUM(") for each in told) == 21
-    assert not any("," in each.partition("GROUP BY")[2] for each in seen)
+def test_statements_of_a_server(postgres: Any) -> None:
+    load(postgres, "visits", visits(200))
+    recorder = Recorder(postgres)
+    listed = sql.statements(recorder, "visits", "class")
+    pairs = [each for each in listed if "GROUPING SETS" in each]
+    assert sum(each.partition("SETS (")[2].count("), (") + 1 for each in pairs) == 21
+    assert not any("," in each.partition("GROUP BY")[2] for each in recorder.sent)
+    now = [each for each in listed if each not in (*pairs, "ROLLBACK")]
+    assert [*dict.fromkeys(recorder.sent)] == [*dict.fromkeys(now)]
+    recorder.sent.clear()
+    Marginals.from_sql(recorder, "visits", "class")
+    assert [*dict.fromkeys(recorder.sent)] == [*dict.fromkeys(listed[:-1])]
 
 
-def test_statements_say_which_of_them_are_asked(connection: Any) -> None:
+def test_statements_say_which_of_them_are_run(connection: Any) -> None:
     load(connection, "visits", visits(200))
     told = sql.statements(connection, "visits", "class", explained=True)
     bare = sql.statements(connection, "visits", "class")
     marked = [k for k, each in enumerate(told) if each.startswith("--")]
     assert marked[0] == 0
-    assert "Asked now" in told[0]
-    assert "Printed only" in told[marked[1]]
+    assert "Run now" in told[0]
+    assert "Not run" in told[marked[1]]
     uncommented = [
         "\n".join(line for line in each.splitlines() if not line.startswith("--"))
         for each in told
     ]
     assert uncommented == bare
-    # The first about pairs is the one marked, and there is none before.
-    assert not any("class" in each and "age" in each for each in told[: marked[1]])
+    # The first about several columns is the one marked.
+    held = [each for each in told[: marked[1]] if "typeof" not in each]
+    assert not any("class" in each and "age" in each for each in held)
     assert "class" in told[marked[1]]

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import decimal
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,7 +17,7 @@ import pytest
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.sources import sql
+from renyi.sources import sql, sql_columns
 from renyi.warnings import DataWarning
 from support import warehouses
 from support.warehouses import load
@@ -216,14 +217,50 @@ def test_a_text_that_is_no_number(connection: Any) -> None:
         Marginals.from_sql(connection, "texts", "y", encoder=Encoder(numeric=("size",)))
 
 
-def test_sqlite_reads_no_text_as_zero(lite: sqlite3.Connection) -> None:
+def test_sqlite_texts_are_the_numbers_of_python(lite: sqlite3.Connection) -> None:
     # CAST('1_000' AS REAL) is 1 there, and 1000 in Python.
-    load(lite, "texts", pa.table({"size": ["1", "2", "1_000"], "y": [0, 1, 1]}))
-    with pytest.raises(ValueError, match="'1_000', which the database reads as"):
-        Marginals.from_sql(lite, "texts", "y", encoder=Encoder(numeric=("size",)))
+    table = pa.table({"size": ["1", "2", "1_000"], "y": [0, 1, 1]})
+    load(lite, "texts", table)
     fitted = Encoder().fit(pa.table({"size": [0.5, 1.5, 2.5]}))
-    with pytest.raises(ValueError, match="'1_000', which the database reads as"):
-        Marginals.from_sql(lite, "texts", "y", encoder=fitted)
+    for encoder in (Encoder(numeric=("size",)), fitted):
+        m = Marginals.from_sql(lite, "texts", "y", encoder=encoder)
+        assert m == Marginals.from_data(table, target="y", encoder=encoder)
+
+
+def test_a_text_that_a_server_reads_as_another_number(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(postgres, "texts", pa.table({"size": ["1", "2", "1e1"], "y": [0, 1, 1]}))
+    monkeypatch.setattr(sql_columns, "_number_of", lambda text: float(text[0]))
+    with pytest.raises(ValueError, match="'size' holds the text '1e1'"):
+        Marginals.from_sql(postgres, "texts", "y", encoder=Encoder(numeric=("size",)))
+
+
+def test_sqlite_converters_are_not_called(tmp_path: Path) -> None:
+    path = tmp_path / "days.db"
+    rows = [("2024-01-01", "u"), ("2024-01-02", "v"), (None, "v")] * 9
+    with contextlib.closing(
+        sqlite3.connect(path, detect_types=sqlite3.PARSE_DECLTYPES)
+    ) as connection:
+        connection.execute("CREATE TABLE t (day date, y text)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        m = Marginals.from_sql(connection, "t", "y")
+    assert m == Marginals.from_data(
+        pd.DataFrame(rows, columns=["day", "y"]), target="y"
+    )
+
+
+def test_duckdb_intervals_and_enumerations() -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT to_days(k::INTEGER % 3) AS span, k % 2 AS y,"
+            " (['a', 'b'][k % 2 + 1])::ENUM ('c', 'b', 'a') AS word,"
+            " TIMETZ '12:00:00+02' AS clock FROM range(60) r(k)"
+        )
+        m = Marginals.from_sql(connection, "t", "y")
+    assert m.categories["span"] == ("00:00:00", "1 day", "2 days")
+    assert m.categories["word"] == ("a", "b")
+    assert m.categories["clock"] == ("12:00:00+02",)
 
 
 def test_bins_of_a_first_table_count_the_texts_of_a_second(connection: Any) -> None:
@@ -246,7 +283,7 @@ def test_a_word_is_not_put_into_a_bin(lite: sqlite3.Connection) -> None:
     m = Marginals.from_sql(lite, "t", "y", encoder=fitted)
     assert m.block("size", "y").to_numpy().sum(axis=1)[-1] == 3  # missing
     lite.execute("INSERT INTO t VALUES ('big', 0)")
-    with pytest.raises(ValueError, match="'big', which the database reads as .* 0.0"):
+    with pytest.raises(ValueError, match="'size' .*'big'"):
         Marginals.from_sql(lite, "t", "y", encoder=fitted)
 
 

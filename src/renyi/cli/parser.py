@@ -446,9 +446,9 @@ def _add_print_sql(parser: Any) -> None:
     parser.add_argument(
         "--print-sql",
         action="store_true",
-        help="print the statements for --table, and count no pairs: those about single "
-        "columns are asked now, since bins depend on the answers; those about pairs "
-        "are printed only",
+        help="print the statements for --table, and count nothing: those about single "
+        "columns are run now, since the others depend on the answers; those that read "
+        "rows or count pairs are only printed",
     )
 
 

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import database_files
 from renyi.cli.inputs import columns_text, listed, load_model, table_paths
 from renyi.cli.output import (
     TABLES,
@@ -39,6 +38,7 @@ from renyi.encoding.text_cells import number_text, typed
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.progress import Progress
 from renyi.sources import csv, files
+from renyi.sources.databases import is_database
 from renyi.sources.formats import reader_of
 from renyi.warnings import warn
 
@@ -188,7 +188,7 @@ def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAns
 
 def _check_databases(args: argparse.Namespace) -> None:
     """Refuse databases: their rows are answered inside them."""
-    for name in filter(database_files.is_database, args.files):
+    for name in filter(is_database, args.files):
         path = files.existing(name)
         with path.open("rb") as stream:
             dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from renyi.cli import database_files
 from renyi.cli.check_marginals import check_classes, with_texts
 from renyi.cli.inputs import (
     chosen_columns,
@@ -31,8 +30,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import label_text
 from renyi.encoding.text_cells import is_missing
 from renyi.marginals.marginals import Marginals
-from renyi.sources import files, inputs, sql
-from renyi.sources.databases import Database
+from renyi.sources import databases, files, inputs, sql
 from renyi.sources.formats import existing
 
 _FIRST = 2**16  # rows that are looked at for identifiers
@@ -49,7 +47,7 @@ def requested(args: argparse.Namespace, order: int, limit: int) -> bool:
     one = len(args.files) == 1
     options = ("where", "sql", "table", "checkpoint")
     given = [f"--{name}" for name in options if getattr(args, name, None)]
-    if one and (database_files.is_database(args.file) or is_searched(args.file)):
+    if one and (databases.is_database(args.file) or is_searched(args.file)):
         given.append(args.file)
     if order > 1:
         if not one or given:
@@ -219,7 +217,7 @@ def _interruptible(checkpoint: str | None) -> Iterator[None]:
 
 def _in_database(args: argparse.Namespace) -> bool:
     """Whether the rows are in a database; what does not go with it is refused."""
-    found = [name for name in args.files if database_files.is_database(name)]
+    found = [name for name in args.files if databases.is_database(name)]
     if args.table is None and not found:
         return False
     if len(args.files) != 1 or not found:
@@ -242,13 +240,14 @@ def _table(
 ) -> Iterator[tuple[Any, str, str, list[str]]]:
     """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
     path = existing(args.files[0])
-    with database_files.connected(path) as connection:
+    with databases.opened(path) as connection:
+        database = databases.Database(connection)
         if args.table is None:
-            tables = listed(database_files.tables(connection)) or "it has none"
+            tables = listed(database.tables()) or "it has none"
             raise ValueError(
                 f"{path} is a database: name one of its tables with --table ({tables})."
             )
-        names = Database(connection).columns(args.table)
+        names = database.columns(args.table)
         if args.target is None:
             raise ValueError(no_target(_named(args), names))
         source = f"The table {args.table!r}"

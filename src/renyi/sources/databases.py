@@ -1,26 +1,32 @@
-"""Database: a DB-API connection that is asked one statement after the other.
+"""Database: a DB-API connection that runs one statement after the other.
 
 All answers should be about the same rows. Where an engine can hold a snapshot and no
 transaction is under way, one is begun, read only where that can be said, and rolled
-back at the end; otherwise the counts are compared with one another, which notices rows
-that come or go.
-
-What goes wrong is told in one sentence, and a connection that is gone is told apart
-from a statement that the engine did not like. Every statement that is sent is kept,
-for whoever has to approve it.
+back at the end; otherwise counts are compared with one another, which notices rows that
+come or go. Every statement that is sent is kept, for whoever has to approve it.
 """
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import sqlite3
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from difflib import get_close_matches
 from itertools import chain
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from renyi.sources.complaints import first_line
+import pyarrow as pa
+
+from renyi.sources.complaints import first_line, unreadable
 from renyi.sources.dialects import dialect_of
+from renyi.sources.duckdb import arrow_batches, duckdb_module
+
+FILE_ENDINGS = (".duckdb", ".db", ".sqlite", ".sqlite3")
 
 _ROWS_AT_ONCE = 10_000
 _CURSOR = '"renyi_values"'
@@ -31,10 +37,11 @@ _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
-# Types of DuckDB of which its driver drops nanoseconds, or makes infinity a day.
-_TIMES = (
+# Types of DuckDB that Arrow has not: infinite times, and intervals of months.
+_AS_TEXT = (
     "DATE",
-    "TIME_NS",
+    "INTERVAL",
+    "TIME WITH TIME ZONE",
     "TIMESTAMP",
     "TIMESTAMP_S",
     "TIMESTAMP_MS",
@@ -46,27 +53,13 @@ _MORE_MEMORY = (
     "SELECT set_config('work_mem', '64MB', true) "
     "WHERE pg_size_bytes(current_setting('work_mem')) < 67108864"
 )
+_PLAIN = (str, bool, int, float, bytes, datetime.date, datetime.time)
 
 Row = Sequence[Any]
 
 
 class Database:
-    """A connection, its dialect, and the statements that were sent.
-
-    Parameters
-    ----------
-    connection : DB-API 2 connection
-        Of any driver; it stays open.
-
-    Examples
-    --------
-    >>> import sqlite3
-    >>> database = Database(sqlite3.connect(":memory:"))
-    >>> database.ask("SELECT 1, 'a'", "a test")
-    [(1, 'a')]
-    >>> database.sent
-    ["SELECT 1, 'a'"]
-    """
+    """A DB-API connection of any driver, its dialect, and the statements sent to it."""
 
     def __init__(self, connection: Any) -> None:
         if not callable(getattr(connection, "cursor", None)):
@@ -82,27 +75,19 @@ class Database:
         self._kinds: dict[str, Any] = {}  # what the driver calls the types
         self._own = False  # whether the transaction under way is ours
 
-    def ask(self, sql: str, what: str) -> list[Row]:
-        """Return the answer to a statement; `what` says in words what it is for."""
+    def fetch(self, sql: str, what: str) -> list[Row]:
+        """Return the rows of a statement; `what` says in words what it is for."""
         return self._answer(sql, what)[0]
 
-    def stream(self, sql: str, what: str) -> Generator[list[Row]]:
-        """Yield the answer to a statement in blocks, none of which is kept.
-
-        Drivers of PostgreSQL fetch a whole answer at once, unless a cursor of the
-        server holds it.
-
-        >>> import sqlite3
-        >>> database = Database(sqlite3.connect(":memory:"))
-        >>> list(database.stream("SELECT 1 UNION SELECT 2", "a test"))
-        [[(1,), (2,)]]
-        """
+    def fetch_blocks(self, sql: str, what: str) -> Generator[list[Row]]:
+        """Yield the rows of a statement in blocks, none of which is kept."""
         if self.dialect.name != "postgres":
             self.sent.append(sql)
             yield from self._blocks(sql, what)
             return
-        # WITH HOLD, for a connection that is in no transaction.
-        self.ask(f"DECLARE {_CURSOR} NO SCROLL CURSOR WITH HOLD FOR\n{sql}", what)
+        # Its drivers fetch a whole answer at once, unless a cursor of the server holds
+        # it: WITH HOLD, for a connection that is in no transaction.
+        self.fetch(f"DECLARE {_CURSOR} NO SCROLL CURSOR WITH HOLD FOR\n{sql}", what)
         fetch, close = f"FETCH {_ROWS_AT_ONCE} FROM {_CURSOR}", f"CLOSE {_CURSOR}"
         self.sent += [fetch, close]  # as often as there are rows, and once
         own = self._own
@@ -113,12 +98,18 @@ class Database:
             # A cursor ends with its transaction: to close it then would begin a new
             # one, in which it fails.
             if self._own == own:
-                with suppress(Exception), self._asked(close):
+                with suppress(Exception), self._executed(close):
                     pass
+
+    def fetch_arrow(self, sql: str, what: str) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a statement of DuckDB's as Arrow batches."""
+        self.sent.append(sql)
+        with self._reporting(what):
+            yield from arrow_batches(self.connection.sql(sql))
 
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
-        _refuse_query(table)
+        _check_table_name(table)
         sql = f"SELECT * FROM {self.dialect.table(table)} WHERE 1 = 0"
         shown = table if isinstance(table, str) else ".".join(table)
         try:
@@ -138,35 +129,29 @@ class Database:
         )
         return [str(entry[0]) for entry in description]
 
-    def grouped(self, name: str) -> str:
-        """Return a column as rows are grouped by it, its values as in memory.
+    def expression(self, name: str) -> str:
+        """Return what to select of a column, so that its labels are those of memory.
 
-        Texts differ in any letter, even where a column is declared to be blind to
-        capital letters. What drivers would change is sent in another form: floats of
-        single precision as doubles, times with a zone as their labels, times of DuckDB
-        as texts, and texts of a fixed length without the spaces that fill them up.
-
-        >>> import sqlite3
-        >>> Database(sqlite3.connect(":memory:")).grouped("a")
-        '"a" COLLATE BINARY'
+        What drivers or Arrow would change is sent in another form: floats of single
+        precision as doubles, times with a zone as their labels, times of DuckDB as
+        texts, and texts of a fixed length without the spaces that fill them up. On
+        servers, which group by it, texts are compared letter by letter.
         """
         dialect, kind = self.dialect, self._kinds.get(name)
         column = dialect.identifier(name)
-        if dialect.name == "sqlite":  # whose columns may hold anything
-            return dialect.lettered(column)
         if dialect.name == "postgres":
             forms = {
                 _SINGLE: dialect.as_double,
                 _PADDED: dialect.as_text,
                 _ZONED: dialect.in_utc,
-                **dict.fromkeys(_TEXTS, dialect.lettered),
+                **dict.fromkeys(_TEXTS, dialect.by_letters),
             }
             return forms[kind](column) if kind in forms else column
         if dialect.zoned and str(kind) == dialect.zoned:
             return dialect.in_utc(column)
-        if dialect.name == "duckdb" and str(kind) in _TIMES:
+        if dialect.name == "duckdb" and str(kind) in _AS_TEXT:
             return dialect.as_text(column)
-        return dialect.lettered(column) if str(kind) in dialect.texts else column
+        return column
 
     def _is_real(self, kind: Any) -> bool:
         """Whether a driver calls a type one of floats, where that can be told."""
@@ -176,33 +161,33 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all questions inside be about the same rows, if the engine can."""
+        """Let all statements inside be about the same rows, if the engine can."""
         try:
             self._begin()
         except (ValueError, ConnectionError):
             raise
         except Exception as error:
-            raise self._trouble(error, "a snapshot") from error
+            raise self._failure(error, "a snapshot") from error
         try:
             yield
         finally:
             self._end()
 
-    # ---- asking
+    # ---- statements
 
     def _answer(self, sql: str, what: str) -> tuple[list[Row], Any]:
         self.sent.append(sql)
-        with self._telling(what), self._asked(sql) as cursor:
+        with self._reporting(what), self._executed(sql) as cursor:
             description = cursor.description
-            return list(chain.from_iterable(_fetched(cursor))), description
+            return list(chain.from_iterable(_blocks_of(cursor))), description
 
     def _blocks(self, sql: str, what: str) -> Iterator[list[Row]]:
-        with self._telling(what), self._asked(sql) as cursor:
-            yield from _fetched(cursor)
+        with self._reporting(what), self._executed(sql) as cursor:
+            yield from _blocks_of(cursor)
 
     @contextmanager
-    def _asked(self, sql: str) -> Iterator[Any]:
-        """Give the cursor of an answer, and close it whatever happens."""
+    def _executed(self, sql: str) -> Iterator[Any]:
+        """Give the cursor of a statement, and close it whatever happens."""
         cursor = self._cursor()
         try:
             cursor.execute(sql)
@@ -212,12 +197,12 @@ class Database:
                 cursor.close()
 
     @contextmanager
-    def _telling(self, what: str) -> Iterator[None]:
+    def _reporting(self, what: str) -> Iterator[None]:
         """Let an error be one sentence; drivers share no class of errors."""
         try:
             yield
         except Exception as error:
-            raise self._trouble(error, what) from error
+            raise self._failure(error, what) from error
 
     def _cursor(self) -> Any:
         """Return a cursor whose rows are tuples, whatever the connection makes."""
@@ -253,15 +238,15 @@ class Database:
         else:
             return
         self._own = True
-        self.ask(begin, "a snapshot")
+        self.fetch(begin, "a snapshot")
         if name == "postgres":
-            self.ask(_MORE_MEMORY, "a snapshot")
+            self.fetch(_MORE_MEMORY, "a snapshot")
 
     def _in_transaction_of_duckdb(self) -> bool:
         """Whether two statements are of the same transaction."""
         number = "SELECT txid_current()"
         first, second = (self._answer(number, "a snapshot")[0] for _ in range(2))
-        del self.sent[-2:]  # they ask nothing about the table
+        del self.sent[-2:]  # they are not about the table
         return first == second
 
     def _end(self) -> None:
@@ -272,15 +257,15 @@ class Database:
             if self.dialect.name == "postgres" and not self.connection.autocommit:
                 self.connection.rollback()
             else:
-                with self._asked("ROLLBACK"):
+                with self._executed("ROLLBACK"):
                     pass
             self.sent.append("ROLLBACK")
         except Exception:  # a connection that is gone has nothing left to end
             return
 
-    # ---- what went wrong
+    # ---- errors
 
-    def _trouble(self, error: Exception, what: str) -> Exception:
+    def _failure(self, error: Exception, what: str) -> Exception:
         if self._alive():
             advice = (
                 "roll back your transaction, in which a statement failed before."
@@ -288,11 +273,10 @@ class Database:
                 else "check the names and your permissions."
             )
             return ValueError(
-                f"The database could not answer the question for {what} "
-                f"({first_line(error)}): {advice}"
+                f"The query for {what} failed ({first_line(error)}): {advice}"
             )
         return ConnectionError(
-            f"The connection to the database is closed or was lost in the question "
+            f"The connection to the database is closed or was lost during the query "
             f"for {what} ({first_line(error)}): connect and start again; nothing was "
             "changed there."
         )
@@ -302,30 +286,35 @@ class Database:
         if hasattr(self.connection, "closed"):
             return not self.connection.closed
         try:
-            with self._asked("SELECT 1") as cursor:
+            with self._executed("SELECT 1") as cursor:
                 cursor.fetchall()
         except Exception as error:
             return "transaction" in str(error).lower()  # the caller's, and aborted
         return True
 
     def _hint(self, table: str) -> str:
-        listing = (
-            "SELECT '', name FROM sqlite_master"
-            if self.dialect.name == "sqlite"
-            else "SELECT table_schema, table_name FROM information_schema.tables"
-        )
         try:
             with self.snapshot():
-                found = self.ask(listing, "the tables")
+                names = {name.rpartition(".")[2]: name for name in self.tables()}
         except (ValueError, ConnectionError):
-            found = []
-        names = {
-            str(name): _qualified(str(schema), str(name)) for schema, name in found
-        }
+            names = {}
         close = get_close_matches(table.rpartition(".")[2], names, n=1, cutoff=0.65)
         if close and names[close[0]] != table:
             return f"did you mean {names[close[0]]!r}?"
         return "check the name; a schema is given as 'schema.table'."
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables and views, as users write them."""
+        listing = (
+            "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view')"
+            if self.dialect.name == "sqlite"
+            else "SELECT table_schema, table_name FROM information_schema.tables"
+        )
+        return sorted(
+            # The schema that is looked in needs no name.
+            str(name) if schema in ("", "main", "public") else f"{schema}.{name}"
+            for schema, name in self.fetch(listing, "the names of the tables")
+        )
 
 
 def _is_aborted(error: Exception) -> bool:
@@ -333,12 +322,7 @@ def _is_aborted(error: Exception) -> bool:
     return "transaction is aborted" in str(error).lower()
 
 
-def _qualified(schema: str, name: str) -> str:
-    """Return a table as users write it: the schema that is looked in needs no name."""
-    return name if schema in ("", "main", "public") else f"{schema}.{name}"
-
-
-def _refuse_query(table: str | Sequence[str]) -> None:
+def _check_table_name(table: str | Sequence[str]) -> None:
     text = table.strip().lower() if isinstance(table, str) else ""
     if text.startswith(("(", "select ", "with ")):
         raise ValueError(
@@ -349,7 +333,7 @@ def _refuse_query(table: str | Sequence[str]) -> None:
         raise ValueError("The name of the table is empty.")
 
 
-def _fetched(cursor: Any) -> Iterator[list[Row]]:
+def _blocks_of(cursor: Any) -> Iterator[list[Row]]:
     """Yield the rows of a cursor as tuples, in blocks."""
     if not cursor.description:
         return
@@ -357,3 +341,72 @@ def _fetched(cursor: Any) -> Iterator[list[Row]]:
         if isinstance(block[0], Mapping):
             block = [tuple(row.values()) for row in block]
         yield block
+
+
+# ---- values
+
+
+def cell_of(value: Any, name: str) -> Any:
+    """Return a value of a driver as encoders take it; NaN is a missing value.
+
+    A decimal without a fraction is an integer, as sums of integers are.
+
+    >>> cell_of(decimal.Decimal("2.50"), "price"), cell_of(memoryview(b"a"), "code")
+    (2.5, b'a')
+    """
+    if isinstance(value, (memoryview, bytearray)):
+        value = bytes(value)
+    elif isinstance(value, decimal.Decimal):
+        value = int(value) if value.as_tuple().exponent == 0 else float(value)
+    if isinstance(value, (list, dict, set, tuple)):
+        raise TypeError(
+            f"Column {name!r} holds nested values ({value!r:.60}): give it one value "
+            "a row, for example in a view."
+        )
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, _PLAIN) else str(value)
+
+
+def key_of(cell: Any) -> tuple[type, Any]:
+    """Return what tells cells apart: True is not 1, though hashing takes them for one.
+
+    An engine may take 1 and 1.0 for one, and return now this, now that.
+
+    >>> key_of(1) == key_of(1.0), key_of(1) == key_of(True)
+    (True, False)
+    """
+    return (float if type(cell) is int else type(cell)), cell
+
+
+# ---- files of SQLite and DuckDB
+
+
+def is_database(name: str) -> bool:
+    """Whether a file is named as databases are."""
+    return name.lower().endswith(FILE_ENDINGS)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Yield a connection to the database in a file, which can only be read."""
+    with closing(_connected(path)) as connection:
+        yield connection
+
+
+def _connected(path: Path) -> Any:
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(16)
+    except OSError as error:
+        raise ValueError(unreadable(path, error, "cannot be opened")) from None
+    if start == b"SQLite format 3\x00":
+        place = quote(str(path.absolute()))
+        return sqlite3.connect(f"file:{place}?mode=ro", uri=True)
+    if start[8:].startswith(b"DUCK"):  # after a checksum
+        module = duckdb_module()
+        try:
+            return module.connect(str(path), read_only=True)
+        except module.Error as error:
+            raise ValueError(f"{path} cannot be opened: {first_line(error)}.") from None
+    raise ValueError(f"{path} is not a DuckDB or SQLite database.")

@@ -7,13 +7,14 @@ Spark, and so does ``${`` there, which names a variable.
 
 `typeof` differs too, and is needed: labels are compared by text, and the text of the
 float 1.0 is "1" while that of the string "1.0" is "1.0". Texts are compared letter by
-letter, even if a column is declared to be blind to capital letters.
+letter, even if a column has a collation that ignores case.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,55 +23,21 @@ _POWER = 2**62  # the largest that an integer of 64 bits holds
 
 @dataclass(frozen=True)
 class Dialect:
-    r"""What an engine writes in its own way.
-
-    Parameters
-    ----------
-    name : str
-        Name of the dialect.
-    double, text : str
-        Its types of floats and of texts.
-    kind : str
-        Gives the name of an expression's type.
-    reals, texts : tuple of str
-        Names of the types that are taken as floats, and of those of texts.
-    boolean : str
-        Name of the type of truth values; "" if there is none.
-    binary, zoned : str
-        Names of the types of bytes, and of times with a zone; "" if there is none.
-    collation : str
-        Makes comparisons of a text go letter by letter.
-    nan : str
-        Tells whether a float is not a number; "" if there is no such float.
-    grouping : int
-        Columns that GROUPING takes; 0 if there are no GROUPING SETS.
-    adds_up : bool
-        Whether every GROUP BY sorts the rows, so that counts by few columns are better
-        added up from counts by many.
-
-    Examples
-    --------
-    >>> DIALECTS["postgres"].identifier('a "b" c')
-    '"a ""b"" c"'
-    >>> DIALECTS["duckdb"].number(0.1), DIALECTS["spark"].number(0.1)
-    ('0.1e0', '0.1D')
-    >>> DIALECTS["spark"].string("it's")
-    "'it\\'s'"
-    """
+    """The syntax and the names of types of one engine; "" where it has no such type."""
 
     name: str
+    embedded: bool = False  # does it run in this process, so that rows need not travel
     double: str = "DOUBLE PRECISION"
     text: str = "VARCHAR"
-    kind: str = "typeof({})"
-    reals: tuple[str, ...] = ()
+    kind: str = "typeof({})"  # gives the name of an expression's type
+    reals: tuple[str, ...] = ()  # types that are read as floats
     texts: tuple[str, ...] = ()
     boolean: str = ""
     binary: str = ""
-    zoned: str = ""
-    collation: str = ""
-    nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"
-    grouping: int = 0
-    adds_up: bool = False
+    zoned: str = ""  # times with a zone
+    collation: str = ""  # compares texts letter by letter
+    nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"  # "" if there is no NaN
+    grouping: int = 0  # columns that GROUPING takes; 0 without GROUPING SETS
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever it holds."""
@@ -79,35 +46,33 @@ class Dialect:
         return '"' + name.replace('"', '""') + '"'
 
     def table(self, name: str | Iterable[str]) -> str:
-        """Return the name of a table: ``"schema.table"``, or a tuple of its parts.
-
-        >>> DIALECTS["duckdb"].table("main.visits")
-        '"main"."visits"'
-        >>> DIALECTS["duckdb"].table(("main", "visits.2024"))
-        '"main"."visits.2024"'
-        """
+        """Return the name of a table: ``"schema.table"``, or a tuple of its parts."""
         parts = name.split(".") if isinstance(name, str) else list(name)
         return ".".join(self.identifier(part) for part in parts)
+
+    def literal(self, value: str | bytes | bool | float) -> str:
+        """Return the literal of a value."""
+        if isinstance(value, bool):
+            return str(value).upper()
+        if isinstance(value, bytes):
+            made = {"duckdb": "unhex('{}')", "postgres": "decode('{}', 'hex')"}
+            return made.get(self.name, "X'{}'").format(value.hex())
+        if isinstance(value, float):
+            return self.number(value)
+        return str(value) if isinstance(value, int) else self.string(value)
 
     def string(self, text: str) -> str:
         """Return the literal of a text."""
         if self.name == "spark":
-            return _spark_string(text)
+            # ${name} would be replaced by a variable: no dollar is written as itself.
+            text = text.replace("\\", "\\\\").replace("'", "\\'")
+            return "'" + text.replace("$", "\\u0024").replace("\0", "\\u0000") + "'"
         quoted = "'" + text.replace("'", "''") + "'"
         if self.name == "postgres" and "\\" in text:
             return "E" + quoted.replace("\\", "\\\\")
         if self.name == "sqlite" and "\0" in text:  # which would end the statement
             return "(" + quoted.replace("\0", "' || char(0) || '") + ")"
         return quoted
-
-    def binary_string(self, value: bytes) -> str:
-        """Return the literal of bytes.
-
-        >>> DIALECTS["sqlite"].binary_string(b"?")
-        "X'3f'"
-        """
-        made = {"duckdb": "unhex('{}')", "postgres": "decode('{}', 'hex')"}
-        return made.get(self.name, "X'{}'").format(value.hex())
 
     def number(self, value: float) -> str:
         """Return the literal of a float, exact to the last bit."""
@@ -132,14 +97,10 @@ class Dialect:
 
     def as_text(self, expression: str) -> str:
         """Return an expression as a text, which is compared letter by letter."""
-        return self.lettered(f"CAST({expression} AS {self.text})")
+        return self.by_letters(f"CAST({expression} AS {self.text})")
 
-    def lettered(self, text: str) -> str:
-        """Return a text that is compared letter by letter.
-
-        >>> DIALECTS["sqlite"].lettered('"a"')
-        '"a" COLLATE BINARY'
-        """
+    def by_letters(self, text: str) -> str:
+        """Return a text that is compared letter by letter."""
         return f"{text} COLLATE {self.collation}" if self.collation else text
 
     def in_utc(self, moment: str) -> str:
@@ -148,22 +109,22 @@ class Dialect:
             form = (
                 "map('timeZone', 'UTC', 'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS')"
             )
-            told = f"to_json(named_struct('t', {moment}), {form})"
-            digits = f"trim(TRAILING '0' FROM get_json_object({told}, '$.t'))"
+            text = f"to_json(named_struct('t', {moment}), {form})"
+            digits = f"trim(TRAILING '0' FROM get_json_object({text}, '$.t'))"
             return f"trim(TRAILING '.' FROM {digits}) || 'Z'"
         there = f"{moment} AT TIME ZONE 'UTC'"
         if self.name == "postgres":  # whose texts of times depend on settings
-            told = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
-            label = f"rtrim(rtrim({told}, '0'), '.') || 'Z'"
+            text = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
+            label = f"rtrim(rtrim({text}, '0'), '.') || 'Z'"
             return f"COALESCE({label}, {self.as_text(there)})"  # it may be infinite
         return self.as_text(there) + " || 'Z'"
 
     def is_nan(self, expression: str) -> str:
-        """Tell whether a float is not a number; "" where there is no such float."""
+        """Return the test for NaN; "" where there is no such float."""
         return self.nan.format(expression)
 
     def is_of(self, expression: str, kinds: Iterable[str]) -> str:
-        """Tell whether an expression is of one of some types."""
+        """Return the test whether an expression is of one of some types."""
         names = ", ".join(f"'{kind}'" for kind in kinds)
         return f"{self.kind.format(expression)} IN ({names})"
 
@@ -173,6 +134,7 @@ DIALECTS = {
     for each in (
         Dialect(
             "duckdb",
+            embedded=True,
             double="DOUBLE",
             kind="split_part(typeof({}), '(', 1)",
             reals=("FLOAT", "DOUBLE", "DECIMAL"),
@@ -182,7 +144,6 @@ DIALECTS = {
             zoned="TIMESTAMP WITH TIME ZONE",
             collation='"C"',
             nan="isnan({0})",
-            grouping=31,
         ),
         Dialect(
             "postgres",
@@ -211,6 +172,7 @@ DIALECTS = {
         ),
         Dialect(
             "sqlite",
+            embedded=True,
             double="REAL",
             text="TEXT",
             reals=("real",),
@@ -218,7 +180,6 @@ DIALECTS = {
             binary="blob",
             collation="BINARY",
             nan="",
-            adds_up=True,
         ),
     )
 }
@@ -234,11 +195,7 @@ _MODULES = {
 
 
 def named(dialect: str) -> Dialect:
-    """Return a dialect by its name.
-
-    >>> named("duckdb").double
-    'DOUBLE'
-    """
+    """Return a dialect by its name."""
     if dialect not in DIALECTS:
         known = ", ".join(map(repr, DIALECTS))
         raise ValueError(f"dialect must be one of {known}, not {dialect!r}.")
@@ -246,12 +203,7 @@ def named(dialect: str) -> Dialect:
 
 
 def dialect_of(connection: Any) -> Dialect:
-    """Return the dialect of a DB-API connection; plain SQL for what is not known.
-
-    >>> import sqlite3
-    >>> dialect_of(sqlite3.connect(":memory:")).name
-    'sqlite'
-    """
+    """Return the dialect of a DB-API connection; plain SQL for an unknown driver."""
     # A pool hands out a wrapper, which knows the driver's own connection.
     inner = getattr(connection, "driver_connection", None) or connection
     packages = {each.__module__.partition(".")[0] for each in type(inner).__mro__}
@@ -270,27 +222,13 @@ def binned(
     stray: str | None = None,
     texts: bool = True,
 ) -> str:
-    """Return the expression that finds the bin of a number.
+    """Return the CASE that finds the bin of a number in a quoted column.
 
-    Parameters
-    ----------
-    dialect : Dialect
-        The dialect to write in.
-    column : str
-        The column, quoted.
-    edges : sequence of float
-        Where bins begin, but for the first one.
-    missing : iterable of str
-        Texts of the codes that mean "missing".
-    answers : sequence of str
-        What to answer: for each bin, and last for a missing number.
-    stray : str, optional
-        What to answer for a text where the engine would read it as 0 (SQLite).
-    texts : bool, default=True
-        Whether the column may be one of texts.
+    Bins begin at `edges`, but for the first one. `answers` are the results: one for
+    each bin, the last for a missing number, whose codes are the texts `missing`.
+    `stray` is the result for a text that SQLite would read as 0. `texts` says whether
+    the column may be one of texts.
 
-    Examples
-    --------
     >>> print(binned(DIALECTS["sqlite"], '"age"', [30.0], [], "abc"))
     CASE WHEN CAST("age" AS REAL) IS NULL THEN c
       WHEN CAST("age" AS REAL) < 30.0 THEN a
@@ -298,38 +236,32 @@ def binned(
     """
     *bins, absent = answers
     value = dialect.as_double(column)
-    gone = sorted(missing)
+    codes = sorted(missing)
     branches = []
     is_text = dialect.is_of(column, dialect.texts)
-    if texts and gone and dialect.texts:
-        listed = ", ".join(dialect.string(text) for text in gone)
+    if texts and codes and dialect.texts:
+        listed = ", ".join(dialect.string(text) for text in codes)
         same = f"{dialect.as_text(column)} IN ({listed})"
         branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
     if texts and stray is not None and dialect.name == "sqlite":
         branches.append(f"WHEN {is_text} THEN {stray}")
     tests = [f"{value} IS NULL", dialect.is_nan(value)]
-    codes = sorted({code for code in map(_float, gone) if code is not None})
-    if codes:
-        tests.append(f"{value} IN ({', '.join(map(dialect.number, codes))})")
+    numbers = sorted(_numbers(codes))
+    if numbers:
+        tests.append(f"{value} IN ({', '.join(map(dialect.number, numbers))})")
     branches.append(f"WHEN {' OR '.join(filter(None, tests))} THEN {absent}")
     for edge, answer in zip(edges, bins[:-1], strict=True):
         branches.append(f"WHEN {value} < {dialect.number(edge)} THEN {answer}")
     return "CASE " + "\n  ".join([*branches, f"ELSE {bins[-1]} END"])
 
 
-def _float(text: str) -> float | None:
-    """Return the number that a missing code is, if it is one."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value
-
-
-def _spark_string(text: str) -> str:
-    # ${name} would be replaced by a variable, hence no dollar is written as itself.
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-    return "'" + escaped.replace("\0", "\\u0000") + "'"
+def _numbers(texts: Iterable[str]) -> set[float]:
+    """Return the numbers among some texts."""
+    found = set()
+    for text in texts:
+        with suppress(ValueError):
+            found.add(float(text))
+    return {value for value in found if not math.isnan(value)}
 
 
 def _fraction(value: float) -> str:

@@ -1,6 +1,6 @@
-"""DuckDB (the extra ``duckdb``) as embedded engine: conditions on rows, and queries.
+"""DuckDB (the extra ``duckdb``) for files: filters on their rows, and queries.
 
-A condition such as ``year = 2024`` is asked of each batch that was read: DuckDB says
+A filter such as ``year = 2024`` is applied to each batch that was read: DuckDB says
 which rows to keep, and their cells stay as they were read. All is as if the other rows
 were not in the file: a word in one of them does not make labels of a CSV column of
 numbers. A column of a CSV file that begins as numbers is compared as numbers.
@@ -22,52 +22,44 @@ import numpy as np
 import pyarrow as pa
 
 from renyi.sources.complaints import first_line
+from renyi.sources.dialects import DIALECTS
 
 _ROWS = 2**17  # of a batch of answers
-_PLACE = "row number"  # added to the rows that a condition sees
+_PLACE = "row number"  # added to the rows that a filter sees
 VIEW = "data"
 """The name by which a query knows the files that were given with it."""
 
+_quoted, _literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].string
 
-def duckdb() -> Any:
-    """Return the engine's module; a sentence says how to install it if it is absent."""
+
+def duckdb_module() -> Any:
+    """Return the engine's module; an error says how to install it if it is absent."""
     try:
         import duckdb as module
     except ImportError:
         raise ImportError(
-            "Conditions and queries on files need DuckDB: install the extra with "
+            "Filters and queries on files need DuckDB: install the extra with "
             "pip install 'renyi[duckdb]'."
         ) from None
     return module
 
 
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it.
-
-    >>> quoted('x"; drop table t; --')
-    '"x""; drop table t; --"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return a text as SQL writes it.
-
-    >>> literal("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
+def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a relation."""
+    # Releases before 2.0 have but the older name.
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    yield from read(_ROWS)
 
 
 class Condition:
-    """A condition on rows in SQL, asked of batch after batch.
+    """A filter in SQL, applied to batch after batch.
 
     Parameters
     ----------
     where : str
         The condition, as it would stand after WHERE.
     schema : pyarrow.Schema
-        Names and types of the columns it may speak of.
+        Names and types of the columns it may mention.
     types : mapping of name to str
         Columns of text that are compared as a type of SQL's; a text that is none of it
         is NULL.
@@ -83,35 +75,35 @@ class Condition:
         self, where: str, schema: pa.Schema, types: Mapping[str, str] | None = None
     ) -> None:
         self._own = threading.local()
-        self._connection = duckdb().connect()
-        # A condition needs no files; the rows are handed to it.
+        self._connection = duckdb_module().connect()
+        # A filter needs no files; the rows are handed to it.
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET threads = 1")
-        self.columns = spoken_of(where, schema.names)
+        self.columns = mentioned_columns(where, schema.names)
         cells = [_cell(name, (types or {}).get(name)) for name in self.columns]
+        place = _quoted(_PLACE)
         self._query = (
-            f"SELECT {quoted(_PLACE)} FROM (SELECT "
-            f"{', '.join([*cells, quoted(_PLACE)])} FROM batch) WHERE ({where}\n)"
+            f"SELECT {place} FROM (SELECT {', '.join([*cells, place])} FROM batch) "
+            f"WHERE ({where}\n)"
         )
-        empty = schema.empty_table().select(self.columns)
         self._where = where
-        self.kept(pa.RecordBatch.from_arrays(_arrays(empty), names=self.columns))
+        empty = [pa.array([], schema.field(name).type) for name in self.columns]
+        self.kept(pa.RecordBatch.from_arrays(empty, names=self.columns))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows for which the condition is true."""
         places = pa.array(np.arange(batch.num_rows, dtype=np.int32))
-        seen = pa.RecordBatch.from_arrays(
+        mentioned = pa.RecordBatch.from_arrays(
             [*(batch.column(name) for name in self.columns), places],
             names=[*self.columns, _PLACE],
         )
         connection = self._cursor()
         try:
-            connection.register("batch", pa.Table.from_batches([seen]))
+            connection.register("batch", pa.Table.from_batches([mentioned]))
             found = connection.sql(self._query).to_arrow_table()
-        except duckdb().Error as error:
+        except duckdb_module().Error as error:
             raise ValueError(
-                f"The condition {self._where!r:.160} cannot be asked: "
-                f"{first_line(error)}."
+                f"Invalid filter {self._where!r:.160}: {first_line(error)}."
             ) from None
         mask = np.zeros(batch.num_rows, bool)
         mask[found.column(0).to_numpy()] = True
@@ -124,33 +116,29 @@ class Condition:
         return self._own.cursor
 
 
-def spoken_of(where: str, names: Sequence[str]) -> list[str]:
-    """Return the columns that a condition speaks of; all if that cannot be found out.
+def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
+    """Return the columns that a condition mentions; all if that cannot be found out.
 
-    >>> spoken_of("Year = 2024 AND lower(sex) = 'f'", ["age", "sex", "year"])
+    >>> mentioned_columns("Year = 2024 AND lower(sex) = 'f'", ["age", "sex", "year"])
     ['sex', 'year']
     """
-    statement = literal(f"SELECT 1 FROM batch WHERE ({where}\n)")
-    with duckdb().connect() as connection:
+    statement = _literal(f"SELECT 1 FROM batch WHERE ({where}\n)")
+    module = duckdb_module()
+    with module.connect() as connection:
         try:
             answer = connection.sql(f"SELECT json_serialize_sql({statement})")
             tree = json.loads(answer.fetchall()[0][0])
-        except duckdb().Error:  # built without JSON
+        except module.Error:  # built without JSON
             return list(names)
     if tree.get("error"):
         return list(names)
-    spoken = {name.lower() for name in _references(tree)}
-    return [name for name in names if name.lower() in spoken]
+    mentioned = {name.lower() for name in _references(tree)}
+    return [name for name in names if name.lower() in mentioned]
 
 
 def _cell(name: str, kind: str | None) -> str:
-    if kind is None:
-        return quoted(name)
-    return f"TRY_CAST({quoted(name)} AS {kind}) AS {quoted(name)}"
-
-
-def _arrays(table: pa.Table) -> list[Any]:
-    return [pa.array([], column.type) for column in table.columns]
+    column = _quoted(name)
+    return column if kind is None else f"TRY_CAST({column} AS {kind}) AS {column}"
 
 
 def _references(tree: Any) -> Iterator[str]:
@@ -165,29 +153,13 @@ def _references(tree: Any) -> Iterator[str]:
 
 
 class Stream:
-    """Batches that DuckDB reads, as often as a query needs them.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Names and types of their columns.
-    batches : callable
-        Returns an iterator over all of them, from the first.
-
-    Examples
-    --------
-    >>> batch = pa.record_batch({"a": [1, 2]})
-    >>> twice = "SELECT d.a FROM data d JOIN data e ON d.a = e.a"
-    >>> query = Query(twice, Stream(batch.schema, lambda: iter([batch])))
-    >>> [batch.num_rows for batch in query.batches()]
-    [2]
-    """
+    """Batches of some schema that DuckDB reads, as often as a query needs them."""
 
     def __init__(
         self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]
     ) -> None:
         self._schema, self._batches = schema, batches
-        self.error: ValueError | None = None  # DuckDB would tell it as a traceback
+        self.error: ValueError | None = None  # DuckDB would show it as a traceback
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the batches from the first, as Arrow hands them over."""
@@ -205,12 +177,8 @@ class Stream:
 class Query:
     """A query whose answer is read in batches, as often as needed.
 
-    Parameters
-    ----------
-    sql : str
-        One SELECT statement.
-    data : str, Stream or pyarrow.dataset.Dataset, optional
-        What it may name as the table `data`; a str is a table function of DuckDB's.
+    `sql` is one SELECT statement, `data` what it may name as the table `data`: a
+    table function of DuckDB's, a `Stream`, or a data set of pyarrow.
 
     Examples
     --------
@@ -227,14 +195,12 @@ class Query:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Run the query, and yield its rows."""
         with self._answer() as answer:
-            # Releases before 2.0 have but the older name.
-            read = getattr(answer, "to_arrow_reader", None)
-            yield from (read or answer.fetch_record_batch)(_ROWS)
+            yield from arrow_batches(answer)
 
     @contextlib.contextmanager
     def _answer(self) -> Iterator[Any]:
-        """Yield the answer, not computed yet; errors are told in a sentence."""
-        module = duckdb()
+        """Yield the answer, not computed yet; an error is one sentence."""
+        module = duckdb_module()
         with module.connect() as connection:
             try:
                 if isinstance(self._data, str):
@@ -249,9 +215,7 @@ class Query:
                 # While batches are read, Arrow hands errors on as one of the system.
                 if isinstance(self._data, Stream) and self._data.error is not None:
                     raise self._data.error from None
-                raise ValueError(
-                    f"The query cannot be run: {first_line(error)}."
-                ) from None
+                raise ValueError(f"The query failed: {first_line(error)}.") from None
 
 
 def scan(reader: str, files: Sequence[Path]) -> str:
@@ -260,5 +224,5 @@ def scan(reader: str, files: Sequence[Path]) -> str:
     >>> scan("read_parquet", [Path("it's.parquet")])
     "read_parquet(['it''s.parquet'], union_by_name = true)"
     """
-    names = ", ".join(literal(str(path)) for path in files)
+    names = ", ".join(_literal(str(path)) for path in files)
     return f"{reader}([{names}], union_by_name = true)"

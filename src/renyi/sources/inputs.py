@@ -202,7 +202,7 @@ def condition_on(path: Path, text: str, missing: frozenset[str]) -> duckdb.Condi
     ['crime']
     """
     schema = reader_of(path).read_schema(path)
-    asked = _begin_as(path, duckdb.spoken_of(text, schema.names), missing)
+    asked = _begin_as(path, duckdb.mentioned_columns(text, schema.names), missing)
     types = {"integers": "BIGINT", "numbers": "DOUBLE"}
     return duckdb.Condition(text, schema, {n: types[k] for n, k in asked.items()})
 

@@ -1,39 +1,110 @@
-"""Cubes: the tables of counts that a database is asked for, and what it answers.
+"""Queries for pairs: the statements that count a table by its columns, and the answers.
 
-A cube is a pair of columns, or two features and the target. How many of them one
-statement counts is the engine's affair: with GROUPING SETS, all pairs of two dozen
-columns; in SQLite, those of so many columns that the groups they make together stay
-few; elsewhere one.
+A table of counts is of a pair of columns, or of two features and the target. With
+GROUPING SETS one statement counts all pairs of two dozen columns; GROUPING() tells the
+sets apart, since a NULL may be a missing cell or a column that is not in the set.
+Without them, each table has a statement of its own.
 
-The margins of every table must be the counts of its columns: a table that changes
-while it is counted is noticed, unless a snapshot kept the changes out.
+The margins of every table must be the counts of its columns: a table that changes while
+it is counted is noticed, unless a snapshot kept the changes out.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.sources.databases import Row
+from renyi.sources.databases import Row, cell_of, key_of
 from renyi.sources.dialects import Dialect
-from renyi.sources.filtered_table import Counted
-from renyi.sources.sql_columns import Field, cell_of, key_of
 
-Cube = tuple[int, ...]  # places of the columns that are counted together
+if TYPE_CHECKING:
+    from renyi.sources.sql_columns import SqlColumn
+
+Group = tuple[int, ...]  # places of the columns that are counted together
 
 _TILE = 12  # columns along one side of a tile of pairs that one statement counts
-_GROUPS = 2**16  # that the columns of a tile may make where these are added up
 
 
-def cubes(width: int, class_conditional: bool) -> Iterator[Cube]:
+class FilteredTable(NamedTuple):
+    """The rows that are counted: those of a quoted table that meet some conditions.
+
+    `weight` is the quoted column of weights, if any.
+    """
+
+    dialect: Dialect
+    table: str
+    conditions: tuple[str, ...] = ()
+    weight: str | None = None
+
+    def where(self, *conditions: str) -> FilteredTable:
+        """Return the rows that meet further conditions."""
+        return self._replace(conditions=(*self.conditions, *conditions))
+
+    def source(self) -> str:
+        """Return the table and its conditions, as they stand after FROM."""
+        conditions = " AND ".join(self.conditions)
+        return self.table + (f" WHERE {conditions}" if conditions else "")
+
+    def select(self, expressions: Mapping[str, str]) -> str:
+        """Return the statement that reads some columns, given by their expressions."""
+        return f"SELECT {', '.join(self._selected(expressions))} FROM {self.source()}"
+
+    def count_by(self, expressions: Mapping[str, str], rows: bool = False) -> str:
+        """Return the statement that counts by some columns.
+
+        With `rows`, rows are counted before their weights are added up.
+        """
+        names = ", ".join(self._quoted(expressions))
+        counts = ["COUNT(*)"] if rows and self.weight is not None else []
+        return (
+            f"SELECT {', '.join([names, *counts, self._weight_sum()])}\n"
+            f"{self._from(expressions)}\nGROUP BY {names}"
+        )
+
+    def count_by_sets(
+        self, expressions: Mapping[str, str], sets: Sequence[Sequence[str]]
+    ) -> str:
+        """Return the statement that counts by several sets of columns.
+
+        Its rows begin with a number for the set: a bit for each column, the last one
+        lowest, which is set if the column is not in it.
+        """
+        names = ", ".join(self._quoted(expressions))
+        listed = ", ".join(f"({', '.join(self._quoted(each))})" for each in sets)
+        return (
+            f"SELECT GROUPING({names}), {names}, {self._weight_sum()}\n"
+            f"{self._from(expressions)}\nGROUP BY GROUPING SETS ({listed})"
+        )
+
+    def _quoted(self, names: Iterable[str]) -> list[str]:
+        return [self.dialect.identifier(name) for name in names]
+
+    def _weight_sum(self) -> str:
+        if self.weight is None:
+            return "COUNT(*)"
+        return f"SUM({self.dialect.as_double(self.weight)})"
+
+    def _selected(self, expressions: Mapping[str, str]) -> list[str]:
+        pairs = zip(expressions.values(), self._quoted(expressions), strict=True)
+        return [
+            made if made == quoted else f"{made} AS {quoted}" for made, quoted in pairs
+        ]
+
+    def _from(self, expressions: Mapping[str, str]) -> str:
+        inner = self._selected(expressions)
+        if self.weight is not None:
+            inner.append(self.weight)
+        return f'FROM (SELECT {", ".join(inner)} FROM {self.source()}) AS "counted"'
+
+
+def groups(width: int, class_conditional: bool) -> Iterator[Group]:
     """Yield the columns to count together; the target is the last of `width`.
 
-    >>> list(cubes(3, class_conditional=True))
+    >>> list(groups(3, class_conditional=True))
     [(0, 2), (1, 2), (0, 1, 2)]
     """
     if not class_conditional:
@@ -45,113 +116,80 @@ def cubes(width: int, class_conditional: bool) -> Iterator[Cube]:
         yield (i, j, width - 1)
 
 
-def batches(
-    dialect: Dialect, sizes: Sequence[int], class_conditional: bool
-) -> list[list[Cube]]:
-    """Return what each statement counts, for columns of so many values.
-
-    >>> from renyi.sources.dialects import DIALECTS
-    >>> batches(DIALECTS["sqlite"], [2, 2, 2], class_conditional=False)
-    [[(0, 1), (0, 2), (1, 2)]]
-    >>> batches(DIALECTS["sqlite"], [2, 90_000, 2], class_conditional=False)
-    [[(0, 1)], [(0, 2)], [(1, 2)]]
-    """
-    wanted = cubes(len(sizes), class_conditional)
-    if not (dialect.grouping or dialect.adds_up):
-        return [[cube] for cube in wanted]
-    tiles = _tiles(wanted, _sides(dialect, sizes, class_conditional))
-    if dialect.grouping:
-        return tiles
-    return [part for tile in tiles for part in _affordable(tile, sizes)]
-
-
-def _sides(
-    dialect: Dialect, sizes: Sequence[int], class_conditional: bool
-) -> list[int]:
-    """Return to which part of the columns each belongs; the target may be in all."""
-    if dialect.grouping:
-        width = min(_TILE, (dialect.grouping - 1) // 2)
-        return [j // width for j in range(len(sizes) - class_conditional)]
-    most = math.isqrt(_GROUPS // (sizes[-1] if class_conditional else 1))
-    found, groups, width = [0], sizes[0], 1
-    for size in sizes[1 : len(sizes) - class_conditional]:
-        fits = groups * size <= most and width < _TILE
-        groups, width = (groups * size, width + 1) if fits else (size, 1)
-        found.append(found[-1] + (not fits))
-    return found
-
-
-def _tiles(wanted: Iterable[Cube], sides: list[int]) -> list[list[Cube]]:
-    """Gather the cubes of each two parts; those within one go with its neighbour."""
-    tiles: dict[tuple[int, int], list[Cube]] = {}
-    for cube in wanted:
-        first, *rest = (sides[i] for i in cube[:2] if i < len(sides))
+def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[Group]]:
+    """Return what each statement counts, of `width` columns with the target last."""
+    wanted = groups(width, class_conditional)
+    if not dialect.grouping:
+        return [[group] for group in wanted]
+    # Columns are dealt to parts, and a statement has the pairs of two parts; the target
+    # of class-conditional counts is in all of them.
+    size = min(_TILE, (dialect.grouping - 1) // 2)
+    last = (width - class_conditional - 1) // size
+    tiles: dict[tuple[int, int], list[Group]] = {}
+    for group in wanted:
+        first, *rest = (i // size for i in group[:2] if i < width - class_conditional)
         second = rest[0] if rest else first
-        if first == second:
-            first = min(first, sides[-1] - 1)
+        if first == second:  # those within one part go with its neighbour
+            first = min(first, last - 1)
             second = first + 1
-        tiles.setdefault((first, second), []).append(cube)
+        tiles.setdefault((first, second), []).append(group)
     return list(tiles.values())
 
 
-def _affordable(tile: list[Cube], sizes: Sequence[int]) -> list[list[Cube]]:
-    """Return a tile, or its cubes one by one where they would make many groups."""
-    if math.prod(sizes[i] for i in _held(tile)) <= _GROUPS:
-        return [tile]
-    return [[cube] for cube in tile]
-
-
-def statement(rows: Counted, fields: list[Field], batch: list[Cube]) -> str:
+def statement(
+    table: FilteredTable, columns: list[SqlColumn], batch: list[Group]
+) -> str:
     """Return the statement that counts a batch."""
-    names = [field.name for field in fields]
-    expressions = {names[i]: fields[i].expression for i in _held(batch)}
+    names = [column.name for column in columns]
+    expressions = {names[i]: columns[i].expression for i in _members(batch)}
     if len(batch) == 1:
-        return rows.by(expressions)
-    return rows.by_sets(expressions, [[names[i] for i in cube] for cube in batch])
+        return table.count_by(expressions)
+    sets = [[names[i] for i in group] for group in batch]
+    return table.count_by_sets(expressions, sets)
 
 
-def _held(batch: list[Cube]) -> list[int]:
-    return sorted({i for cube in batch for i in cube})
+def _members(batch: list[Group]) -> list[int]:
+    return sorted({i for group in batch for i in group})
 
 
-def described(fields: list[Field], batch: list[Cube]) -> str:
+def described(columns: list[SqlColumn], batch: list[Group]) -> str:
     """Return what a batch is, in words."""
-    first = " and ".join(repr(fields[i].name) for i in batch[0])
+    first = " and ".join(repr(columns[i].name) for i in batch[0])
     more = len(batch) - 1
     return f"the counts of {first}" + (f" and {more} more tables" if more else "")
 
 
 def decoded(
-    answer: Sequence[Row], fields: list[Field], batch: list[Cube], table: Any
-) -> Iterator[tuple[Cube, NDArray[Any]]]:
-    """Yield the table of each cube of a batch, its margins checked."""
-    held = _held(batch)
+    answer: Sequence[Row], columns: list[SqlColumn], batch: list[Group], table: Any
+) -> Iterator[tuple[Group, NDArray[Any]]]:
+    """Yield the table of each group of a batch, its margins checked."""
+    members = _members(batch)
     found: dict[int, list[Row]] = {}
     if len(batch) == 1:
         found[0] = list(answer)
     else:
         for row in answer:
             found.setdefault(int(row[0]), []).append(row[1:])
-    for cube in batch:
-        absent = ["0" if i in cube else "1" for i in held]
+    for group in batch:
+        absent = ["0" if i in group else "1" for i in members]
         mask = int("".join(absent), 2) if len(batch) > 1 else 0
-        places = [held.index(i) for i in cube]
-        block = _block(found.get(mask, []), [fields[i] for i in cube], places, table)
-        for axis, i in enumerate(cube):
-            others = tuple(a for a in range(len(cube)) if a != axis)
-            refuse_change(block.sum(axis=others), fields[i].counts, table)
-        yield cube, block
+        places = [members.index(i) for i in group]
+        block = _block(found.get(mask, []), [columns[i] for i in group], places, table)
+        for axis, i in enumerate(group):
+            others = tuple(a for a in range(len(group)) if a != axis)
+            check_unchanged(block.sum(axis=others), columns[i].counts, table)
+        yield group, block
 
 
 def _block(
-    rows: list[Row], fields: list[Field], places: list[int], table: Any
+    rows: list[Row], columns: list[SqlColumn], places: list[int], table: Any
 ) -> NDArray[Any]:
-    counts = fields[0].counts
-    block = np.zeros([len(field.counts) for field in fields], counts.dtype)
+    counts = columns[0].counts
+    block = np.zeros([len(column.counts) for column in columns], counts.dtype)
     try:
         codes = [
-            [field.codes[key_of(cell_of(row[p], field.name))] for row in rows]
-            for field, p in zip(fields, places, strict=True)
+            [column.codes[key_of(cell_of(row[p], column.name))] for row in rows]
+            for column, p in zip(columns, places, strict=True)
         ]
     except KeyError:
         raise ValueError(_changed(table)) from None
@@ -160,8 +198,8 @@ def _block(
     return block
 
 
-def refuse_change(found: Any, expected: Any, table: Any) -> None:
-    """Refuse counts that are not those of before."""
+def check_unchanged(found: Any, expected: Any, table: Any) -> None:
+    """Check that counts are those of before."""
     if np.asarray(expected).dtype.kind == "i":
         same = np.array_equal(found, expected)
     else:  # weights are added up in another order

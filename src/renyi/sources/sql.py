@@ -1,19 +1,22 @@
-"""Marginals of a table in a database: only counts leave it.
+"""Marginals of a table in a database, over any DB-API 2 connection.
 
-Plain SQL over any DB-API 2 connection (SQLite, DuckDB, PostgreSQL, …):
+From a server (PostgreSQL and others) only counts leave. It is asked, in plain SQL,
 
 1. how many rows there are to count;
-2. the values of each column with their counts (`renyi.sources.sql_columns`);
-3. for each pair of columns the counts of their categories
-   (`renyi.sources.pair_queries`), by GROUP BY. Numbers are binned inside the statement.
-   Where an engine does so cheaply, one statement counts many pairs
-   (`renyi.sources.filtered_table`).
+2. for the values of each column with their counts (`renyi.sources.sql_columns`);
+3. for the counts of each pair of columns (`renyi.sources.pair_queries`), by GROUP BY.
+   Numbers are binned inside the statement.
+
+SQLite and DuckDB run inside this process, where reading rows is cheaper than counting
+them in SQL: their tables are read as Arrow batches (`renyi.sources.sql_rows`) and
+counted as every other stream is.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,39 +28,34 @@ from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import label_text
 from renyi.marginals.marginals import Marginals
+from renyi.progress import Progress, ProgressCallback
+from renyi.sources import arrow
 from renyi.sources.complaints import first_line
 from renyi.sources.databases import Database
-from renyi.sources.dialects import Dialect
-from renyi.sources.filtered_table import Counted
 from renyi.sources.formats import require
 from renyi.sources.pair_queries import (
-    Cube,
+    FilteredTable,
+    Group,
     batches,
+    check_unchanged,
     decoded,
     described,
-    refuse_change,
     statement,
 )
-from renyi.sources.sql_columns import (
-    ColumnError,
-    Field,
-    check_texts,
-    field_of,
-    labels_of,
-)
-from renyi.streaming.run import time_text
+from renyi.sources.sql_columns import ColumnError, ColumnReader, SqlColumn
+from renyi.sources.sql_rows import TableRows
 from renyi.warnings import warn_dropped
 
-_ASKED = """\
--- Asked now, since bins and missing codes depend on the answers: how many rows there
--- are, and the values of each single column with their counts.
+_RUN_NOW = """\
+-- Run now, since what follows depends on the answers: how many rows there are, and the
+-- {} of each single column.
 """
-_PRINTED = "-- Printed only; asked when the table is counted: the counts of pairs.\n"
+_NOT_RUN = "-- Not run now, but when the table is counted: {}.\n"
 
 _T = TypeVar("_T")
 
 
-class _Job(NamedTuple):
+class _Request(NamedTuple):
     """What is to be counted."""
 
     table: str | Sequence[str]
@@ -65,46 +63,8 @@ class _Job(NamedTuple):
     columns: list[str]
     encoder: Encoder
     class_conditional: bool
+    where: str | None
     weight: str | None
-
-
-class Turn(NamedTuple):
-    """How far a count inside a database has got.
-
-    Parameters
-    ----------
-    step : str
-        What is being asked for: a ``"column"``, or a ``"pair"`` of columns.
-    number, total : int
-        The number of the one that is asked for now, and of all.
-    seconds : float
-        How long the ones before have taken.
-
-    Examples
-    --------
-    >>> print(Turn("pair", 7, 45, seconds=42.0))
-    pair 7 of 45, about 5 min left
-    """
-
-    step: str
-    number: int
-    total: int
-    seconds: float
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds that this step will still take at this pace; None if unknown."""
-        done = self.number - 1
-        return (self.total - done) / done * self.seconds if done else None
-
-    def __str__(self) -> str:
-        """Return one line for a terminal."""
-        text = f"{self.step} {self.number:,} of {self.total:,}"
-        left = self.seconds_left
-        return text if left is None else f"{text}, about {time_text(left)} left"
-
-
-Progress = Callable[[Turn], None] | None
 
 
 def marginals(
@@ -116,7 +76,7 @@ def marginals(
     class_conditional: bool = False,
     where: str | None = None,
     weight: str | None = None,
-    progress: Progress = None,
+    progress: ProgressCallback | None = None,
 ) -> Marginals:
     """Count the pairs of columns of a table in a database; see `Marginals.from_sql`.
 
@@ -145,7 +105,7 @@ def marginals(
     weight : str, optional
         A column of weights; a row of weight 2 counts as two rows.
     progress : callable, optional
-        Is given a `Turn` before each question; ``print`` will do.
+        Is given a `renyi.progress.Progress` now and then; ``print`` will do.
 
     Examples
     --------
@@ -159,17 +119,23 @@ def marginals(
     """
     database = Database(connection)
     with database.snapshot():
-        job = _checked(
-            database, table, target, columns, encoder, class_conditional, weight
+        request = _checked(
+            database, table, target, columns, encoder, class_conditional, where, weight
         )
-        rows, fields = _surveyed(database, job, where, progress)
-        blocks: dict[Cube, NDArray[Any]] = {}
-        pairs = _batches(job, rows, fields)
-        for batch in _watched("pair", pairs, list(map(len, pairs)), progress):
-            sql = statement(rows, fields, batch)
-            answer = database.ask(sql, described(fields, batch))
-            blocks.update(decoded(answer, fields, batch, job.table))
-    return _assembled(job, fields, blocks)
+        rows, total = _filtered(database, request)
+        if database.dialect.embedded:
+            with closing(_rows_of(database, request, rows, total, progress)) as stream:
+                return arrow.marginals(
+                    stream, target, request.encoder, class_conditional, weight
+                )
+        rows, found = _columns(database, request, rows, progress)
+        blocks: dict[Group, NDArray[Any]] = {}
+        pairs = batches(database.dialect, len(found), class_conditional)
+        for batch in _watched("counting pairs", pairs, progress):
+            sql = statement(rows, found, batch)
+            answer = database.fetch(sql, described(found, batch))
+            blocks.update(decoded(answer, found, batch, table))
+    return _assembled(request, found, blocks)
 
 
 def statements(
@@ -185,17 +151,19 @@ def statements(
 ) -> list[str]:
     """Return every statement that `marginals` would send, in order.
 
-    Those about the number of rows and about single columns are asked now, since bins
-    and missing codes depend on the answers; those about pairs are not asked. Left out
-    is what asks nothing about a table: in DuckDB, ``SELECT txid_current()``, sent twice
-    to learn whether a transaction is under way.
+    On servers, those about the number of rows and about single columns are run now,
+    since bins and missing codes depend on the answers; those about pairs are not. Of
+    SQLite and DuckDB, the types of the columns are asked for, and the statement that
+    reads the rows is not run; it is listed once, though it is sent twice where numbers
+    must be binned. Left out is what is not about a table: in DuckDB,
+    ``SELECT txid_current()``, sent twice to learn whether a transaction is under way.
 
     Parameters
     ----------
     connection, table, target, columns, encoder, class_conditional, where, weight
         As in `marginals`.
     explained : bool, default=False
-        Say in comments of SQL which statements are asked now, and which are not.
+        Say in comments of SQL which statements are run now, and which are not.
 
     Returns
     -------
@@ -208,45 +176,28 @@ def statements(
     >>> _ = connection.execute("CREATE TABLE t (a TEXT, y INTEGER)")
     >>> _ = connection.execute("INSERT INTO t VALUES ('n', 0), ('y', 1)")
     >>> connection.commit()
-    >>> print(*statements(connection, "t", "y")[-2:], sep="; ")
-    SELECT "a", "y", COUNT(*)
-    FROM (SELECT "a" COLLATE BINARY AS "a", "y" COLLATE BINARY AS "y"
-    FROM "t") AS "counted"
-    GROUP BY "a", "y"; ROLLBACK
+    >>> print(*statements(connection, "t", "y", where="y < 5")[-2:], sep="; ")
+    SELECT +"a" AS "a", +"y" AS "y" FROM "t" WHERE (y < 5); ROLLBACK
     """
     database = Database(connection)
     with database.snapshot():
-        job = _checked(
-            database, table, target, columns, encoder, class_conditional, weight
+        request = _checked(
+            database, table, target, columns, encoder, class_conditional, where, weight
         )
-        rows, fields = _surveyed(database, job, where)
-        held = _batches(job, rows, fields)
-        pairs = [statement(rows, fields, batch) for batch in held]
+        rows, total = _filtered(database, request)
+        if database.dialect.embedded:
+            later = [_rows_of(database, request, rows, total).statement]
+            now_about, later_about = "types", "reading the rows"
+        else:
+            rows, found = _columns(database, request, rows)
+            pairs = batches(database.dialect, len(found), class_conditional)
+            later = [statement(rows, found, batch) for batch in pairs]
+            now_about, later_about = "values and counts", "counting the pairs"
         if explained:
-            database.sent[0] = _ASKED + database.sent[0]
-            pairs[0] = _PRINTED + pairs[0]
-        database.sent += pairs
+            database.sent[0] = _RUN_NOW.format(now_about) + database.sent[0]
+            later[0] = _NOT_RUN.format(later_about) + later[0]
+        database.sent += later
     return database.sent
-
-
-def _batches(job: _Job, rows: Counted, fields: list[Field]) -> list[list[Cube]]:
-    sizes = [len(field.codes) for field in fields]
-    return batches(rows.dialect, sizes, job.class_conditional)
-
-
-def _watched(
-    step: str, items: Sequence[_T], sizes: Sequence[int], progress: Progress
-) -> Iterator[_T]:
-    """Yield items that count for so many, and tell how far it is before each."""
-    begun, done = time.monotonic(), 0
-    for item, size in zip(items, sizes, strict=True):
-        if progress is not None:
-            progress(Turn(step, done + 1, sum(sizes), time.monotonic() - begun))
-        yield item
-        done += size
-
-
-# ---- the columns
 
 
 def _checked(
@@ -256,13 +207,15 @@ def _checked(
     columns: Sequence[str] | None,
     encoder: Encoder | None,
     class_conditional: bool,
+    where: str | None,
     weight: str | None,
-) -> _Job:
-    """Return the job, if the table has all its columns."""
+) -> _Request:
+    """Return the request, if the table has all its columns."""
     encoder = encoder or Encoder()
     if encoder.order > 1:
         raise ValueError(
-            "A database is counted by single columns: give an encoder of order 1."
+            f"A database is counted by single columns, not by {encoder.order}: give "
+            "an encoder of order 1."
         )
     there = database.columns(table)
     if columns is None and encoder.columns:
@@ -276,71 +229,105 @@ def _checked(
     require(f"The table {shown!r}", there, wanted)
     for name in wanted:
         if wanted.count(name) > 1:
-            raise ValueError(f"Column {name!r} is asked for twice: name it once.")
+            raise ValueError(f"Column {name!r} is named twice: name it once.")
     if not columns:
         raise ValueError(f"The table has no column beside the target {target!r}.")
-    if not encoder.columns and not isinstance(encoder.numeric, str):
-        for name in encoder.numeric:
-            if name not in columns:
-                raise ValueError(f"numeric names {name!r}, which is not a column.")
-    return _Job(table, target, list(columns), encoder, class_conditional, weight)
-
-
-def _surveyed(
-    database: Database, job: _Job, where: str | None, progress: Progress = None
-) -> tuple[Counted, list[Field]]:
-    """Return the rows to count and the columns as they are counted, target last."""
-    rows = _found(database, job, where)
-    if job.weight is not None:
-        rows = _weighted(database, rows, job.weight)
-    classes = Encoder(missing=job.encoder.missing, numeric=())
-    answer = labels_of(database, rows, job.target, classes)
-    if None in answer.levels.categories:
-        rows = _with_target(database, rows, answer, job)
-        answer = labels_of(database, rows, job.target, classes)
-        _refuse_missing(answer)
-    fields, refused = [], []
-    ones = [1] * len(job.columns)
-    for name in _watched("column", job.columns, ones, progress):
-        try:
-            fields.append(field_of(database, rows, name, job.encoder))
-        except ColumnError as error:  # all of them are told at once
-            refused.append(str(error))
-    if refused:
-        raise ValueError(" ".join(refused))
-    for field in fields:
-        refuse_change(field.counts.sum(), answer.counts.sum(), job.table)
-    fields.append(answer)
-    check_table_size(
-        sum(len(field.counts) for field in fields),
-        len(answer.counts) if job.class_conditional else 1,
+    if not encoder.columns:
+        encoder.numeric_names(columns)
+    return _Request(
+        table, target, list(columns), encoder, class_conditional, where, weight
     )
-    return rows, fields
 
 
-def _found(database: Database, job: _Job, where: str | None) -> Counted:
-    """Return the rows of the condition, if there are some."""
-    rows = Counted(database.dialect, database.dialect.table(job.table))
+def _filtered(database: Database, request: _Request) -> tuple[FilteredTable, int]:
+    """Return the rows to count and their number."""
+    rows = FilteredTable(database.dialect, database.dialect.table(request.table))
+    where = request.where
     if where:
         end = "\n" if "--" in where else ""  # a comment would swallow the bracket
-        rows = rows._replace(conditions=(f"({where}{end})",))
+        rows = rows.where(f"({where}{end})")
     sql = f"SELECT COUNT(*) FROM {rows.source()}"
     try:
-        ((total,),) = database.ask(sql, "the number of rows")
+        ((total,),) = database.fetch(sql, "the number of rows")
     except ValueError as error:
         if not where:
             raise
         reason = first_line(error.__cause__ or error)
-        raise ValueError(
-            f"The condition {where!r:.160} cannot be asked: {reason}."
-        ) from None
+        raise ValueError(f"Invalid filter {where!r:.160}: {reason}.") from None
     if not total:
-        which = "no rows" if not where else f"no rows that fulfil {where!r:.160}"
-        raise ValueError(f"The table {job.table!r} has {which}: nothing to count.")
-    return rows
+        which = "no rows" if not where else f"no rows where {where!r:.160}"
+        raise ValueError(f"The table {request.table!r} has {which}: nothing to count.")
+    return rows, int(total)
 
 
-def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
+def _rows_of(
+    database: Database,
+    request: _Request,
+    rows: FilteredTable,
+    total: int,
+    progress: ProgressCallback | None = None,
+) -> TableRows:
+    """Return the rows of an embedded engine, with the columns that are counted."""
+    names = [*request.columns, request.target]
+    missing = [label_text(code) for code in request.encoder.missing]
+    return TableRows(database, rows, names, request.weight, total, missing, progress)
+
+
+# ---- servers
+
+
+def _watched(
+    step: str, items: Sequence[_T], progress: ProgressCallback | None
+) -> Iterator[_T]:
+    """Yield items, and tell how many are done before each."""
+    begun = time.monotonic()
+    for done, item in enumerate(items):
+        if progress is not None:
+            seconds, share = time.monotonic() - begun, done / len(items)
+            facts = f"statement {done + 1} of {len(items)}"
+            progress(Progress(step, seconds, share, facts))
+        yield item
+
+
+def _columns(
+    database: Database,
+    request: _Request,
+    rows: FilteredTable,
+    progress: ProgressCallback | None = None,
+) -> tuple[FilteredTable, list[SqlColumn]]:
+    """Return the rows to count and the columns as they are counted, target last."""
+    if request.weight is not None:
+        rows = _weighted(database, rows, request.weight)
+    reader = ColumnReader(database, rows, request.encoder)
+    target = reader.labels(request.target)
+    if None in target.levels.categories:
+        rows = _with_target(database, rows, target)
+        reader = ColumnReader(database, rows, request.encoder)
+        target = reader.labels(request.target)
+        if None in target.levels.categories:
+            raise ValueError(
+                f"The target {target.name!r} holds missing codes that the database "
+                "cannot leave out: leave these rows out with `where`."
+            )
+    found, errors = [], []
+    for name in _watched("reading columns", request.columns, progress):
+        try:
+            found.append(reader.column(name))
+        except ColumnError as error:  # all of them are reported at once
+            errors.append(str(error))
+    if errors:
+        raise ValueError(" ".join(errors))
+    for column in found:
+        check_unchanged(column.counts.sum(), target.counts.sum(), request.table)
+    found.append(target)
+    check_table_size(
+        sum(len(column.counts) for column in found),
+        len(target.counts) if request.class_conditional else 1,
+    )
+    return rows, found
+
+
+def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredTable:
     """Return the rows that weigh something; what cannot be a weight is an error."""
     name = rows.dialect.identifier(weight)
     value = rows.dialect.as_double(name)
@@ -348,82 +335,65 @@ def _weighted(database: Database, rows: Counted, weight: str) -> Counted:
         f"SELECT COUNT(*), COUNT({name}), MIN({value}), MAX({value}) "
         f"FROM {rows.source()}"
     )
-    ((total, known, low, high),) = database.ask(sql, f"the weights {weight!r}")
-    if rows.dialect.name == "sqlite":
-        check_texts(database, rows, weight, frozenset())
-    if total and known < total:
+    ((total, known, low, high),) = database.fetch(sql, f"the weights {weight!r}")
+    if known < total:
         raise ValueError(
             f"The weight {weight!r} is missing in {total - known:,} rows: give every "
             "row a weight, or leave these out with `where`."
         )
-    if total and not (low >= 0 and high < np.inf):
+    if not (low >= 0 and high < np.inf):
         wrong = low if low < 0 else high
         raise ValueError(
             f"The weight {weight!r} is {wrong} in a row: weights must be finite and "
             "not negative."
         )
-    if total and not high:
+    if not high:
         raise ValueError("All weights are zero: at least one row must count.")
-    held = (*rows.conditions, f"{value} > 0")
-    return rows._replace(conditions=held, weight=name)
+    return rows.where(f"{value} > 0")._replace(weight=name)
 
 
 def _with_target(
-    database: Database, rows: Counted, answer: Field, job: _Job
-) -> Counted:
+    database: Database, rows: FilteredTable, target: SqlColumn
+) -> FilteredTable:
     """Return the rows whose target is known; warn of those left out."""
-    dialect, column = rows.dialect, answer.expression
-    if len(answer.levels.categories) == 1:
-        raise ValueError(f"The target {job.target!r} is missing in every row.")
-    gone = len(answer.levels.categories) - 1
-    cells = [cell for (_, cell), code in answer.codes.items() if code == gone]
+    dialect, column = rows.dialect, target.expression
+    if len(target.levels.categories) == 1:
+        raise ValueError(f"The target {target.name!r} is missing in every row.")
+    missing = len(target.levels.categories) - 1
+    cells = [cell for (_, cell), code in target.codes.items() if code == missing]
     tests = [f"{column} IS NOT NULL"]
     codes = [_literal(dialect, cell) for cell in cells if cell is not None]
     if codes:
         tests.append(f"{column} NOT IN ({', '.join(sorted(codes))})")
-    real = any(isinstance(cell, float) for _, cell in answer.codes)
+    real = any(isinstance(cell, float) for _, cell in target.codes)
     if real and dialect.is_nan(column):
         tests.append(f"NOT ({dialect.is_nan(column)})")
-    lost = rows._replace(conditions=(*rows.conditions, f"NOT ({' AND '.join(tests)})"))
-    sql = f"SELECT COUNT(*) FROM {lost.source()}"
-    ((count,),) = database.ask(sql, "the number of rows without a target")
-    warn_dropped(count, job.target)
-    return rows._replace(conditions=(*rows.conditions, *tests))
+    dropped = rows.where(f"NOT ({' AND '.join(tests)})")
+    sql = f"SELECT COUNT(*) FROM {dropped.source()}"
+    ((count,),) = database.fetch(sql, "the number of rows without a target")
+    warn_dropped(count, target.name)
+    return rows.where(*tests)
 
 
-def _refuse_missing(answer: Field) -> None:
-    """Refuse a target whose missing codes the engine could not compare."""
-    if None in answer.levels.categories:
-        raise ValueError(
-            f"The target {answer.name!r} holds missing codes that the database cannot "
-            "leave out: leave these rows out with `where`."
-        )
-
-
-def _literal(dialect: Dialect, cell: Any) -> str:
+def _literal(dialect: Any, cell: Any) -> str:
     """Return the literal of a missing code of the target."""
-    if isinstance(cell, bytes):
-        return dialect.binary_string(cell)
-    if isinstance(cell, float):
-        return dialect.number(cell)
-    return str(cell) if isinstance(cell, int) else dialect.string(label_text(cell))
-
-
-# ---- the marginals
+    plain = isinstance(cell, (bytes, bool, int, float))
+    return str(dialect.literal(cell if plain else label_text(cell)))
 
 
 def _assembled(
-    job: _Job, fields: list[Field], blocks: dict[Cube, NDArray[Any]]
+    request: _Request, found: list[SqlColumn], blocks: dict[Group, NDArray[Any]]
 ) -> Marginals:
-    columns = Columns.of(Column(field.name, field.levels) for field in fields)
+    """Put the tables of pairs into one."""
+    columns = Columns.of(Column(column.name, column.levels) for column in found)
     starts = offsets(columns.sizes)
-    size, last = int(starts[-1]), len(fields) - 1
-    counts = np.zeros((size, size), fields[0].counts.dtype)
-    D, K = int(starts[last]), len(fields[last].counts)
-    inner = np.zeros((K, D, D), counts.dtype) if job.class_conditional else None
-    for i, field in enumerate(fields):
+    size, last = int(starts[-1]), len(found) - 1
+    counts = np.zeros((size, size), found[0].counts.dtype)
+    D, K = int(starts[last]), len(found[last].counts)
+    inner = np.zeros((K, D, D), counts.dtype) if request.class_conditional else None
+    for i, column in enumerate(found):
         span = slice(starts[i], starts[i + 1])
-        counts[span, span] = np.diag(field.counts)
+        counts[span, span] = np.diag(column.counts)
     for (i, j, *rest), block in blocks.items():
         first, second = (slice(starts[k], starts[k + 1]) for k in (i, j))
         pair = block.sum(axis=2) if rest else block
@@ -434,5 +404,6 @@ def _assembled(
         elif inner is not None:
             places = np.arange(starts[i], starts[i + 1])
             inner[:, places, places] = block.T
-    total = fields[last].counts.sum().item()
-    return Marginals(counts, total, columns, job.target, job.encoder.settings(), inner)
+    n = found[last].counts.sum().item()
+    settings = request.encoder.settings()
+    return Marginals(counts, n, columns, request.target, settings, inner)
