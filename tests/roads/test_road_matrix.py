@@ -83,7 +83,7 @@ KNOWN: dict[str, set[str]] = {
     },
     "dates": {"object frame", "array"},
     "zoned target": {"object frame", "command, parquet"},
-    "duration target": {"object frame", "duckdb", "postgres", "command, parquet"},
+    "duration target": {"object frame", "command, parquet"},
     "decimals": {"object frame", "array"},
     "continuous weights": {
         "stream",
@@ -93,6 +93,8 @@ KNOWN: dict[str, set[str]] = {
         "tsv",
         "parquet",
         "ipc",
+        "sqlite",
+        "duckdb",
         "command, streamed",
         "command, checkpoint",
         "spark",

@@ -37,10 +37,9 @@ _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
-# Types of DuckDB that Arrow has not: infinite times, and intervals of months.
+# Times of DuckDB of which some have no place in Arrow, such as infinity.
 _AS_TEXT = (
     "DATE",
-    "INTERVAL",
     "TIME WITH TIME ZONE",
     "TIMESTAMP",
     "TIMESTAMP_S",
@@ -53,7 +52,8 @@ _MORE_MEMORY = (
     "SELECT set_config('work_mem', '64MB', true) "
     "WHERE pg_size_bytes(current_setting('work_mem')) < 67108864"
 )
-_PLAIN = (str, bool, int, float, bytes, datetime.date, datetime.time)
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+_PLAIN = (str, bool, int, float, bytes, *_TIMES)
 
 Row = Sequence[Any]
 
@@ -152,6 +152,10 @@ class Database:
         if dialect.name == "duckdb" and str(kind) in _AS_TEXT:
             return dialect.as_text(column)
         return column
+
+    def is_interval(self, name: str) -> bool:
+        """Whether a column of DuckDB holds intervals, which are durations elsewhere."""
+        return self.dialect.name == "duckdb" and str(self._kinds[name]) == "INTERVAL"
 
     def _is_real(self, kind: Any) -> bool:
         """Whether a driver calls a type one of floats, where that can be told."""

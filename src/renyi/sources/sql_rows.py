@@ -1,7 +1,8 @@
 """Rows of a table of SQLite or DuckDB, read in this process as Arrow batches.
 
-DuckDB hands out Arrow batches with the types of its columns. SQLite has a type in every
-cell instead: which types each column holds is asked first, and a column gets
+DuckDB hands out Arrow batches with the types of its columns; intervals are durations,
+with months of 30 days. SQLite has a type in every cell instead: which types a column
+holds is asked first, and it gets
 
 * the one type of its cells; integers and floats together are floats;
 * the type of its numbers if its texts are all codes for a missing cell;
@@ -68,7 +69,7 @@ class TableRows:
         self._progress, self._passes = progress, 0
         self._open: Generator[Any] | None = None
         if database.dialect.name == "duckdb":
-            self._columns = [_Column(n, database.expression(n), None) for n in names]
+            self._columns = [self._of_duckdb(name) for name in names]
         else:
             kinds = self._cell_types(names)
             self._columns = [self._typed(n, kinds[n], missing) for n in names]
@@ -100,12 +101,28 @@ class TableRows:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._database.dialect.name == "duckdb":
             self._open = self._database.fetch_arrow(self.statement, "the rows")
-            yield from self._open
+            for batch in self._open:
+                yield self._with_durations(batch)
             return
         self._open = self._database.fetch_blocks(self.statement, "the rows")
         for block in self._open:
             for rows in self._of_one_type(block):
                 yield self._batch(rows)
+
+    # ---- DuckDB
+
+    def _of_duckdb(self, name: str) -> _Column:
+        if not self._database.is_interval(name):
+            return _Column(name, self._database.expression(name), None)
+        return _Column(name, f"epoch_us({self._quoted(name)})", pa.duration("us"))
+
+    def _with_durations(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return microseconds as the durations they are."""
+        for k, column in enumerate(self._columns):
+            if column.type is not None:
+                cells = batch.column(k).cast(column.type)
+                batch = batch.set_column(k, column.name, cells)
+        return batch
 
     # ---- SQLite
 
