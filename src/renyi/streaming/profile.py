@@ -92,11 +92,14 @@ class ColumnProfile:
     def spec(self) -> CountSpec:
         """Return the spec with every column decided."""
         auto = self._spec.encoder.numeric == "auto" and not self._spec.fitted
-        bins = self._spec.encoder.bins
-        columns = {
-            name: column.decided(bins, self.n if auto else 0)
-            for name, column in self._columns.items()
-        }
+        bins, columns, errors = self._spec.encoder.bins, {}, []
+        for name, column in self._columns.items():
+            try:
+                columns[name] = column.decided(bins, self.n if auto else 0)
+            except ValueError as error:  # all identifiers are named at once
+                errors.append(str(error))
+        if errors:
+            raise ValueError(" ".join(errors))
         return self._spec.decided(columns)
 
     def to_bytes(self) -> bytes:
