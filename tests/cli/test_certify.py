@@ -329,7 +329,7 @@ def test_pairs_that_were_not_counted_have_no_correlation(
         (("certify", "m.json", "--rows", "t.csv", "--confidence", "95"), "'95'"),
         (("certify", "m.json", "m.renyi", "--exact", "--time-limit", "0"), "above 0"),
         (("certify", "m.json", "m.renyi", "--exact", "--time-limit", "inf"), "'inf'"),
-        (("minimax", "votes", "--time-limit", "-1"), "it takes a number above 0"),
+        (("minimax", "votes", "--time-limit", "-1"), "is not a number above 0"),
         (("minimax", "votes", "--time-limit", "nan"), "'nan'"),
         (("minimax", "votes", "--seed", "-1"), "--seed"),
         (("minimax", "votes", "--method", "lp", "--worst", "w.csv"), "--method exact"),
@@ -418,7 +418,7 @@ def test_other_import_errors_are_our_faults(
     monkeypatch.setattr("renyi.cli._command", fail)
     done = run("datasets")
     assert done.code == 1
-    assert "this should not have happened: ImportError" in done.err
+    assert "Unexpected ImportError" in done.err
 
 
 # ---- progress

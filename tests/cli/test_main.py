@@ -34,11 +34,11 @@ def test_datasets(good: Callable[..., Done]) -> None:
         (("fit", "votes", "--alpha", "-1"), "'-1'"),
         (("fit", "votes", "--alpha", "much"), "'much'"),
         (("fit", "votes", "--rule", "best"), "best"),
-        (("fit", "votes", "--bins", "1"), "--bins: it takes a whole number from 2"),
+        (("fit", "votes", "--bins", "1"), "--bins: '1' is not a whole number from 2"),
         (("fit", "votes", "--bins", "10000000000"), "--bins"),
         (("fit", "votes", "--bins", "2.5"), "'2.5'"),
         (("fit", "votes", "--min-count", "0"), "--min-count"),
-        (("fit", "votes", "--seed", "-1"), "--seed: it takes a whole number from 0"),
+        (("fit", "votes", "--seed", "-1"), "--seed: '-1' is not a whole number from 0"),
         (("fit", "votes", "--seed", "4294967296"), "--seed"),
         (("marginals", "build", "votes", "--out", "v.renyi", "--bins", "0"), "--bins"),
     ],
@@ -87,7 +87,7 @@ def test_surprises_are_told_in_a_sentence(
     done = run("datasets")
     assert done.code == 1
     (line,) = done.err.splitlines()
-    assert line.startswith("renyi: error: this should not have happened: ")
+    assert line.startswith("renyi: error: Unexpected ")
     assert type(error).__name__ in line
     assert "RENYI_DEBUG=1" in line
     monkeypatch.setenv("RENYI_DEBUG", "1")
@@ -107,7 +107,7 @@ def test_interruption_and_lack_of_memory(
     error = MemoryError("Unable to allocate 3 TiB")
     done = run("datasets")
     assert done.code == 2
-    assert "memory ran out: Unable to allocate 3 TiB." in done.err
+    assert "Out of memory: Unable to allocate 3 TiB." in done.err
 
 
 def test_no_permission_is_told_with_what_to_do(

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nor can what is buffered be written later, when Python ends.
         _silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            return code or _fail(f"the output cannot be written: {error.strerror}")
+            return code or _fail(f"The output cannot be written: {error.strerror}")
     return code
 
 
@@ -76,7 +76,7 @@ def _silence(stream: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Run a command; tell what went wrong in one sentence."""
+    """Run a command; report what went wrong in one sentence."""
     try:
         _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
@@ -86,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
         return 130
     except MemoryError as error:
         reason = str(error) or "the table is too large for this machine"
-        return _fail(f"memory ran out: {reason}")
+        return _fail(f"Out of memory: {reason}")
     except OSError as error:
         return _fail(_of_system(error))
     except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
@@ -119,14 +119,14 @@ def _command(args: argparse.Namespace) -> None:
 
 
 def _surprise(error: Exception) -> int:
-    """Tell of an error that nobody thought of, which is a fault of this program."""
+    """Report an error that nobody thought of, which is a bug of this program."""
     if os.environ.get("RENYI_DEBUG"):
         raise error
     name = type(error).__name__
     reason = f"{name} ({error})" if str(error) else name
     _fail(
-        f"this should not have happened: {reason}; please report it, with what "
-        "RENYI_DEBUG=1 in the environment makes the same command print"
+        f"Unexpected {reason}. This is a bug in renyi: please report it, with what "
+        "the same command prints when RENYI_DEBUG=1 is set in the environment"
     )
     return 1
 
