@@ -7,8 +7,7 @@ A feature that is a function of another one, such as a copy, needs no points: ad
 the points of the other they give the same scores, and ``max|z_i + z_j|`` is at most
 ``max|z_i| + max|z_j|``. Solvers may give it some all the same. It comes last.
 
-For the first k features, refitted by ridge with next to no penalty
-(`renyi.solvers.nested_fits`):
+For the first k features, refitted by ridge with next to no penalty:
 
 * ``γ_S = min γ(z)`` over points of these features;
 * ``√(1 − γ_S/(q(1−q)))``, a lower bound on the maximal correlation of X_S and Y in
@@ -16,18 +15,30 @@ For the first k features, refitted by ridge with next to no penalty
 * the worst error of the refitted model, rules map and sharp.
 
 γ_S falls with every feature. That is no promise about new rows.
+
+*All refits from one factorisation.* With ``A + alpha·I = L Lᵀ`` and ``Y = L⁻¹ R``, the
+first features alone have the factor and the right-hand side that stand at the top of L
+and Y. With p categories among the first k features::
+
+    fit_k = ‖Y[:p]‖²                     = tr Z_kᵀ R,     Z_k = (L⁻¹[:p])ᵀ Y[:p]
+    df_k  = 1 + p − alpha·‖L⁻¹[:p]‖²
+    γ(z_k) = w (variance − fit_k − alpha·‖Z_k‖²)
+
+with w = 1 for two classes, ½ for more. An intercept is part of every fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from renyi.checks import check_positive, check_share, check_whole
+from renyi.counting.onehot import offsets
 from renyi.encoding.targets import need_two_classes, refuse_missing_class
 from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
@@ -47,8 +58,7 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.nested_fits import nested_fits
-from renyi.solvers.ridge import Moments
+from renyi.solvers.ridge import Moments, cholesky, weight_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +119,8 @@ class PathResult:
     ('physician-fee-freeze', 'adoption-of-the-budget-resolution')
     >>> path.gamma[:2].round(4)
     array([0.0392, 0.0364])
+    >>> path.frame()["map"].round(4).tolist()[:2]
+    [0.1569, 0.1458]
     """
 
     entries: tuple[str, ...]
@@ -124,29 +136,17 @@ class PathResult:
     n_indicators: Places
 
     def features(self, k: int) -> tuple[str, ...]:
-        """Return the first k features.
-
-        Parameters
-        ----------
-        k : int
-            How many; at most as many as entered.
-        """
+        """Return the first k features, at most as many as entered."""
         if not 0 <= k <= len(self.entries):
             raise ValueError(
-                f"{len(self.entries)} of {self.n_features} features entered the path, "
-                f"so there is no set of {k}: choose fewer, or a smaller ratio."
+                f"k={k} is not between 0 and {len(self.entries)}, the number of "
+                f"features that entered the path (of {self.n_features}). Choose fewer "
+                "features or a smaller ratio."
             )
         return self.entries[:k]
 
     def frame(self) -> pd.DataFrame:
-        """Return a table with one row per number of features.
-
-        >>> import renyi
-        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-        >>> table = renyi.selection_path(m).frame()
-        >>> table["feature"].tolist()[0], round(table["map"].tolist()[0], 4)
-        ('physician-fee-freeze', 0.1569)
-        """
+        """Return a table with one row per number of features."""
         import pandas as pd
 
         columns = {
@@ -178,7 +178,7 @@ class PathResult:
         """
         if ax is not None and not hasattr(ax, "plot"):
             raise TypeError(
-                f"plot takes matplotlib axes, not a {type(ax).__name__}: to write a "
+                f"ax must be matplotlib axes, not a {type(ax).__name__}. To write a "
                 "file, call path.plot().figure.savefig(file)."
             )
         ax = axes() if ax is None else ax
@@ -190,16 +190,13 @@ class PathResult:
         ax.plot(k, self.bounds["sharp"], "s-", ms=3, label="worst error, rule sharp")
         ax.plot(k, self.gamma, "-", label="γ")
         ax.plot(k, self.hgr, "--", color="grey", label="maximal correlation, at least")
-        self._mark(ax, set(selected))
+        marked = set(selected)
+        chosen = [i for i, name in enumerate(self.entries, 1) if name in marked]
+        if chosen:
+            zeros = [0] * len(chosen)
+            ax.plot(chosen, zeros, "k^", ms=6, clip_on=False, label="selected")
         self._label(ax)
         return ax
-
-    def _mark(self, ax: Any, selected: set[str]) -> None:
-        chosen = [k for k, name in enumerate(self.entries, 1) if name in selected]
-        if chosen:
-            ax.plot(
-                chosen, [0] * len(chosen), "k^", ms=6, clip_on=False, label="selected"
-            )
 
     def _label(self, ax: Any) -> None:
         """Name the axes and, if they are few, the features; put the legend above."""
@@ -283,7 +280,7 @@ def short(name: str, width: int) -> str:
 
 
 def axes() -> Any:
-    """Return axes to draw on, or say how to get what is needed for that."""
+    """Return axes of a figure of their own."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -336,8 +333,8 @@ def selection_path(
     """
     if not isinstance(m, Marginals):
         raise TypeError(
-            f"selection_path takes marginals, not a {type(m).__name__}: count them "
-            "with Marginals.from_data, or use RenyiSelector for rows."
+            f"m must be Marginals, not a {type(m).__name__}. Count them with "
+            "Marginals.from_data, or use RenyiSelector for rows."
         )
     check_positive("alpha", alpha, ALMOST_NONE)
     check_path_settings(n_lambdas, ratio, tol, max_passes)
@@ -427,3 +424,88 @@ def _reordered(equations: Moments, own: Places) -> Moments:
         return equations
     A, R, centre = equations.A[np.ix_(own, own)], equations.R[own], equations.centre
     return equations._replace(A=A, R=R, centre=centre[own])
+
+
+# ---- refits of the first 1, 2, … features
+
+
+class NestedFits(NamedTuple):
+    """What is known of the fits on the first 1, 2, …, d features."""
+
+    gamma: Floats
+    hgr: Floats
+    map: Floats
+    sharp: Floats
+    df: Floats
+
+    def gcv(self, n: float) -> Floats:
+        """Return γ/(1 − df/n)², infinite where no degree of freedom is left."""
+        left = 1 - self.df / n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            risks = np.where(left > 1e-9, self.gamma / left**2, np.inf)
+        return np.asarray(risks, np.float64)
+
+
+def nested_fits(
+    equations: Moments, sizes: NDArray[Any], priors: Floats, alpha: float
+) -> NestedFits:
+    """Fit the first feature, the first two, and so on, in the order of the moments."""
+    ends = offsets(sizes)[1:]
+    inverse, info = lapack.dtrtri(cholesky(equations.A, alpha), lower=1, overwrite_c=1)
+    assert info == 0
+    Y = inverse @ equations.R
+    fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]
+    penalty = alpha * _squared_points(inverse, Y, ends)
+    trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]
+    weight = weight_of(equations.n_classes)
+    gamma = weight * np.maximum(equations.variance - fit - penalty, 0)
+    scaled = _scaled_bound(equations.base, fit, penalty, equations.n_classes)
+    return NestedFits(
+        gamma,
+        _correlations(Y, ends, priors, gamma, equations.variance),
+        np.minimum(np.minimum(scaled, 4 * gamma), 1.0),
+        np.minimum(2 * gamma, 1.0),
+        1 + ends - alpha * trace,
+    )
+
+
+def _squared_points(inverse: Floats, Y: Floats, ends: NDArray[Any]) -> Floats:
+    """Return ‖Z_k‖², the points of each fit coming from those of the last."""
+    Z, begin = np.zeros_like(Y), 0
+    found = np.zeros(len(ends))
+    for k, end in enumerate(ends.tolist()):
+        Z[:end] += inverse[begin:end, :end].T @ Y[begin:end]
+        found[k], begin = np.vdot(Z, Z), end
+    return found
+
+
+def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) -> Floats:
+    """Worst error of the rule map: 2[1 − 1/K − (E[t_Y − t̄])² / E‖t − t̄·1‖²].
+
+    Points of all classes sum to 0, so that t̄ = 1/K.
+    """
+    if n_classes == 2:  # one column stands for both
+        start = float(((base - 0.5) ** 2).sum())
+        lead, spread = 2 * (start + fit), 2 * (start + fit - penalty)
+    else:
+        off = base - 1 / n_classes
+        lead, spread = float(base @ off) + fit, float(off @ off) + fit - penalty
+    gain = np.where(spread > 0, lead**2 / np.where(spread > 0, spread, 1), 0)
+    return np.maximum(2 * (1 - 1 / n_classes - gain), 0)
+
+
+def _correlations(
+    Y: Floats, ends: NDArray[Any], priors: Floats, gamma: Floats, variance: float
+) -> Floats:
+    """Return lower bounds of the maximal correlation with the class."""
+    if len(priors) == 2:
+        share = 1 - gamma / variance if variance > 0 else np.zeros_like(gamma)
+        return np.asarray(np.sqrt(np.clip(share, 0, 1)))
+    present = priors > 0
+    scaled = Y[:, present] / np.sqrt(priors[present])
+    total, begin = np.zeros((scaled.shape[1],) * 2), 0
+    found = np.zeros(len(ends))
+    for k, end in enumerate(ends.tolist()):
+        total += scaled[begin:end].T @ scaled[begin:end]
+        found[k], begin = np.linalg.eigvalsh(total)[-1], end
+    return np.asarray(np.sqrt(np.clip(found, 0, 1)))

@@ -103,10 +103,10 @@ def test_branches_are_closed_and_the_best_is_no_worse_than_greed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"k": 8}, "k must lie between 0 and the 7 features, not be 8"),
-        ({"k": -1}, "not be -1"),
-        ({"k": 2, "alpha": 0.0}, "alpha must be positive"),
-        ({"k": 2, "sizes": np.array([2, 2])}, "sizes add up to 4"),
+        ({"k": 8}, "k=8"),
+        ({"k": -1}, "k=-1"),
+        ({"k": 2, "alpha": 0.0}, "alpha"),
+        ({"k": 2, "sizes": np.array([2, 2])}, "sizes"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):
@@ -119,5 +119,5 @@ def test_bad_input_is_refused(arguments, message):
 
 def test_too_many_features_are_refused():
     sample = Sample(8, d=21)
-    with pytest.raises(ValueError, match="21 features have too many subsets"):
+    with pytest.raises(ValueError, match="at most 20 features, not 21"):
         best_subset(sample.equations, sample.sizes, 3)

@@ -4,8 +4,7 @@ Which features have points depends on one number, the penalty λ. It follows fro
 the user knows: a number of features, a cap on the certified error, λ itself, or nothing
 at all. Then it is chosen by cross-validation (`renyi.estimators.folds`), or, where
 there are no rows to hold out, the number of features is, by generalised
-cross-validation of the ridge fits on the first 1, 2, … features of the path
-(`renyi.solvers.nested_fits`).
+cross-validation of the ridge fits on the first 1, 2, … features of the path.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from renyi.estimators.counts_classifier import TrainingRows, TupleClassifier
 from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.selection import check_path_settings, entry_path
+from renyi.selection import check_path_settings, entry_path, nested_fits
 from renyi.solvers import ridge
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
@@ -40,7 +39,6 @@ from renyi.solvers.l1inf_path import (
     grid_down_to,
     penalty_grid,
 )
-from renyi.solvers.nested_fits import nested_fits
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -41,21 +41,11 @@ _EQUAL = 1e-10
 
 @dataclass(frozen=True)
 class Subset:
-    """A set of features and its value.
+    """A set of features and its value."""
 
-    Parameters
-    ----------
-    features : tuple of int
-        The features; in order of entry by forward selection, else ascending.
-    value : float
-        γ_S, the ridge term included.
-    nodes : int
-        Sets of which all ways to take one feature away were looked at.
-    """
-
-    features: tuple[int, ...]
-    value: float
-    nodes: int = 0
+    features: tuple[int, ...]  # in order of entry by forward selection, else ascending
+    value: float  # γ_S, the ridge term included
+    nodes: int = 0  # sets of which all ways to take one feature away were looked at
 
 
 class _Node(NamedTuple):
@@ -69,34 +59,9 @@ class _Node(NamedTuple):
 
 
 def subset_value(
-    equations: Moments,
-    sizes: NDArray[Any],
-    features: Any,
-    alpha: float = ALPHA,
+    equations: Moments, sizes: NDArray[Any], features: Any, alpha: float = ALPHA
 ) -> float:
-    """Return γ_S of a set of features.
-
-    Parameters
-    ----------
-    equations : Moments
-        What `renyi.solvers.ridge.moments` returns.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-    features : sequence of int
-        The set S.
-    alpha : float, default=1e-6
-        Ridge, to make every system solvable.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> from renyi.solvers.ridge import moments
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
-    >>> round(subset_value(equations, np.full(16, 3), [3]), 5)
-    0.03921
-    """
+    """Return γ_S of a set of features."""
     chosen = np.asarray(features, np.int64)
     if not chosen.size:
         return weight_of(equations.n_classes) * equations.variance
@@ -120,11 +85,11 @@ def _check(equations: Moments, sizes: NDArray[Any], k: int, alpha: float) -> Non
     d = len(sizes)
     if int(np.sum(sizes)) != len(equations.A):
         raise ValueError(
-            f"sizes add up to {int(np.sum(sizes))}, but the moments are of "
-            f"{len(equations.A)} categories: give the sizes of the same features."
+            f"sizes add up to {int(np.sum(sizes))}, but the moments have "
+            f"{len(equations.A)} categories."
         )
     if not 0 <= k <= d:
-        raise ValueError(f"k must lie between 0 and the {d} features, not be {k}.")
+        raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
     check_positive("alpha", alpha, ALMOST_NONE)
 
 
@@ -134,29 +99,18 @@ def forward(
     k: int | None = None,
     alpha: float = ALPHA,
 ) -> list[Subset]:
-    """Add one feature after the other, each time the one that lowers γ most.
+    """Return sets of 0, 1, …, k features, each with the one more that lowers γ most.
 
     Parameters
     ----------
-    equations, sizes, alpha
-        As for `subset_value`.
+    equations : Moments
+        What `renyi.solvers.ridge.moments` returns.
+    sizes : ndarray of d ints
+        Number of categories of each feature.
     k : int, optional
         Number of features to stop at; by default all.
-
-    Returns
-    -------
-    list of Subset
-        The sets of 0, 1, …, k features.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> from renyi.solvers.ridge import moments
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
-    >>> forward(equations, np.full(16, 3), 3)[-1].features
-    (3, 10, 2)
+    alpha : float, default=1e-6
+        Ridge, to make every system solvable.
     """
     lengths = np.asarray(sizes, np.int64)
     k = len(lengths) if k is None else k
@@ -188,40 +142,18 @@ def _gain(A: Floats, R: Floats, own: slice) -> float:
 
 
 def best_subset(
-    equations: Moments,
-    sizes: NDArray[Any],
-    k: int,
-    alpha: float = ALPHA,
+    equations: Moments, sizes: NDArray[Any], k: int, alpha: float = ALPHA
 ) -> Subset:
-    """Return the set of k features with the smallest γ_S, proven.
+    """Return the set of k features with the smallest γ_S, proven; of 20 at most.
 
-    Parameters
-    ----------
-    equations, sizes, alpha
-        As for `subset_value`. At most 20 features.
-    k : int
-        Size of the set.
-
-    Returns
-    -------
-    Subset
-
-    Examples
-    --------
-    >>> import renyi
-    >>> from renyi.solvers.ridge import moments
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y)
-    >>> equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
-    >>> best_subset(equations, np.full(16, 3), 3).features
-    (2, 3, 10)
+    The other parameters are those of `forward`.
     """
     lengths = np.asarray(sizes, np.int64)
     _check(equations, lengths, k, alpha)
     if len(lengths) > MOST_FEATURES:
         raise ValueError(
-            f"{len(lengths)} features have too many subsets, the limit is "
-            f"{MOST_FEATURES}: use forward selection, or a path of penalties."
+            f"best_subset takes at most {MOST_FEATURES} features, not {len(lengths)}. "
+            "Use forward selection or a path of penalties."
         )
     start = forward(equations, lengths, k, alpha)[-1]
     if k in (0, len(lengths)):
@@ -288,10 +220,5 @@ class _Search:
         Z = node.Z[kept] - across.T @ node.Z[own]
         may_go = np.zeros(len(node.features), bool)
         may_go[free] = True
-        return _Node(
-            np.delete(node.features, j),
-            np.delete(may_go, j),
-            M,
-            Z,
-            node.value + self._cost(node, j),
-        )
+        value = node.value + self._cost(node, j)
+        return _Node(np.delete(node.features, j), np.delete(may_go, j), M, Z, value)
