@@ -27,7 +27,7 @@ import pandas as pd
 
 import renyi
 from renyi.certificates.closed_form import closed_form
-from renyi.robust.cutting_planes import Progress
+from renyi.progress import Progress
 
 STEM, TITLE = "minimax_exact", "The minimax problem by cutting planes"
 SIZES = (20, 30, 40)
@@ -58,8 +58,8 @@ def solve(m: renyi.Marginals, limit: float | None, seed: int = 0) -> dict[str, A
         progress=lambda p: seen.append((p, time.process_time() - begun)),
     )
     cpu = time.process_time() - begun
-    narrow = [s for p, s in seen if p.upper - p.lower <= NARROW]
-    last = seen[-1][0] if seen else Progress(0.0, 1.0, 0, 0, 0.0)
+    narrow = [s for p, s in seen if (p.upper or 1.0) - (p.lower or 0.0) <= NARROW]
+    last = seen[-1][0] if seen else Progress("none")
     return {
         "lower": f"{result.lower:.7f}",
         "upper": f"{result.upper:.7f}",

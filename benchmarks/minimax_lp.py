@@ -22,8 +22,7 @@ from accuracy import splits
 
 import renyi
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.pairwise_program import solve_local
-from renyi.robust.simple_rules import quadratic_rule, table_rule
+from renyi.robust.pairwise_program import quadratic_rule, solve_local, table_rule
 
 NAMES = ("votes", "credit", "kr-vs-kp", "promoters")
 MARGINS = (0.0, 1.0)

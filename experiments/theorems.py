@@ -69,7 +69,7 @@ def _sides(kind: str, repetition: int, seed: int) -> dict[str, float]:
     ambiguity = Ambiguity.of(m)
     X = ambiguity.outcomes()
     worst = {
-        rule: worst_member(ambiguity, 1 - found.rule.rule_proba(X, rule), X)[0]
+        rule: -worst_member(ambiguity, 1 - found.rule.rule_proba(X, rule), X)[1].value
         for rule in ("renyi", "map")
     }
     return {

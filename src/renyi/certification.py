@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -370,8 +370,7 @@ def _promise(
     found = minimax(m, method=method, time_limit=time_limit, progress=progress)
     lower = found.lower if found.worst_distribution is not None else None
     name = found.origin if method == "lp" else MINIMAX
-    status = cast(Status, found.status)
-    known.append(Step(name, found.upper, lower, found.seconds, status))
+    known.append(Step(name, found.upper, lower, found.seconds, found.status))
     if found.interrupted:
         raise KeyboardInterrupt
 

@@ -23,7 +23,11 @@ class Progress:
     share : float, optional
         How much of it is done, between 0 and 1, where that is known.
     facts : str
-        Figures of the moment: rows so far, the bounds reached.
+        Figures of the moment: rows so far.
+    lower, upper : float, optional
+        The interval that a search has reached.
+    rounds, cuts : int
+        How often it has solved its program, and how many constraints it has met.
 
     Examples
     --------
@@ -32,12 +36,18 @@ class Progress:
     30.0
     >>> print(half)
     counting: 50 %, 2,000 rows, 30 s left
+    >>> print(Progress("minimax error", 4.0, lower=0.01, upper=0.02, cuts=300))
+    minimax error: 1.000 % to 2.000 %, 300 cuts, 4 s
     """
 
     step: str
     seconds: float = 0.0
     share: float | None = None
     facts: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    rounds: int = 0
+    cuts: int = 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -50,6 +60,9 @@ class Progress:
         """Write it as one line."""
         parts = [f"{self.share:.0%}".replace("%", " %")] if self.share else []
         parts += [self.facts] if self.facts else []
+        if self.lower is not None and self.upper is not None:
+            parts += [f"{100 * self.lower:.3f} % to {100 * self.upper:.3f} %"]
+            parts += [f"{self.cuts:,} cuts", duration(self.seconds)]
         left = self.seconds_left
         parts += [f"{duration(left)} left"] if left and left >= 1 else []
         return f"{self.step}: {', '.join(parts)}" if parts else self.step

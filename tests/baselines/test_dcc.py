@@ -13,11 +13,18 @@ import scipy.sparse as sp
 from renyi import Encoder, Marginals, baselines
 from renyi.baselines import DiscreteChebyshevClassifier, TreeAugmentedNaiveBayes
 from renyi.baselines.dcc import second_opinion
-from renyi.baselines.forests import least_sums, solve_forest
-from renyi.baselines.structures import greedy_tree, information_tree, smoothed
-from renyi.baselines.trees import spanning_tree
+from renyi.baselines.trees import (
+    Witnesses,
+    greedy_tree,
+    information_tree,
+    least_sums,
+    margins,
+    smoothed,
+    solve_tree,
+    spanning_tree,
+)
 from renyi.datasets import load, random_joint
-from renyi.robust.ambiguity_set import Ambiguity, shortfall
+from renyi.robust.ambiguity_set import shortfall
 from support.counted import class_tables, random_table
 from support.joints import minimax_error, outcomes, worst_case
 from support.manners import all_checks, by_any_road, passes_separately, refuses
@@ -65,8 +72,8 @@ def test_bound_is_that_of_the_full_table(block: int) -> None:
         A, b = constraints(table, groups_of(edges, d))
         truth = minimax_error(A, b, K)
         ambiguity = class_tables(table).ambiguity(edges)
-        middle = solve_forest(ambiguity)
-        corner = solve_forest(ambiguity, interior=False)
+        middle = solve_tree(ambiguity)
+        corner = solve_tree(ambiguity, interior=False)
         assert middle.value == pytest.approx(truth, abs=TOL)
         assert corner.value == pytest.approx(truth, abs=TOL)
         for found in (middle, corner):
@@ -79,10 +86,10 @@ def test_two_classes_of_a_forest_are_as_hard_as_its_easiest_part() -> None:
     table = random_joint((2, 3, 2, 3), 2, random_state=3)
     tables = class_tables(table)
     parts = [
-        solve_forest(tables.ambiguity([edge], alone=False)).value
+        solve_tree(tables.ambiguity([edge], alone=False)).value
         for edge in [(0, 1), (2, 3)]
     ]
-    both = solve_forest(tables.ambiguity([(0, 1), (2, 3)])).value
+    both = solve_tree(tables.ambiguity([(0, 1), (2, 3)])).value
     assert both == pytest.approx(min(parts), abs=1e-8)
     pair = table.sum(axis=(2, 3))
     assert parts[0] == pytest.approx(1 - pair.max(axis=-1).sum(), abs=1e-8)
@@ -93,7 +100,7 @@ def test_errors_of_the_worst_distribution_add_up_to_the_bound() -> None:
         table = random_table(seed)
         edges = [(0, 1), (1, 2)]
         ambiguity = class_tables(table).ambiguity(edges, alone=False)
-        found = solve_forest(ambiguity, interior=False)
+        found = solve_tree(ambiguity, interior=False)
         first, second = found.errors
         assert first.sum() == pytest.approx(found.value, abs=1e-8)
         np.testing.assert_allclose(first.sum(axis=0), second.sum(axis=1), atol=1e-8)
@@ -110,16 +117,6 @@ def test_messages_find_the_minimum() -> None:
     np.testing.assert_allclose(least_sums(ambiguity, multiplier, sets), truth)
 
 
-def test_circles_and_other_tables_are_refused() -> None:
-    tables = class_tables(random_joint((2, 2, 2), 2, random_state=0))
-    with pytest.raises(ValueError, match="close a circle"):
-        solve_forest(tables.ambiguity([(0, 1), (1, 2), (0, 2)]))
-    codes = outcomes((2, 2, 2)).astype(str)
-    m = Marginals.from_data(codes[:, :-1], codes[:, -1])
-    with pytest.raises(ValueError, match="leave out table"):
-        solve_forest(Ambiguity.of(m))
-
-
 # ---- the trees
 
 
@@ -130,13 +127,13 @@ def test_greedy_takes_the_best_edge(seed: int) -> None:
     tables = class_tables(table)
     found = greedy_tree(tables)
     pairs = combinations(range(4), 2)
-    first = min(solve_forest(tables.ambiguity([p], alone=False)).value for p in pairs)
+    first = min(solve_tree(tables.ambiguity([p], alone=False)).value for p in pairs)
     assert found.bounds[0] == pytest.approx(first, abs=1e-8)
     for step in (1, 2):
         edges = found.edges[:step]
         inside = {i for edge in edges for i in edge}
         trials = [
-            solve_forest(tables.ambiguity([*edges, (i, j)], alone=False)).value
+            solve_tree(tables.ambiguity([*edges, (i, j)], alone=False)).value
             for i in inside
             for j in set(range(4)) - inside
         ]
@@ -160,7 +157,7 @@ def test_greedy_bound_never_rises_and_beats_the_tree(name: str, fall: float) -> 
 def test_an_edge_never_raises_the_bound(K: int) -> None:
     tables = class_tables(random_joint((2, 3, 2, 2), K, random_state=K))
     edges = information_tree(tables).edges
-    bounds = [solve_forest(tables.ambiguity(edges[:k])).value for k in range(4)]
+    bounds = [solve_tree(tables.ambiguity(edges[:k])).value for k in range(4)]
     assert (np.diff(bounds) <= 1e-8).all()
     assert bounds[-1] < bounds[0] - 1e-4
 
@@ -177,6 +174,68 @@ def test_smoothing_keeps_single_features() -> None:
         apart = p[:, :, 0].sum(axis=1)[:, None] * p[:, :, 0].sum(axis=0)
         expected = 0.7 * p[:, :, 0] + 0.3 * apart / p[:, :, 0].sum()
         np.testing.assert_allclose(q[:, :, 0], expected, atol=1e-12)
+
+
+# ---- witnesses
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_proven_bound_is_reached(seed: int) -> None:
+    """Two classes: no program finds less than a witness proves, edge after edge."""
+    rng = np.random.default_rng(seed)
+    tables = class_tables(random_joint((3, 2, 3, 2, 2), 2, random_state=seed))
+    sizes = tables.columns.sizes
+    seen = Witnesses(tables.pairs.min(axis=0), sizes)
+    edges, outside = [(0, 1)], [2, 3, 4]
+
+    def bound(edges: list[tuple[int, int]]) -> float:
+        found = solve_tree(tables.ambiguity(edges, alone=False), interior=False)
+        seen.add(margins(edges, found.errors, sizes), found.value)
+        return found.value
+
+    now = bound(edges)
+    proven = 0
+    while outside:
+        for edge in product(sorted({i for e in edges for i in e}), outside):
+            levels = np.linspace(0.5, 1.0, 11) * now
+            claims = [least for least in levels if seen.prove(edge, float(least))]
+            truth = bound([*edges, edge])
+            assert not claims or max(claims) <= truth + 1e-9
+            assert seen.prove(edge, truth - 1e-9)  # by the program just solved
+            proven += len(claims)
+        edges.append((edges[rng.integers(len(edges))][0], outside.pop()))
+        seen.extend(edges[-1])
+        now = bound(edges)
+    assert proven > 0
+
+
+@pytest.mark.parametrize("name", ["votes", "kr-vs-kp"])
+def test_no_tree_changes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees with and without witnesses, which spare most programs."""
+    X, y = load(name)
+    programs = []
+
+    def counted(*args, **kwargs):
+        programs.append(1)
+        return solve_tree(*args, **kwargs)
+
+    monkeypatch.setattr("renyi.baselines.trees.solve_tree", counted)
+    with_them = DiscreteChebyshevClassifier("greedy", smoothing=1.0).fit(X, y)
+    few = len(programs)
+    monkeypatch.setattr(Witnesses, "prove", lambda self, edge, least: False)
+    without = DiscreteChebyshevClassifier("greedy", smoothing=1.0).fit(X, y)
+    assert with_them.edges_ == without.edges_
+    np.testing.assert_allclose(with_them.bounds_, without.bounds_, rtol=0, atol=1e-9)
+    assert few < len(programs) - few
+
+
+def test_more_classes_have_no_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three classes more may be asked than a witness knows."""
+    tables = class_tables(random_joint((2, 3, 2, 3), 3, random_state=1))
+    added = []
+    monkeypatch.setattr(Witnesses, "add", lambda self, *what: added.append(what))
+    assert len(greedy_tree(tables).edges) == 3
+    assert added == []
 
 
 # ---- the estimator
@@ -250,7 +309,7 @@ def test_ties_are_decided_by_bayes_rule(votes) -> None:
     ambiguity = clf.rule_.ambiguity
     surprise = ambiguity.functions(second_opinion(clf.marginals_, edges), codes)
     np.testing.assert_allclose(surprise, -bayes.tree_.log_joint(codes.T), atol=1e-9)
-    bound = solve_forest(ambiguity).value
+    bound = solve_tree(ambiguity).value
     assert bound <= clf.guarantee_ <= bound + 1.001e-7
     tied = clf.rule_.functions(codes.T)
     near = np.ptp(tied, axis=1) < 1e-6
@@ -319,15 +378,15 @@ def test_unseen_labels(votes) -> None:
 
 def test_bad_input_is_refused_in_a_sentence(votes) -> None:
     X, y = votes
-    with pytest.raises(ValueError, match="structure must be 'tree' or 'greedy'"):
+    with pytest.raises(ValueError, match="structure"):
         DiscreteChebyshevClassifier("chain").fit(X, y)
-    with pytest.raises(ValueError, match="structure must be 'tree' or 'greedy'"):
+    with pytest.raises(ValueError, match="structure"):
         DiscreteChebyshevClassifier(["tree"]).fit(X, y)
-    with pytest.raises(ValueError, match="smoothing must be a number of rows"):
+    with pytest.raises(ValueError, match="smoothing"):
         DiscreteChebyshevClassifier(smoothing=-1).fit(X, y)
-    with pytest.raises(ValueError, match="zero or more; it is '1'"):
+    with pytest.raises(ValueError, match="smoothing"):
         DiscreteChebyshevClassifier(smoothing="1").fit(X, y)
-    with pytest.raises(ValueError, match="There are 10 classes"):
+    with pytest.raises(ValueError, match="10 classes"):
         DiscreteChebyshevClassifier().fit(X, np.arange(len(y)) % 10)
     refuses(DiscreteChebyshevClassifier(), X, y)
 
@@ -337,7 +396,7 @@ def test_impossible_tables_are_refused(votes) -> None:
     m = Marginals.from_data(X, y, class_conditional=True)
     counts = m.class_counts.copy()
     counts[0, 0, 3:6] -= [1000, -500, -500]
-    with pytest.raises(ValueError, match="No distribution has these"):
+    with pytest.raises(ValueError, match="class-conditional tables"):
         DiscreteChebyshevClassifier().fit_marginals(replace(m, class_counts=counts))
 
 

@@ -21,11 +21,11 @@ from renyi.certification import bound_report
 from renyi.cli.minimax import minimax_facts
 from renyi.datasets import random_joint
 from renyi.figures import at_least, at_most, wrapped
+from renyi.progress import Progress
 from renyi.robust import minimax_problem, worst
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.cutting_planes import Progress
 from renyi.robust.feature_importance import swings
-from renyi.robust.simple_rules import quadratic_rule
+from renyi.robust.pairwise_program import quadratic_rule
 from support.joints import (
     constraint_matrix,
     marginal_constraints,

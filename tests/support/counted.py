@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from renyi import Marginals
-from renyi.baselines.structures import ClassTables
+from renyi.baselines.trees import ClassTables
 from renyi.datasets import random_joint
 from support.joints import outcomes
 

@@ -2,10 +2,9 @@ r"""Discrete Chebyshev classifier: the minimax rule given pairs along a tree.
 
 Eban, Mezuman and Globerson (ICML 2014) minimise the worst hinge loss over all
 distributions that have given marginals P(X_i, X_j, Y). With the pairs on one tree the
-problem is a small linear program (`renyi.baselines.forests`), solved here for the worst
+problem is a small linear program (`renyi.baselines.trees`), solved here for the worst
 error itself, to which it is equivalent. "tree" takes the pairs of largest
-conditional mutual information, "greedy" (gDCC) adds them by the fall of the bound
-(`renyi.baselines.structures`).
+conditional mutual information, "greedy" (gDCC) adds them by the fall of the bound.
 
 Many rules have the same bound, and where all λ_y(x) are equal none of them prefers a
 class. There Bayes' rule along the tree (`renyi.baselines.tan`) decides: its surprise
@@ -24,16 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.baselines.forests import refuse_many_classes, solve_forest
-from renyi.baselines.structures import (
+from renyi.baselines.tan import fit_bayes_tree
+from renyi.baselines.trees import (
     ClassTables,
+    Edge,
     Structure,
+    check_few_classes,
     greedy_tree,
     information_tree,
     smoothed,
+    solve_tree,
 )
-from renyi.baselines.tan import fit_bayes_tree
-from renyi.baselines.trees import Edge
 from renyi.checks import check_amount
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
@@ -120,7 +120,7 @@ class DiscreteChebyshevClassifier(CountsClassifier):
         return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
-        refuse_many_classes(len(self.classes_))
+        check_few_classes(len(self.classes_))
         pairs = need_class_pairs(m, type(self).__name__) / m.n
         columns = m.encoder.columns
         own = ClassTables(pairs, columns, m._column(m.target))
@@ -130,7 +130,7 @@ class DiscreteChebyshevClassifier(CountsClassifier):
             share = self.smoothing / (self.smoothing + rows)
             used = own._replace(pairs=smoothed(pairs, columns.sizes, share))
         found: Structure = _STRUCTURES[self.structure](used)
-        multiplier = solve_forest(used.ambiguity(found.edges)).multiplier
+        multiplier = solve_tree(used.ambiguity(found.edges)).multiplier
         ambiguity = own.ambiguity(found.edges)
         surprise = second_opinion(m, found.edges)
         price = max(1.0, float(ambiguity.b @ surprise))

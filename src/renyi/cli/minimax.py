@@ -6,9 +6,9 @@ import argparse
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from renyi.certificates.record import Status, Step
+from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, simple_rules
 from renyi.cli.inputs import check_missing_class, counted
@@ -137,9 +137,8 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
 
 def _step(result: MinimaxResult) -> Step:
     lower = None if result.worst_distribution is None else result.lower
-    status = cast(Status, result.status)
     name = result.origin if result.method == "lp" else f"{MINIMAX} ({result.method})"
-    return Step(name, result.upper, lower, result.seconds, status)
+    return Step(name, result.upper, lower, result.seconds, result.status)
 
 
 def minimax_text(facts: dict[str, Any]) -> str:

@@ -104,13 +104,9 @@ class Meter:
         self._last = (progress.step, now)
         self._write(str(progress))
 
-    def search(self, name: str, state: Any = None) -> None:
+    def search(self, name: str, state: Progress | None = None) -> None:
         """Show how far a search of `renyi.certification` has got."""
-        facts, seconds = "", 0.0
-        if state is not None:
-            interval = f"{100 * state.lower:.3f} % to {100 * state.upper:.3f} %"
-            facts, seconds = f"{interval}, {state.cuts:,} cuts", state.seconds
-        self(Progress(name, seconds, facts=facts))
+        self(Progress(name) if state is None else dataclasses.replace(state, step=name))
 
     def _write(self, text: str) -> None:
         text = text[: shutil.get_terminal_size().columns - 1]

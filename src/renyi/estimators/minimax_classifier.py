@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from renyi.checks import check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.counts_classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
@@ -23,7 +24,6 @@ from renyi.robust.minimax_problem import (
     MinimaxResult,
     MinimaxRule,
     answer_proba,
-    check_limits,
     few_rows,
     minimax,
 )
@@ -120,7 +120,7 @@ class MinimaxClassifier(CountsClassifier):
         return super().fit_marginals(m)
 
     def _check_parameters(self) -> None:
-        check_limits(self.time_limit)
+        check_time_limit(self.time_limit)
         if not 0 <= self.margin < np.inf:
             raise ValueError(
                 f"margin must not be negative nor infinite; it is {self.margin!r}."

@@ -18,7 +18,7 @@ certificates of worst cases are made of. A minimax rule rests on functions with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -112,6 +112,11 @@ class Ambiguity:
         """Number of joint outcomes of the features; a float, as it may be huge."""
         return float(np.prod(self.sizes.astype(float)))
 
+    @property
+    def n_table(self) -> float:
+        """Number of cells of the joint table: outcomes times classes."""
+        return self.n_outcomes * self.n_classes
+
     def cells(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Cells that outcomes fall in: (outcomes, tables), those with Y at class 0.
 
@@ -131,6 +136,12 @@ class Ambiguity:
     def with_target(self) -> NDArray[np.int64]:
         """Of each table 1 if it has the target, else 0."""
         return np.array([t.with_target for t in self.tables], np.int64)
+
+    def split(self, multiplier: Floats) -> Iterator[tuple[Table, Floats]]:
+        """Tables with their parts of a multiplier, in the tables' shapes."""
+        for table, low in zip(self.tables, self.starts, strict=False):
+            p = table.probabilities
+            yield table, multiplier[low : low + p.size].reshape(p.shape)
 
     def functions(self, multiplier: Floats, X: NDArray[Any]) -> Floats:
         """Values of λ_y(x): (outcomes, classes)."""
@@ -242,6 +253,65 @@ class Ambiguity:
         known = np.where(closed, 0.0, multiplier)
         least = np.minimum(np.minimum.reduceat(known, self.starts[:-1]), 0.0)
         return np.where(closed, 1.0 - least.sum(), multiplier)
+
+    @cached_property
+    def _likeliest(self) -> NDArray[np.intp]:
+        """Most probable category of each feature: the zero of its functions."""
+        found = np.zeros(len(self.sizes), np.intp)
+        for table in self.tables:
+            if len(table.features) == 1 and table.with_target:
+                found[table.features[0]] = table.probabilities.sum(axis=1).argmax()
+        return found
+
+    @cached_property
+    def reference_cells(self) -> NDArray[np.bool_]:
+        """Cells whose multiplier is 0 by convention.
+
+        Many multipliers define the same functions: those of a pair contain functions of
+        each of its columns, and these contain constants. Taking the likeliest category
+        of every column as the zero of its functions leaves one multiplier for each λ.
+        """
+        zero, marks = self._likeliest, []
+        for table in self.tables:
+            mark = np.zeros(table.probabilities.shape, bool)
+            if len(table.features) == 1 and table.features[0] > 0:
+                mark[zero[table.features[0]]] = True
+            elif len(table.features) == 2:
+                mark[zero[table.features[0]]] = True
+                mark[:, zero[table.features[1]]] = True
+            marks.append(mark.ravel())
+        return np.concatenate(marks)
+
+    def normalised(self, multiplier: Floats) -> Floats:
+        """Return the multiplier of the same functions that is 0 at reference cells."""
+        zero, pieces = self._likeliest, []
+        unary: dict[int, Floats] = {}
+        for table, part in self.split(multiplier):
+            cells = part.copy()
+            if len(table.features) == 1:
+                i = table.features[0]
+                unary[i] = unary.get(i, 0) + cells
+            else:
+                i, j = table.features
+                along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
+                corner = cells[zero[i], zero[j]].copy()
+                cells -= along_i[:, None] + along_j[None] - corner
+                along_j = along_j - corner
+                if not table.with_target:
+                    along_i, along_j = along_i[:, None], along_j[:, None]
+                unary[i] = unary.get(i, 0) + along_i
+                unary[j] = unary.get(j, 0) + along_j
+            pieces.append(cells)
+        constant = np.zeros(self.n_classes)
+        for i in unary:
+            if i > 0:
+                constant = constant + unary[i][zero[i]]
+                unary[i] = unary[i] - unary[i][zero[i]]
+        unary[0] = unary[0] + constant
+        for t, table in enumerate(self.tables):
+            if len(table.features) == 1:
+                pieces[t] = np.broadcast_to(unary[table.features[0]], pieces[t].shape)
+        return np.concatenate([piece.ravel() for piece in pieces])
 
     def name(self, cell: int) -> str:
         """Return the cell of a multiplier in words."""

@@ -21,7 +21,6 @@ nothing, it is a choice for which δ̃ and δ̃map keep the guarantees of Theore
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,14 +29,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi import rules
+from renyi.checks import Deadline, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.robust import cutting_planes, pairwise_program
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.direct_program import contradiction
-from renyi.robust.distribution import EQUAL, WorstDistribution
-from renyi.robust.reference_cells import gauge
-from renyi.robust.simple_rules import quadratic_rule, table_rule
+from renyi.robust.distribution import WorstDistribution
+from renyi.robust.minimax_problem import solve_minimax
+from renyi.robust.pairwise_program import quadratic_rule
 from renyi.solvers.programs import clarabel, clarabel_settings, interruptible
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ Outcomes = NDArray[np.int64]
 MAX_CONE = 70_000
 _NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
 _FORBIDDEN = 1e6
-_IMPOSSIBLE = -1e-7  # an upper bound on e* below this shows that C is empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +176,16 @@ def theta(
     >>> round(found.theta, 4), round(gamma, 4)
     (0.0376, 0.0381)
     """
+    check_time_limit(time_limit)
+    deadline = Deadline(time_limit)
     ambiguity = Ambiguity.of(m, class_conditional)
-    if ambiguity.n_outcomes * ambiguity.n_classes > MAX_CONE:
-        return _interval(m, ambiguity, time_limit)
+    if ambiguity.n_table > MAX_CONE:
+        return _interval(m, ambiguity, deadline)
     solution = solve_cone(ambiguity)
     rule = ThetaRule(ambiguity, m.encoder, solution.multiplier)
     upper = _dual_value(rule, solution)
-    shown = _exhibited(ambiguity, solution.outcomes, _without_traces(solution.p))
+    p = _without_traces(solution.p)
+    shown = WorstDistribution.checked(ambiguity, solution.outcomes, p)
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)
@@ -199,16 +200,6 @@ def _without_traces(p: Floats) -> Floats:
     kept = p.copy()
     kept.ravel()[traces] = 0
     return kept
-
-
-def _exhibited(
-    ambiguity: Ambiguity, X: Outcomes, p: Floats
-) -> WorstDistribution | None:
-    """Return the distribution that a program found, if it is a member of C."""
-    if not p.size:
-        return None
-    shown = WorstDistribution.of(ambiguity, X, p)
-    return shown if shown.marginal_error <= EQUAL else None
 
 
 def brier_risk(p: Floats) -> float:
@@ -231,39 +222,18 @@ def _dual_value(rule: ThetaRule, solution: ConeSolution) -> float:
     return float(ambiguity.b @ rule.multiplier + excess) / 2
 
 
-def _interval(
-    m: Marginals, ambiguity: Ambiguity, time_limit: float | None
-) -> ThetaResult:
-    """θ ≤ γ and θ ≤ e*; θ is at least the risk of the distribution worst for e*."""
-    from renyi.estimators.classifier import RenyiClassifier
+def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaResult:
+    """θ ≤ γ and θ ≤ e*; θ is at least the risk of the distribution worst for e*.
 
-    begun = time.monotonic()
-    upper = RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
-    try:
-        value, multiplier = _start(ambiguity, time_limit)
-    except KeyboardInterrupt:
-        return ThetaResult(None, 0.0, upper, None, None)
-    left = None
-    if time_limit is not None:
-        left = max(0.0, time_limit + begun - time.monotonic())
-    found = cutting_planes.search(ambiguity, multiplier, value, time_limit=left)
-    if found.upper < _IMPOSSIBLE:
-        raise ValueError(contradiction(ambiguity))
-    upper = min(upper, max(found.upper, 0.0))
-    shown = _exhibited(ambiguity, found.outcomes, found.p)
+    γ is that of the scores without penalty, whose bound on e* is 2γ.
+    """
+    gamma = quadratic_rule(ambiguity)[0] / 2
+    found = solve_minimax(ambiguity, m.encoder, deadline=deadline)
+    upper, shown = min(gamma, found.upper), found.worst_distribution
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)
     return ThetaResult(None, min(lower, upper), upper, shown.frame(), None)
-
-
-def _start(ambiguity: Ambiguity, time_limit: float | None) -> tuple[float, Floats]:
-    """Bound on e* and its multiplier: of the polynomial program or a simple rule."""
-    simple = [table_rule(ambiguity), quadratic_rule(ambiguity)]
-    found = pairwise_program.solve_local(ambiguity, time_limit=time_limit)
-    if found.status == "infeasible":
-        raise ValueError(contradiction(ambiguity))
-    return min([(found.value, found.multiplier), *simple], key=lambda rule: rule[0])
 
 
 class ConeSolution(NamedTuple):
@@ -283,7 +253,7 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
     N, K = len(X), ambiguity.n_classes
     where = np.flatnonzero(ambiguity.possible(X).ravel())
     # Cells that follow from others would make the equations dependent.
-    rows = np.flatnonzero(~gauge(ambiguity) & (ambiguity.b > 0))
+    rows = np.flatnonzero(~ambiguity.reference_cells & (ambiguity.b > 0))
     equations = ambiguity.constraint_matrix(X).tocsr()[rows][:, where]
     n = len(where)
     matrix = sparse.vstack(

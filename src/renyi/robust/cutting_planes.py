@@ -1,52 +1,55 @@
-r"""Cutting planes: e* exactly where the joint outcomes are too many to list.
+r"""Cutting planes: e* and worst cases exactly, where outcomes are too many to list.
 
-The dual of the minimax problem asks for the functions λ of least expectation ``bᵀa``
-with
+Both are the same program. It asks for the functions λ of least expectation ``bᵀa`` with
 
-.. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1 \quad
-    \text{for every outcome } x \text{ and nonempty } S.
+.. math:: \sum_{y \in S} \lambda_y(x) \ge g_S(x) \quad
+    \text{for every outcome } x \text{ and some sets } S \text{ of classes},
 
-The master program (`renyi.robust.cuts`) knows a few of these constraints. The weights
-of its cuts, where their tables are the given ones, are a member of C: the lower bound
-is the error of the best rule under it, and nothing else. Which constraint is violated
-most is the minimum of an energy over all outcomes (`renyi.robust.pairwise_min`).
+and the problem gives the right-hand sides: ``|S| − 1`` for every nonempty S if it is e*
+(`AnyRule`), the losses ``ℓ_y(x)`` of each class if it is the worst case of a given rule
+(`renyi.robust.piecewise_loss.Losses`).
+
+The master program (`renyi.robust.master_program`) knows a few of these constraints. The
+weights of its cuts, where their tables are the given ones, are a member of C: the lower
+bound is the error under it, and nothing else. Which constraint is violated most is the
+minimum of an energy over all outcomes (`renyi.robust.pairwise_min`).
 
 *Stabilised.* A master with few cuts jumps about, so it is kept in a box around the best
-feasible multiplier (a simple rule or the polynomial program gives the first), and its
-answer is in the middle of what the cuts leave open, not in a corner. Cuts are looked
-for halfway to it first: what is violated there is violated by it too, and what is
-feasible there is the new best. The box grows where it is felt. The first cuts are of
-outcomes drawn from a tree of the given pairs.
+feasible multiplier (a simple rule, a closed form or a polynomial program gives the
+first), and its answer is in the middle of what the cuts leave open, not in a corner.
+Cuts are looked for halfway to it first: what is violated there is violated by it too,
+and what is feasible there is the new best. The box grows where it is felt. The first
+cuts are of outcomes drawn from a tree of the given pairs.
 
-*Upper bound at any moment.* If ``min_x Σ_S λ_y ≥ v_S`` is proven for every S, then
-``wλ_y + c_y`` is feasible for any w ≥ 0 and c with ``Σ_S c_y + w v_S ≥ |S| − 1``; the
-best of these is a linear program of K + 1 variables.
+*Upper bound at any moment.* If ``min_x Σ_S λ_y − g_S ≥ v_S`` is proven for every S, the
+problem mends λ into functions that are feasible.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi.checks import Deadline
 from renyi.counting.onehot import offsets
+from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.cuts import Master, tree_draws
-from renyi.robust.pairwise_min import FORBIDDEN, Grid, Low
-from renyi.robust.reference_cells import normalised
+from renyi.robust.master_program import Classes, Master, Member, Outcomes
+from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
+from renyi.robust.pairwise_min import ScoreLoss as ScoreLoss
+from renyi.robust.pairwise_min import SlicedScore as SlicedScore
 from renyi.solvers import programs
+from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE
 
 Floats = NDArray[np.float64]
-Member = tuple[NDArray[np.int64], Floats]
+Bounds = dict[Classes, float]
 
-_VIOLATION = 1e-9
 _RADIUS = 1.0  # of the box around the best multiplier
 _FIRST_TARGET = 0.1  # for the gap of the master program
 _SHORT = 0.5  # of the way to the master's multiplier, where cuts are looked for
@@ -56,56 +59,161 @@ _WORTH = 0.05  # of the gap, which a proof must promise to gain
 _NEAR = 0.01  # mass that the box may take up where a member of C is looked for
 _CUTS = 200  # added for each set of classes and round
 _DRAWS = 8  # cuts for each cell to begin with
+_STARTS = 300  # outcomes from which descent begins, of those drawn and at random
 _SWEEP = 20  # steps of the master that a look at all outcomes may cost
 _MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
 _MOST_CELLS = 4000  # beyond which the master program takes minutes
-_ROUNDING = 1e-9
-_IMPOSSIBLE = -1e-7  # an upper bound below this shows that C is empty
+_KEPT = 0.1  # of the time limit, for finding a member of C
+_PART = 0.1  # of the time left, for a mixed-integer program
+_NOTHING = 1e-14  # rounding of functions that are at most 1
 
 
-class Progress(NamedTuple):
-    """How far a search has got."""
+class Problem(Protocol):
+    """What cutting planes ask of a problem."""
 
-    lower: float
-    upper: float
-    cuts: int
-    rounds: int
-    seconds: float
+    @property
+    def ambiguity(self) -> Ambiguity:
+        """The set C."""
+
+    @property
+    def sets(self) -> list[Classes]:
+        """Sets of classes that have constraints."""
+
+    def right(self, X: Outcomes, S: Classes) -> Floats:
+        """Right-hand sides g_S(x) at outcomes."""
+
+    def score_loss(self, S: Classes) -> ScoreLoss | None:
+        """Right-hand sides as a function of scores; None for the constant |S| − 1."""
+
+    def sliced_scores(self, S: Classes) -> list[SlicedScore]:
+        """Return lines above the right-hand side, for a mixed-integer program."""
+
+    def refine(self, low: Low, S: Classes) -> bool:
+        """Make these lines closer where the bound suffers; whether any was."""
+
+    def mended(self, multiplier: Floats, bounds: Bounds) -> tuple[float, Floats]:
+        """Feasible multiplier near one whose constraints are above some bounds.
+
+        These are on ``Σ_S λ_y``, less the loss if there is one.
+        """
+
+    def error(self, p: Floats, X: Outcomes) -> float:
+        """Error under a distribution: p (outcomes, classes)."""
 
 
-@dataclass
-class Search:
-    """State of the search; at any moment lower ≤ e* ≤ upper."""
+@dataclass(frozen=True, eq=False)
+class AnyRule:
+    """The smallest error that any rule can promise: ``Σ_{y∈S} λ_y ≥ |S| − 1``."""
 
     ambiguity: Ambiguity
-    best: Floats  # the best feasible multiplier
-    upper: float
-    lower: float = 0.0
-    outcomes: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), int))
-    p: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    rounds: int = 0
-    cuts: int = 0
-    interrupted: bool = False
-    out_of_time: bool = False
 
     @property
-    def exhibited(self) -> bool:
-        """Whether a member of C has been found: without one, C may be empty."""
-        return len(self.outcomes) > 0
+    def sets(self) -> list[Classes]:
+        """The nonempty sets of classes, small ones first."""
+        K = self.ambiguity.n_classes
+        return [S for k in range(1, K + 1) for S in combinations(range(K), k)]
 
-    @property
-    def gap(self) -> float:
-        """Width of the interval."""
-        return self.upper - self.lower
+    def right(self, X: Outcomes, S: Classes) -> Floats:
+        """Return how many classes are errors if all are equally likely."""
+        return np.full(len(X), len(S) - 1.0)
+
+    def score_loss(self, S: Classes) -> None:
+        """None: the right-hand side is a constant."""
+
+    def sliced_scores(self, S: Classes) -> list[SlicedScore]:
+        """None either."""
+        return []
+
+    def refine(self, low: Low, S: Classes) -> bool:
+        """Nothing can be refined."""
+        return False
+
+    def mended(self, multiplier: Floats, bounds: Bounds) -> tuple[float, Floats]:
+        """Best feasible multiplier of the form wλ_y + c_y, and its value.
+
+        With w ≥ 0 and ``Σ_S c_y + w v_S ≥ |S| − 1``, v_S being the bounds, it is
+        feasible: a linear program of K + 1 variables.
+        """
+        ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
+        rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
+        if not np.isfinite(rows).all():
+            return np.inf, multiplier
+        need = np.array([len(S) - 1.0 for S in sets])
+        free, top = np.full(K, np.inf), np.full(len(sets), np.inf)
+        expectation = float(ambiguity.b @ multiplier)
+        program = programs.Program(
+            np.append(ambiguity.priors, expectation),
+            sparse.csc_array(rows),
+            need,
+            top,
+            np.append(-free, 0.0),
+            np.append(free, np.inf),
+        )
+        answer = programs.solve(program)
+        if answer.status != "optimal":  # unbounded: the bounds leave no distribution
+            return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
+        c, w = answer.x[:K], max(float(answer.x[K]), 0.0)
+        # What the solver's tolerance left open.
+        c = c + max(0.0, float((need - rows @ np.append(c, w)).max()))
+        value = w * expectation + float(ambiguity.priors @ c)
+        return value, ambiguity.shifted(w * multiplier, c)
+
+    def error(self, p: Floats, X: Outcomes) -> float:
+        """Error of the best rule."""
+        return float(p.sum() - p.max(axis=1, initial=0.0).sum())
 
 
-def subsets(n_classes: int) -> list[tuple[int, ...]]:
-    """Return the nonempty sets of classes, small ones first."""
-    return [
-        chosen
-        for size in range(1, n_classes + 1)
-        for chosen in combinations(range(n_classes), size)
-    ]
+class Oracle:
+    """Finds violated constraints of a multiplier."""
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        self.problem, self.ambiguity = problem, problem.ambiguity
+        self.grid = Grid(self.ambiguity.sizes, _meeting(self.ambiguity))
+        self.random = np.random.default_rng(seed)
+        self._closed = self._tables(np.where(self.ambiguity.b <= 0, FORBIDDEN, 0.0))
+
+    def _tables(self, multiplier: Floats) -> tuple[Floats, Floats]:
+        """Unary and pair energies of the functions of a multiplier, class by class."""
+        amb, starts = self.ambiguity, self.grid.starts
+        K, D = amb.n_classes, int(starts[-1])
+        unary, pair = np.zeros((K, D)), np.zeros((K, D, D))
+        for table, cells in amb.split(multiplier):
+            spans = [slice(starts[i], starts[i + 1]) for i in table.features]
+            if not table.with_target:
+                cells = np.repeat(cells[..., None], K, axis=-1)
+            if len(spans) == 1:
+                unary[:, spans[0]] += cells.T
+            else:
+                block = np.moveaxis(cells, -1, 0)
+                pair[:, spans[0], spans[1]] += block
+                pair[:, spans[1], spans[0]] += block.transpose(0, 2, 1)
+        return unary, pair
+
+    def energy(self, multiplier: Floats, S: Classes) -> Energy:
+        """``Σ_{y∈S} λ_y`` less the loss, empty cells forbidden."""
+        own = list(S)
+        unary, pair = (
+            np.sum(values[own] + closed[own], axis=0)
+            for values, closed in zip(
+                self._tables(multiplier), self._closed, strict=True
+            )
+        )
+        return Energy(self.grid, unary, pair, self.problem.score_loss(S))
+
+    def quick(self, multiplier: Floats, S: Classes, seeds: Outcomes) -> Low:
+        """Low values by descent from known outcomes and random ones."""
+        sizes = self.grid.sizes
+        drawn = self.random.integers(0, sizes, (_STARTS, len(sizes)))
+        starts = np.concatenate([seeds, drawn]) if len(seeds) else drawn
+        return pairwise_min.descend(self.energy(multiplier, S), starts, _CUTS)
+
+    def exact(self, multiplier: Floats, S: Classes, deadline: Deadline) -> Low:
+        """Minimum with a proof; a mixed-integer program has no end of its own."""
+        energy = self.energy(multiplier, S)
+        if self.grid.exact:
+            return pairwise_min.minimise(energy, _CUTS, deadline)
+        scores, limit = self.problem.sliced_scores(S), deadline.part(_PART).limit
+        return pairwise_min.prove(energy, scores, limit)
 
 
 def _meeting(ambiguity: Ambiguity) -> NDArray[np.bool_]:
@@ -113,11 +221,8 @@ def _meeting(ambiguity: Ambiguity) -> NDArray[np.bool_]:
     starts = offsets(ambiguity.sizes)
     found = np.ones((int(starts[-1]), int(starts[-1])), bool)
     for table in ambiguity.tables:
-        p = (
-            table.probabilities.sum(axis=-1)
-            if table.with_target
-            else (table.probabilities)
-        )
+        p = table.probabilities
+        p = p.sum(axis=-1) if table.with_target else p
         i, j = table.features[0], table.features[-1]
         rows, columns = slice(*starts[i : i + 2]), slice(*starts[j : j + 2])
         if len(table.features) == 1:
@@ -129,179 +234,205 @@ def _meeting(ambiguity: Ambiguity) -> NDArray[np.bool_]:
     return found
 
 
-class Oracle:
-    """Finds violated constraints of a multiplier."""
+def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
+    """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968).
 
-    def __init__(self, ambiguity: Ambiguity, seed: int = 0) -> None:
-        self.ambiguity = ambiguity
-        self.grid = Grid(ambiguity.sizes, _meeting(ambiguity))
-        self.random = np.random.default_rng(seed)
-        self.subsets = subsets(ambiguity.n_classes)
-        self._closed = self._tables(np.where(ambiguity.b <= 0, FORBIDDEN, 0.0))
+    It has many of the given pairs, and others nearly, so that these outcomes come close
+    to carrying a member of C.
+    """
+    label = len(ambiguity.sizes)
+    pairs: dict[tuple[int, int], Floats] = {}
+    for table in ambiguity.tables:
+        p = table.probabilities
+        if len(table.features) == 1:
+            pairs[table.features[0], label] = p
+        else:
+            i, j = table.features
+            pairs[i, j] = p.sum(axis=-1) if table.with_target else p
+    weights = np.full((label + 1, label + 1), -np.inf)
+    for (i, j), p in pairs.items():
+        weights[i, j] = weights[j, i] = _information(p)
+    priors = ambiguity.priors / ambiguity.priors.sum()
+    X = np.zeros((n, label + 1), np.int64)
+    X[:, label] = random.choice(len(priors), n, p=priors)
+    known, new = [label], list(range(label))
+    while new:
+        best = weights[np.ix_(new, known)]
+        row, column = np.unravel_index(int(best.argmax()), best.shape)
+        i, j = new.pop(int(row)), known[int(column)]
+        p = pairs[i, j] if (i, j) in pairs else pairs[j, i].T
+        sums = np.cumsum(p, axis=0)[:, X[:, j]]
+        X[:, i] = (random.random(n) * sums[-1] >= sums[:-1]).sum(axis=0)
+        known.append(i)
+    return np.asarray(np.unique(X[:, :label], axis=0))
 
-    def _tables(self, multiplier: Floats) -> list[tuple[Floats, Floats]]:
-        """Unary and pair energies of the functions of a multiplier, class by class."""
-        amb, starts = self.ambiguity, self.grid.starts
-        K, D = amb.n_classes, int(starts[-1])
-        unary, pair = np.zeros((K, D)), np.zeros((K, D, D))
-        for table, low, high in zip(
-            amb.tables, amb.starts[:-1], amb.starts[1:], strict=True
-        ):
-            cells = multiplier[low:high].reshape(table.probabilities.shape)
-            if not table.with_target:
-                cells = np.repeat(cells[..., None], K, axis=-1)
-            spans = [slice(starts[i], starts[i + 1]) for i in table.features]
-            if len(spans) == 1:
-                unary[:, spans[0]] += cells.T
-            else:
-                block = np.moveaxis(cells, -1, 0)
-                pair[:, spans[0], spans[1]] += block
-                pair[:, spans[1], spans[0]] += block.transpose(0, 2, 1)
-        return list(zip(unary, pair, strict=True))
 
-    def energy(self, multiplier: Floats, S: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Unary and pair energies of Σ_{y∈S} λ_y, empty cells forbidden."""
-        tables = self._tables(multiplier)
-        unary = np.sum([tables[y][0] + self._closed[y][0] for y in S], axis=0)
-        pair = np.sum([tables[y][1] + self._closed[y][1] for y in S], axis=0)
-        return unary, pair
+def _information(p: Floats) -> float:
+    """Mutual information of a table of two columns."""
+    apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)
+    full = p > 0
+    return float((p[full] * np.log(p[full] / apart[full])).sum())
 
-    def quick(
-        self, multiplier: Floats, S: tuple[int, ...], seeds: NDArray[np.int64]
-    ) -> Low:
-        """Low values by descent from known outcomes and random ones."""
-        sizes = self.grid.sizes
-        drawn = self.random.integers(0, sizes, (300, len(sizes)))
-        starts = np.concatenate([seeds, drawn]) if len(seeds) else drawn
-        return pairwise_min.descend(
-            self.grid, *self.energy(multiplier, S), starts, _CUTS
-        )
 
-    def exact(
-        self, multiplier: Floats, S: tuple[int, ...], time_limit: float | None = None
-    ) -> Low:
-        """Minimum with a proof."""
-        if self.grid.exact:
-            limit = np.inf if time_limit is None else time.monotonic() + time_limit
-            energy = self.energy(multiplier, S)
-            return pairwise_min.minimise(self.grid, *energy, _CUTS, limit)
-        return pairwise_min.prove(self.grid, *self.energy(multiplier, S), time_limit)
+# ---- the search
+
+# Why it ended: nothing was left to do or to be had; the time limit; Ctrl-C.
+Ending = Literal["done", "time", "interrupted"]
+
+
+@dataclass
+class Search:
+    """State of the search; at any moment lower ≤ value ≤ upper."""
+
+    best: Floats  # the best feasible multiplier
+    upper: float
+    lower: float = 0.0
+    outcomes: Outcomes = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    p: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    rounds: int = 0
+    cuts: int = 0
+    ending: Ending = "done"
+
+    @property
+    def exhibited(self) -> bool:
+        """Whether a member of C has been found: without one, C may be empty."""
+        return len(self.outcomes) > 0
+
+    @property
+    def gap(self) -> float:
+        """Width of the interval."""
+        return self.upper - self.lower
+
+    def take(self, multiplier: Floats, b: Floats, value: float | None = None) -> None:
+        """Take a feasible multiplier, if it proves less than is known."""
+        value = float(b @ multiplier) if value is None else value
+        if value < self.upper:
+            self.upper, self.best = value, multiplier
 
 
 def search(
-    ambiguity: Ambiguity,
+    problem: Problem,
     start: Floats,
     upper: float,
     *,
     tolerance: float = 1e-6,
     time_limit: float | None = None,
-    seeds: NDArray[np.int64] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: ProgressCallback | None = None,
+    step: str = "cutting planes",
     random_state: int = 0,
 ) -> Search:
-    """Close the interval around e* from a feasible multiplier.
+    """Close the interval from a feasible multiplier, whose value is `upper`.
 
     However narrow the interval is, it goes on until a member of C is exhibited, or the
-    upper bound shows by its sign that there is none. `seeds` are outcomes to begin
-    with, drawn from a tree by default. Ctrl-C ends the search with what it has.
+    upper bound shows by its sign that there is none. `progress` is told of every round
+    of the `step`. Ctrl-C ends the search with what it has.
     """
-    state = Search(ambiguity, normalised(ambiguity, start), upper)
-    planes = _Planes(state, tolerance, _Clock(time_limit), random_state)
+    state = Search(problem.ambiguity.normalised(start), upper)
+    planes = _Planes(problem, state, tolerance, Deadline(time_limit), random_state)
     if len(planes.master.cells) > _MOST_CELLS:
         return state
     try:
-        planes.begin(seeds)
-        planes.run(progress)
+        planes.begin()
+        while planes.go_on():
+            more = planes.round()
+            if progress is not None:
+                progress(planes.progress(step))
+            if not more:
+                break
         planes.finish()
     except KeyboardInterrupt:
-        state.interrupted = True
+        state.ending = "interrupted"
     return state
-
-
-class _Clock:
-    def __init__(self, limit: float | None) -> None:
-        self.begun = time.monotonic()
-        self.limit = np.inf if limit is None else limit
-
-    @property
-    def spent(self) -> float:
-        return time.monotonic() - self.begun
-
-    @property
-    def left(self) -> float:
-        return self.limit - self.spent
 
 
 class _Planes:
     """The search: a master program, and an oracle for what its multiplier violates."""
 
     def __init__(
-        self, state: Search, tolerance: float, clock: _Clock, seed: int
+        self,
+        problem: Problem,
+        state: Search,
+        tolerance: float,
+        deadline: Deadline,
+        seed: int,
     ) -> None:
-        self.state, self.tolerance, self.clock = state, tolerance, clock
-        self.master = Master(state.ambiguity)
-        self.oracle = Oracle(state.ambiguity, seed)
+        self.problem, self.state, self.tolerance = problem, state, tolerance
+        self.deadline = deadline
+        limit = deadline.limit
+        self.kept = 0.0 if limit is None else _KEPT * limit
+        self.master = Master(problem.ambiguity)
+        self.oracle = Oracle(problem, seed)
         self.radius = _RADIUS
         self.target = _FIRST_TARGET
         self.idle = 0
-        self.pool = np.empty((0, len(state.ambiguity.sizes)), np.int64)
+        self.pool = np.empty((0, len(problem.ambiguity.sizes)), np.int64)
 
-    def begin(self, seeds: NDArray[np.int64] | None) -> None:
+    def begin(self) -> None:
         """Take the first cuts, from outcomes that could occur."""
-        ambiguity, sets = self.state.ambiguity, self.oracle.subsets
-        if seeds is None:
-            n = _DRAWS * len(self.master.cells) // len(sets)
-            seeds = tree_draws(ambiguity, n, self.oracle.random)
+        ambiguity, sets = self.problem.ambiguity, self.problem.sets
+        n = _DRAWS * len(self.master.cells) // len(sets)
+        seeds = tree_draws(ambiguity, n, self.oracle.random)
         possible = ambiguity.possible(seeds)
         self.pool = seeds[possible.any(axis=1)]
         for S in sets:
-            good = possible[:, list(S)].all(axis=1)
-            self.state.cuts += self.master.add(seeds[good], S)
+            self._require(seeds[possible[:, list(S)].all(axis=1)], S)
 
-    def run(self, progress: Callable[[Progress], None] | None) -> None:
-        """Solve the master and add cuts until the interval is narrow enough."""
-        state, clock = self.state, self.clock
-        while state.gap > self.tolerance or not state.exhibited:
-            state.out_of_time = clock.left <= self._reserve
-            if state.out_of_time:
-                break
-            state.rounds += 1
-            more = self._round()
-            state.cuts += more
-            if progress is not None:
-                told = (state.lower, state.upper, state.cuts, state.rounds)
-                progress(Progress(*told, clock.spent))
-            if state.upper < _IMPOSSIBLE or not (more or self._finer()):
-                break
+    def _require(self, X: Outcomes, S: Classes) -> int:
+        added = self.master.add(X, S, self.problem.right(X, S))
+        self.state.cuts += added
+        return added
 
-    def _round(self) -> int:
-        """Solve the master, take both bounds, and return how many cuts were added."""
+    def go_on(self) -> bool:
+        """Whether another round is needed and there is time for it."""
+        state = self.state
+        solved = state.gap <= self.tolerance and state.exhibited
+        if solved or state.upper < IMPOSSIBLE:
+            return False
+        if self.deadline.left <= (0.0 if state.exhibited else self.kept):
+            state.ending = "time"
+            return False
+        return True
+
+    def progress(self, step: str) -> Progress:
+        """Return where the search stands."""
+        s = self.state
+        return Progress(
+            step,
+            self.deadline.spent,
+            lower=s.lower,
+            upper=s.upper,
+            rounds=s.rounds,
+            cuts=s.cuts,
+        )
+
+    def round(self) -> bool:
+        """Solve the master, take both bounds, add cuts; whether another may help."""
         state, master = self.state, self.master
-        deadline = time.monotonic() + self.clock.left
+        state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
-        found = master.solve(state.best, self.radius, target, deadline)
+        found = master.solve(state.best, self.radius, target, self.deadline)
         assert master.last is not None
         if master.last.off < _NEAR:
             self._take_lower(master.member())
         master.forget()
-        below = float(state.ambiguity.b @ found) - master.last.gap
+        below = float(self.problem.ambiguity.b @ found) - master.last.gap
         self.target = _SHARE * (state.upper - max(below, state.lower))
         for share in (_SHORT, 1.0):
-            added = self._separate(state.best + share * (found - state.best))
-            if added:
-                return added
+            if self._separate(state.best + share * (found - state.best)):
+                return True
         self.idle += 1
         self.target = min(self.target, _SHARE * master.last.gap)
-        return 0
+        return self._finer()
 
     def _separate(self, trial: Floats) -> int:
         """Add cuts that a multiplier violates; take it as the best if it is."""
-        state = self.state
-        found = {S: self.oracle.quick(trial, S, self._starts()) for S in self._sets}
+        state, oracle = self.state, self.oracle
+        starts = self._starts()
+        found = {S: oracle.quick(trial, S, starts) for S in self.problem.sets}
         added = self._add(found)
         hope = {S: float(low.values[0]) for S, low in found.items()}
-        value, _ = mended(state.ambiguity, trial, hope)
-        worth = value < state.upper - _WORTH * state.gap and self.oracle.grid.exact
+        value, _ = self.problem.mended(trial, hope)
+        worth = value < state.upper - _WORTH * state.gap and oracle.grid.exact
         if self._cheap or not added or worth:
             added += self._prove(trial)
         return added
@@ -310,57 +441,74 @@ class _Planes:
     def _cheap(self) -> bool:
         """Whether looking at all outcomes takes no longer than solving the master."""
         grid, (N, R) = self.oracle.grid, self.master.G.shape
-        sweep = grid.n_sweep * int(grid.starts[-1]) * len(self._sets)
+        sweep = grid.n_sweep * int(grid.starts[-1]) * len(self.problem.sets)
         return grid.exact and sweep < _SWEEP * N * R**2
 
-    def _starts(self) -> NDArray[np.int64]:
+    def _starts(self) -> Outcomes:
         """Outcomes to look for others from: of heavy cuts, and possible ones."""
-        some = self.oracle.random.permutation(len(self.pool))[:300]
+        some = self.oracle.random.permutation(len(self.pool))[:_STARTS]
         return np.concatenate([self.master.support(), self.pool[some]])
 
-    @property
-    def _sets(self) -> list[tuple[int, ...]]:
-        return self.oracle.subsets
-
-    def _add(self, found: dict[tuple[int, ...], Low]) -> int:
-        return sum(
-            self.master.add(low.outcomes[low.values < len(S) - 1 - _VIOLATION], S)
-            for S, low in found.items()
-        )
-
-    @property
-    def _patience(self) -> float | None:
-        """Seconds that one proof may take; a mixed-integer program has no end."""
-        left = max(self.clock.left, 0.1)
-        if not np.isfinite(left):
-            return None
-        return left if self.oracle.grid.exact else left / 10
+    def _add(self, found: dict[Classes, Low]) -> int:
+        """Add the outcomes that violate a constraint."""
+        added = 0
+        for S, low in found.items():
+            need = len(S) - 1.0  # a loss is part of the values already, and |S| is 1
+            added += self._require(low.outcomes[low.values < need - TOLERANCE], S)
+        return added
 
     def _prove(self, trial: Floats) -> int:
         """Bound what local search could not; a feasible multiplier may be the best."""
-        found = {S: self.oracle.exact(trial, S, self._patience) for S in self._sets}
+        oracle, problem = self.oracle, self.problem
+        limit = self.deadline.limit
+        deadline = Deadline(None if limit is None else max(limit, 0.1))
+        found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
         bounds = {S: low.bound for S, low in found.items()}
         if np.isfinite(list(bounds.values())).all():
-            value, multiplier = mended(self.state.ambiguity, trial, bounds)
+            value, multiplier = problem.mended(trial, bounds)
             if value < self.state.upper:
                 self.state.best, self.state.upper = multiplier, value
                 assert self.master.last is not None
                 if self.master.last.off > _NEAR:
                     self.radius *= 2
-        return self._add(found)
+        added = self._add(found)
+        refined = [problem.refine(low, S) for S, low in found.items()]
+        return added + sum(refined)
 
     def finish(self) -> None:
         """Carry the distribution by few outcomes; find one if there is none yet."""
-        patience = min(max(self.clock.left, self._reserve), 1.0 + self.clock.spent)
+        patience = min(max(self.deadline.left, self.kept), 1.0 + self.deadline.spent)
         if patience > 0 and self.master.last is not None:
             heavy = self.state.exhibited
-            self._take_lower(self.master.sparse_member(patience, heavy), _ROUNDING)
+            self._take_lower(self.master.sparse_member(patience, heavy), TOLERANCE)
+            if not self.state.exhibited and self.state.upper >= IMPOSSIBLE:
+                self._complete(Deadline(patience))
 
-    @property
-    def _reserve(self) -> float:
-        """Seconds to keep for finding a member of C."""
-        endless = not np.isfinite(self.clock.limit)
-        return 0.0 if self.state.exhibited or endless else 0.1 * self.clock.limit
+    def _complete(self, deadline: Deadline) -> None:
+        """Add outcomes until the cuts carry a member of C, if there is one.
+
+        Cells of next to no probability hardly count in the bounds, so that no cut may
+        have been asked for where they are.
+        """
+        problem, oracle = self.problem, Oracle(AnyRule(self.problem.ambiguity))
+        while not deadline.passed:
+            missing = self.master.missing(deadline.limit)
+            if missing is None:
+                return
+            if missing[0] <= TOLERANCE:
+                break
+            added = 0
+            for y in range(problem.ambiguity.n_classes):
+                low = oracle.quick(missing[1], (y,), self._starts())
+                if low.values[0] >= -_NOTHING and oracle.grid.exact:
+                    low = oracle.exact(missing[1], (y,), deadline)
+                X = low.outcomes[low.values < -_NOTHING]
+                possible = problem.ambiguity.possible(X)
+                for S in (S for S in problem.sets if y in S):
+                    added += self._require(X[possible[:, list(S)].all(axis=1)], S)
+            if not added:
+                return
+        self._take_lower(self.master.sparse_member(max(deadline.left, 1.0)))
 
     def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
         """Take a member of C if it errs more than the last, but for the slack.
@@ -371,7 +519,7 @@ class _Planes:
         if found is None:
             return
         X, p = found
-        error = float(p.sum() - p.max(axis=1, initial=0.0).sum())
+        error = self.problem.error(p, X)
         if error > self.state.lower - slack or not self.state.exhibited:
             self.state.outcomes, self.state.p = X, p
             self.state.lower = max(0.0, min(error, self.state.upper))
@@ -385,35 +533,3 @@ class _Planes:
             return True
         self.radius *= 4
         return last.off > _FINEST * self.tolerance
-
-
-def mended(
-    ambiguity: Ambiguity, multiplier: Floats, bounds: dict[tuple[int, ...], float]
-) -> tuple[float, Floats]:
-    """Return the best feasible multiplier of the form wλ_y + c_y, and its value.
-
-    `bounds` are proven lower bounds on Σ_{y∈S} λ_y(x) for every nonempty S.
-    """
-    K, sets = ambiguity.n_classes, list(bounds)
-    rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
-    need = np.array([len(S) - 1.0 for S in sets])
-    if not np.isfinite(rows).all():
-        return np.inf, multiplier
-    free, top = np.full(K, np.inf), np.full(len(sets), np.inf)
-    expectation = float(ambiguity.b @ multiplier)
-    program = programs.Program(
-        np.append(ambiguity.priors, expectation),
-        sparse.csc_array(rows),
-        need,
-        top,
-        np.append(-free, 0.0),
-        np.append(free, np.inf),
-    )
-    answer = programs.solve(program)
-    if answer.status != "optimal":  # unbounded: the bounds leave no distribution
-        return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
-    c, w = answer.x[:K], max(float(answer.x[K]), 0.0)
-    # What the solver's tolerance left open.
-    c = c + max(0.0, float((need - rows @ np.append(c, w)).max()))
-    value = w * expectation + float(ambiguity.priors @ c)
-    return value, ambiguity.shifted(w * multiplier, c)

@@ -19,7 +19,6 @@ by its dual program, ``max s`` with ``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 from typing import NamedTuple
 
@@ -27,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi.checks import Deadline
 from renyi.robust.ambiguity_set import Ambiguity, Table, shortfall
-from renyi.solvers.programs import Program, Solution, solve
+from renyi.solvers.programs import Program, Solution, Status, solve
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class DirectSolution(NamedTuple):
     multiplier: Floats
     outcomes: NDArray[np.int64]
     p: Floats  # (outcomes, classes)
-    status: str
+    status: Status
 
 
 def solve_direct(
@@ -78,7 +78,7 @@ def solve_direct(
 
 def _by_sets(
     ambiguity: Ambiguity, X: NDArray[np.int64], time_limit: float | None
-) -> tuple[str, Floats, Floats]:
+) -> tuple[Status, Floats, Floats]:
     """Return status, multiplier and p of the program over sets of classes."""
     N, K = len(X), ambiguity.n_classes
     sets = [S for k in range(1, K + 1) for S in combinations(range(K), k)]
@@ -104,7 +104,7 @@ def _by_sets(
 
 def _by_largest(
     ambiguity: Ambiguity, X: NDArray[np.int64], time_limit: float | None
-) -> tuple[str, Floats, Floats]:
+) -> tuple[Status, Floats, Floats]:
     """Return status, multiplier and p of the program with v(x) ≥ p(x, y)."""
     N, K, b = len(X), ambiguity.n_classes, ambiguity.b
     above = sparse.kron(sparse.eye_array(N), np.ones((K, 1)))
@@ -139,9 +139,12 @@ def _upper(ambiguity: Ambiguity, X: NDArray[np.int64]) -> Floats:
 
 
 def worst_member(
-    ambiguity: Ambiguity, loss: Floats, X: NDArray[np.int64]
-) -> tuple[float, Floats, Solution]:
-    """Largest expectation of a loss (outcomes × classes) over C, and where."""
+    ambiguity: Ambiguity,
+    loss: Floats,
+    X: NDArray[np.int64],
+    time_limit: float | None = None,
+) -> tuple[Floats, Solution]:
+    """Return the member of C with the largest expected loss (outcomes × classes)."""
     N, K = loss.shape
     program = Program(
         -loss.ravel(),
@@ -151,8 +154,11 @@ def worst_member(
         np.zeros(N * K),
         _upper(ambiguity, X),
     )
-    answer = solve(program)
-    return -answer.value, np.maximum(answer.x, 0).reshape(N, K), answer
+    answer = solve(program, time_limit=time_limit)
+    p = np.zeros(N * K)
+    if len(answer.x) == len(p):
+        p = np.maximum(answer.x, 0)
+    return p.reshape(N, K), answer
 
 
 # ---- why C is empty
@@ -217,20 +223,20 @@ def _cell(
 
 def _farkas(ambiguity: Ambiguity) -> str:
     """Say which sum of a few cells is impossible."""
-    if ambiguity.n_outcomes * ambiguity.n_classes <= _MAX_EXPLAINED:
+    if ambiguity.n_table <= _MAX_EXPLAINED:
         return _impossible(ambiguity) or (
             f"{_AGREED} to within the solver's tolerance: round them less."
         )
-    deadline = time.monotonic() + _PATIENCE
+    deadline = Deadline(_PATIENCE)
     for size in (2, 3, 4):  # columns that contradict each other are few, as a rule
         for chosen in combinations(range(len(ambiguity.sizes)), size):
             part = ambiguity.restricted(chosen)
-            if part.n_outcomes * part.n_classes > _MAX_EXPLAINED:
+            if part.n_table > _MAX_EXPLAINED:
                 continue
             text = _impossible(part)
             if text:
                 return text
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 break
     return f"{_AGREED}: leave out columns until minimax() finds one."
 

@@ -22,7 +22,7 @@ from scipy import linalg, sparse
 from sklearn.utils import check_random_state
 
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.solvers.programs import Program, solve
+from renyi.solvers.programs import TOLERANCE, Program, solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +36,8 @@ _ROUNDING = 1e-14
 # Columns of outcomes that nearly depend on others would make wild steps.
 _RANK = 1e-10
 _NEAR = 1e-4
-# Up to here the tables of a distribution are as given.
-EQUAL = 1e-9
+# Tables further off are not worth mending, and those nearer need it not.
+_NEARLY, _EXACT = 1e-6, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,21 @@ class WorstDistribution:
         p = polished(ambiguity, outcomes, p)
         used = p.sum(axis=1) > 0
         return cls(ambiguity, outcomes[used], p[used])
+
+    @classmethod
+    def checked(
+        cls, ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
+    ) -> WorstDistribution | None:
+        """Distribution found by a program, polished if need be, if it is in C."""
+        used = p.sum(axis=1) > 0
+        if not used.any():
+            return None
+        shown = cls(ambiguity, outcomes[used], p[used])
+        if shown.marginal_error > _NEARLY:  # by a program that was stopped
+            return None
+        if shown.marginal_error > _EXACT:
+            shown = cls.of(ambiguity, outcomes, p)
+        return shown if shown.marginal_error <= TOLERANCE else None
 
     def __len__(self) -> int:
         """Return the number of pairs (x, y) that have mass."""
@@ -182,7 +197,7 @@ def polished(ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats) -> Fl
     allowed = ambiguity.possible(outcomes).ravel()
     found = _least_squares(A, b, np.where(allowed, np.maximum(p.ravel(), 0), 0.0))
     for _ in range(3):
-        if _residual(A, b, found) <= EQUAL / 10:
+        if _residual(A, b, found) <= TOLERANCE / 10:
             break
         found = _corrected(A, b, found, allowed)
     return found.reshape(p.shape)

@@ -43,15 +43,13 @@ def swings(rule: MinimaxRule) -> pd.Series:
     import pandas as pd
 
     ambiguity = rule.ambiguity
-    spans = zip(ambiguity.starts[:-1], ambiguity.starts[1:], strict=True)
     weights = _frequencies(rule)
     effects = [np.zeros((len(w), ambiguity.n_classes)) for w in weights]
     shared = np.zeros(len(weights))
-    for table, (low, high) in zip(ambiguity.tables, spans, strict=True):
+    for table, cells in ambiguity.split(rule.multiplier):
         if not table.with_target:
             continue
-        p = table.probabilities
-        rest = _differences(rule.multiplier[low:high].reshape(p.shape), p)
+        rest = _differences(cells, table.probabilities)
         each = [weights[i] for i in table.features]
         for axis, i in enumerate(table.features):
             effects[i] += _main_effect(rest, each, axis)

@@ -16,42 +16,37 @@ the direct program over all outcomes (`renyi.robust.direct_program`), cutting pl
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.certificates import text
+from renyi.certificates.record import has_few_rows
+from renyi.checks import Deadline, check_positive, check_time_limit
 from renyi.encoding import targets
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
+from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
 from renyi.robust.ambiguity_set import Ambiguity, Table, of_tables
-from renyi.robust.cutting_planes import Progress
 from renyi.robust.direct_program import contradiction, disagreement, solve_direct
-from renyi.robust.distribution import EQUAL, WorstDistribution
-from renyi.robust.pairwise_program import solve_local
-from renyi.robust.simple_rules import Promise
-from renyi.robust.simple_rules import quadratic_rule as quadratic_rule
-from renyi.robust.simple_rules import table_rule as table_rule
+from renyi.robust.distribution import WorstDistribution
+from renyi.robust.pairwise_program import Promise, first_bound, table_rule
+from renyi.solvers.programs import IMPOSSIBLE
 
 Floats = NDArray[np.float64]
 
 METHODS = ("auto", "lp", "exact")
+Method = Literal["lp", "direct", "cutting planes"]
+Status = Literal["solved", "bounded", "stopped"]
 # Outcomes times classes of a direct program that takes a second or two; beyond, cutting
 # planes are faster. They know pairs only, so for larger tables it may take minutes.
 _QUICK = 10_000
 _MOST = 60_000
-# Tables of a distribution that a program was stopped on are not worth mending.
-_NEARLY = 1e-6
-_ROUNDING = 1e-9
-# An upper bound below this is no rounding: it shows that C is empty.
-_IMPOSSIBLE = -1e-7
-# A lower bound that exceeds the upper one by more than this is no rounding either.
+# A lower bound that exceeds the upper one by more than this is no rounding.
 _ABSURD = 1e-7
 # Percent: a smaller bound is told as this, since its digits are the solver's.
 _LEAST = 1e-4
@@ -101,13 +96,7 @@ class MinimaxRule:
     @cached_property
     def _tables(self) -> list[Floats]:
         """Multipliers by table, with a place for unseen labels on every axis."""
-        ambiguity, starts = self.ambiguity, self.ambiguity.starts
-        return [
-            _extended(table, self.multiplier[low:high])
-            for table, low, high in zip(
-                ambiguity.tables, starts[:-1], starts[1:], strict=True
-            )
-        ]
+        return [_extended(*part) for part in self.ambiguity.split(self.multiplier)]
 
     def functions(self, codes: NDArray[Any]) -> Floats:
         """Values of λ_y at rows given as codes (d, n): an array (n, K)."""
@@ -206,9 +195,9 @@ class MinimaxResult:
     upper: float
     rule: MinimaxRule = field(repr=False)
     worst_distribution: WorstDistribution | None = field(repr=False)
-    method: str
+    method: Method
     seconds: float
-    status: str
+    status: Status
     note: str = ""
     origin: str = ""
     interrupted: bool = False
@@ -245,7 +234,7 @@ def minimax(
     time_limit: float | None = None,
     tolerance: float = 1e-6,
     class_conditional: bool = True,
-    progress: Callable[[Progress], None] | None = None,
+    progress: ProgressCallback | None = None,
     random_state: int = 0,
 ) -> MinimaxResult:
     """Smallest worst error of any rule, over all distributions with given tables.
@@ -273,7 +262,8 @@ def minimax(
     class_conditional : bool, default=True
         Use the pairs within each class where m has them: fewer distributions.
     progress : callable, optional
-        Called with a `Progress` after every round of cutting planes.
+        Called after every round of cutting planes with a `renyi.progress.Progress`: its
+        step, seconds, lower, upper, rounds and cuts.
     random_state : int, default=0
         Seed of the search for cuts.
 
@@ -300,57 +290,29 @@ def minimax(
     """
     if method not in METHODS:
         raise ValueError(f"method must be 'auto', 'lp' or 'exact', not {method!r}.")
-    check_limits(time_limit, tolerance)
-    begun = time.monotonic()
-    ambiguity, encoder, plain = _given(m, tables, class_conditional)
-    outcomes = None
-    if method != "lp":
-        most = _QUICK if plain or method == "auto" else _MOST
-        outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
-    if outcomes is None and not plain and method == "exact":
-        raise ValueError(
-            f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
-            "many to list: give tables over fewer columns, or tables of at most two "
-            "features with one for every feature and the target."
-        )
-    job = _Job(ambiguity, encoder, begun, time_limit, tolerance)
-    if outcomes is not None:
-        result = job.direct(outcomes)
-    elif method == "exact":
-        result = job.planes(progress, random_state)
-    else:
-        result = job.polynomial()
-    if result.status == "empty":
-        raise ValueError(contradiction(ambiguity))
+    check_time_limit(time_limit)
+    check_positive("tolerance", tolerance)
+    deadline = Deadline(time_limit)
+    ambiguity, encoder, pairwise = _given(m, tables, class_conditional)
+    result = solve_minimax(
+        ambiguity,
+        encoder,
+        method,
+        pairwise=pairwise,
+        deadline=deadline,
+        tolerance=tolerance,
+        progress=progress,
+        random_state=random_state,
+    )
     if tables is None and not isinstance(m, str):
         result = replace(result, note=few_rows(m))
     return result
 
 
-def check_limits(time_limit: float | None, tolerance: float = 1e-6) -> None:
-    """Refuse a time limit or a tolerance that is no number above 0."""
-    for name, value in (("time_limit", time_limit), ("tolerance", tolerance)):
-        if value is not None and not (isinstance(value, Real) and value > 0):
-            raise ValueError(f"{name} must be a number above 0; it is {value!r}.")
-
-
 def few_rows(m: Marginals) -> str:
-    """Say that the rows are few, if they are; else nothing.
-
-    >>> import renyi
-    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("votes")))
-    ''
-    >>> few_rows(renyi.Marginals.from_data(*renyi.datasets.load("promoters")))[:46]
-    'there are 228 categories and only 106 rows: th'
-    """
+    """Say that the rows are few, if they are; else nothing."""
     D = int(m.encoder.columns.sizes.sum())
-    if m.n > 2 * D:
-        return ""
-    return (
-        f"there are {D:,} categories and only {m.n:,.10g} rows: the bounds hold for "
-        "the marginals of these very rows and say little about the population they "
-        "come from."
-    )
+    return text.few_rows(m.n, D) if has_few_rows(m.n, D) else ""
 
 
 def _given(
@@ -379,129 +341,138 @@ def _given(
     return ambiguity, encoder, plain is not None
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One minimax problem, and the ways to solve it."""
+# ---- the ways to solve it
 
-    ambiguity: Ambiguity
-    encoder: Encoder
-    begun: float
-    time_limit: float | None
-    tolerance: float
+# How a way ended: nothing more to say; by the clock; by Ctrl-C; no distribution.
+_Ending = Literal["bounded", "stopped", "interrupted", "empty"]
 
-    @property
-    def left(self) -> float | None:
-        if self.time_limit is None:
-            return None
-        return max(0.0, self.begun + self.time_limit - time.monotonic())
 
-    def polynomial(self) -> MinimaxResult:
-        """Solve the polynomial program."""
-        best, status = self._bound()
-        return self._result(best, None, "lp", status)
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What one way found: a rule, a distribution if any, and how it ended."""
 
-    def _bound(self) -> tuple[Promise, str]:
-        """Best rule known at once, and the status.
+    best: Promise
+    shown: WorstDistribution | None
+    method: Method
+    ending: _Ending
 
-        Simple rules may promise less than the polynomial program where hundreds of
-        pairs are nearly independent, or rows are few.
-        """
-        best = Promise(*table_rule(self.ambiguity), "one table")
-        if not len(self.ambiguity.sizes):  # the classes alone
-            return best, "bounded"
-        try:
-            squares = Promise(*quadratic_rule(self.ambiguity), "least squares")
-            best = min(best, squares, key=lambda rule: rule.upper)
-            found = solve_local(self.ambiguity, time_limit=self.left)
-        except KeyboardInterrupt:
-            return best, "interrupted"
-        if found.value <= best.upper + _ROUNDING:  # never more, but for rounding
-            best = Promise(found.value, found.multiplier, "linear program")
-        names = {"optimal": "bounded", "infeasible": "empty"}
-        return best, names.get(found.status, "stopped")
 
-    def direct(self, outcomes: NDArray[np.int64]) -> MinimaxResult:
-        """Solve the program over all outcomes."""
-        best = Promise(*table_rule(self.ambiguity), "one table")
-        try:
-            found = solve_direct(self.ambiguity, self.left, outcomes)
-        except KeyboardInterrupt:
-            return self._result(best, None, "direct", "stopped")
-        if found.status == "infeasible":
-            return self._result(best, None, "direct", "empty")
-        if found.value < best.upper or found.status == "optimal":
-            best = Promise(found.value, found.multiplier, "all outcomes")
-        shown = self._exhibit(found.outcomes, found.p)
-        status = "bounded" if found.status == "optimal" else "stopped"
-        return self._result(best, shown, "direct", status)
-
-    def planes(
-        self, progress: Callable[[Progress], None] | None, seed: int
-    ) -> MinimaxResult:
-        """Begin with the polynomial program, and cut.
-
-        So too if its solver gave up: the best simple rule is a start as well. A bound
-        of 0 is no end, as C may be empty: only a member of it shows that it is not.
-        """
-        best, status = self._bound()
-        if status in ("empty", "interrupted") or self.left == 0:
-            return self._result(best, None, "lp", status)
-        state = cutting_planes.search(
-            self.ambiguity,
-            best.multiplier,
-            best.upper,
-            tolerance=self.tolerance / 2,
-            time_limit=self.left,
-            progress=progress,
-            random_state=seed,
+def solve_minimax(
+    ambiguity: Ambiguity,
+    encoder: Encoder,
+    method: str = "exact",
+    *,
+    pairwise: bool = True,
+    deadline: Deadline,
+    tolerance: float = 1e-6,
+    progress: ProgressCallback | None = None,
+    random_state: int = 0,
+) -> MinimaxResult:
+    """Solve the minimax problem of a set C; `pairwise` if its tables are of pairs."""
+    outcomes = None
+    if method != "lp":
+        most = _QUICK if pairwise or method == "auto" else _MOST
+        outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
+    if outcomes is not None:
+        found = _direct(ambiguity, outcomes, deadline)
+    elif method != "exact":
+        found = _polynomial(ambiguity, deadline)
+    elif pairwise:
+        found = _planes(ambiguity, deadline, tolerance, progress, random_state)
+    else:
+        raise ValueError(
+            f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
+            "many to list: give tables over fewer columns, or tables of at most two "
+            "features with one for every feature and the target."
         )
-        if state.upper < best.upper:
-            cut = self.ambiguity.completed(state.best)
-            best = Promise(state.upper, cut, "cutting planes")
-        shown = self._exhibit(state.outcomes, state.p)
-        ended = state.out_of_time or self.left == 0
-        status = "stopped" if ended else "bounded"
-        if state.interrupted:
-            status = "interrupted"
-        return self._result(best, shown, "cutting planes", status)
-
-    def _exhibit(self, X: NDArray[np.int64], p: Floats) -> WorstDistribution | None:
-        """Return the distribution a program found, if its tables are right."""
-        if not p.size:
-            return None
-        A = self.ambiguity.constraint_matrix(X)
-        if np.abs(A @ p.ravel() - self.ambiguity.b).max() > _NEARLY:
-            return None
-        shown = WorstDistribution(self.ambiguity, X, p)
-        if shown.marginal_error > _ROUNDING / 100:
-            shown = WorstDistribution.of(self.ambiguity, X, p)
-        return shown if shown.marginal_error <= EQUAL else None
-
-    def _result(
-        self,
-        best: Promise,
-        shown: WorstDistribution | None,
-        method: str,
-        status: str,
-    ) -> MinimaxResult:
-        upper, lower = best.upper, 0.0 if shown is None else shown.bayes_error
-        if shown is not None and lower > upper + _ABSURD:
-            raise RuntimeError(
-                "The solver's numbers contradict each other: on a distribution it "
-                f"found every rule errs {lower:g}, yet one seems to err at most "
-                f"{upper:g}; join rare categories, or use method='lp'."
-            )
-        interrupted = status == "interrupted"
-        if upper < _IMPOSSIBLE:  # functions λ ≥ 0 of negative expectation
-            status = "empty"
-        upper = max(upper, 0.0)
-        lower = min(lower, upper)
-        if shown is not None and upper - lower <= self.tolerance:
-            status = "solved"
-        elif interrupted:
-            status = "stopped"
-        rule = MinimaxRule(self.ambiguity, best.multiplier, upper, self.encoder)
-        seconds, origin = time.monotonic() - self.begun, best.origin
-        return MinimaxResult(
-            lower, upper, rule, shown, method, seconds, status, "", origin, interrupted
+    best, shown = found.best, found.shown
+    upper, lower = best.upper, 0.0 if shown is None else shown.bayes_error
+    if shown is not None and lower > upper + _ABSURD:
+        raise RuntimeError(
+            "The solver's numbers contradict each other: on a distribution it "
+            f"found every rule errs {lower:g}, yet one seems to err at most "
+            f"{upper:g}; join rare categories, or use method='lp'."
         )
+    if found.ending == "empty" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative expectation
+        raise ValueError(contradiction(ambiguity))
+    upper = max(upper, 0.0)
+    lower = min(lower, upper)
+    status: Status = "bounded" if found.ending == "bounded" else "stopped"
+    if shown is not None and upper - lower <= tolerance:
+        status = "solved"
+    return MinimaxResult(
+        lower,
+        upper,
+        MinimaxRule(ambiguity, best.multiplier, upper, encoder),
+        shown,
+        found.method,
+        deadline.spent,
+        status,
+        origin=best.origin,
+        interrupted=found.ending == "interrupted",
+    )
+
+
+def _polynomial(ambiguity: Ambiguity, deadline: Deadline) -> _Found:
+    """Solve the polynomial program."""
+    best, status = first_bound(ambiguity, deadline)
+    ending: _Ending = "stopped"
+    if status in ("optimal", "infeasible"):
+        ending = "bounded" if status == "optimal" else "empty"
+    elif status == "interrupted":
+        ending = "interrupted"
+    return _Found(best, None, "lp", ending)
+
+
+def _direct(
+    ambiguity: Ambiguity, outcomes: NDArray[np.int64], deadline: Deadline
+) -> _Found:
+    """Solve the program over all outcomes."""
+    best = Promise(*table_rule(ambiguity), "one table")
+    try:
+        found = solve_direct(ambiguity, deadline.limit, outcomes)
+    except KeyboardInterrupt:
+        return _Found(best, None, "direct", "interrupted")
+    if found.status == "infeasible":
+        return _Found(best, None, "direct", "empty")
+    if found.value < best.upper or found.status == "optimal":
+        best = Promise(found.value, found.multiplier, "all outcomes")
+    shown = WorstDistribution.checked(ambiguity, found.outcomes, found.p)
+    ending: _Ending = "bounded" if found.status == "optimal" else "stopped"
+    return _Found(best, shown, "direct", ending)
+
+
+def _planes(
+    ambiguity: Ambiguity,
+    deadline: Deadline,
+    tolerance: float,
+    progress: ProgressCallback | None,
+    seed: int,
+) -> _Found:
+    """Begin with the polynomial program, and cut.
+
+    So too if its solver gave up: the best simple rule is a start as well. A bound of 0
+    is no end, as C may be empty: only a member of it shows that it is not.
+    """
+    first = _polynomial(ambiguity, deadline)
+    if first.ending in ("empty", "interrupted") or deadline.passed:
+        return first
+    best = first.best
+    state = cutting_planes.search(
+        cutting_planes.AnyRule(ambiguity),
+        best.multiplier,
+        best.upper,
+        tolerance=tolerance / 2,
+        time_limit=deadline.limit,
+        progress=progress,
+        step="minimax error",
+        random_state=seed,
+    )
+    if state.upper < best.upper:
+        cut = ambiguity.completed(state.best)
+        best = Promise(state.upper, cut, "cutting planes")
+    shown = WorstDistribution.checked(ambiguity, state.outcomes, state.p)
+    ending: _Ending = "stopped" if deadline.passed else "bounded"
+    if state.ending != "done":
+        ending = "interrupted" if state.ending == "interrupted" else "stopped"
+    return _Found(best, shown, "cutting planes", ending)

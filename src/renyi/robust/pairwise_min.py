@@ -1,19 +1,22 @@
-r"""Energies: minimise a sum of functions of pairs of columns over all outcomes.
+r"""Minimise a sum of functions of pairs of columns, less a loss, over all outcomes.
 
-``E(x) = Σ_i u_i(x_i) + Σ_{i<j} c_ij(x_i, x_j)``. The exact minimum is found by meeting
-in the middle: with the columns in two halves,
+.. math:: E(x) = \sum_i u_i(x_i) + \sum_{i<j} c_{ij}(x_i, x_j) - \ell(s(x)),
 
-.. math:: E(x_A, x_B) = E_A(x_A) + E_B(x_B) + W_A C_{AB} W_B^T
+the scores s being additive; without a loss the last term is absent. The exact minimum
+is found by meeting in the middle: with the columns in two halves,
+
+.. math:: E(x_A, x_B) = E_A(x_A) + E_B(x_B) + W_A C_{AB} W_B^T - \ell(s_A + s_B)
 
 is one matrix product over the outcomes of each half, so that 10⁸ outcomes take a
 fraction of a second; where some categories never meet, each half has fewer. Beyond
 that, coordinate descent from many starts finds low energies, and a mixed-integer
-program proves how low they can get.
+program over one-hot columns proves how low they can get. There the range of a score g
+is cut into slices, with a line above the loss on each.
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -22,10 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi.checks import Deadline
 from renyi.counting.onehot import offsets
+from renyi.robust.pairwise_program import Layout, consistency_rows
 from renyi.solvers.programs import Program, solve
 
 Floats = NDArray[np.float64]
+Outcomes = NDArray[np.int64]
 
 # Pairs of outcomes of the two halves that meeting in the middle may look at.
 MAX_OUTCOMES = 2e9
@@ -35,12 +41,13 @@ _MAX_HALF = 300_000
 _BLOCK = 200_000
 # Energy of what is forbidden; far above any that matters.
 FORBIDDEN = 1e6
+_MOST_SWEEPS = 50  # of a descent
 
 
 class Low(NamedTuple):
     """Outcomes of low energy, lowest first, and a proven lower bound on all."""
 
-    outcomes: NDArray[np.int64]
+    outcomes: Outcomes
     values: Floats
     bound: float
 
@@ -60,11 +67,6 @@ class Grid:
     def starts(self) -> NDArray[np.int64]:
         """Place of each column's first category."""
         return offsets(self.sizes)
-
-    @property
-    def n_outcomes(self) -> float:
-        """Number of outcomes, possible or not."""
-        return float(np.prod(self.sizes.astype(float)))
 
     @property
     def n_sweep(self) -> float:
@@ -105,16 +107,18 @@ class Grid:
         assert second is not None
         return first, second
 
-    def places(self, X: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, X: Outcomes) -> Outcomes:
         """Places of the categories of outcomes: (outcomes, columns)."""
         return X + self.starts[:-1]
 
 
 class _Side(NamedTuple):
+    """The possible outcomes of half of the columns, and their indicators."""
+
     columns: NDArray[np.intp]
-    outcomes: NDArray[np.int64]
+    outcomes: Outcomes
     W: Floats
-    places: NDArray[np.int64]
+    places: Outcomes
 
     @classmethod
     def of(cls, columns: NDArray[np.intp], grid: Grid) -> _Side | None:
@@ -129,14 +133,14 @@ class _Side(NamedTuple):
         places = np.concatenate(spans) if spans else np.empty(0, np.int64)
         return cls(columns, outcomes, W, places)
 
-    def energy(self, unary: Floats, pair: Floats) -> Floats:
+    def energies(self, unary: Floats, pair: Floats) -> Floats:
         inner = pair[np.ix_(self.places, self.places)]
         return np.asarray(
             self.W @ unary[self.places] + 0.5 * ((self.W @ inner) * self.W).sum(axis=1)
         )
 
 
-def _possible(columns: NDArray[np.intp], grid: Grid) -> NDArray[np.int64] | None:
+def _possible(columns: NDArray[np.intp], grid: Grid) -> Outcomes | None:
     """Outcomes of some columns, forbidden beginnings never being extended."""
     known = np.zeros((1, 0), np.int64)
     for k, i in enumerate(columns.tolist()):
@@ -154,46 +158,70 @@ def _possible(columns: NDArray[np.intp], grid: Grid) -> NDArray[np.int64] | None
     return known
 
 
-def energy(grid: Grid, unary: Floats, pair: Floats, X: NDArray[np.int64]) -> Floats:
-    """Energies of outcomes; `pair` is symmetric with zero diagonal blocks."""
-    places = grid.places(X)
-    inner = pair[places[:, :, None], places[:, None, :]].sum(axis=(1, 2))
-    return np.asarray(unary[places].sum(axis=1) + 0.5 * inner)
+class ScoreLoss(NamedTuple):
+    """A loss of additive scores: ``value(base + Σ_i points_i(x_i))``.
+
+    `points` are (categories, scores); `value` takes scores (..., scores), which it may
+    overwrite.
+    """
+
+    points: Floats
+    base: Floats
+    value: Callable[[Floats], Floats]
 
 
-def minimise(
-    grid: Grid,
-    unary: Floats,
-    pair: Floats,
-    keep: int = 100,
-    deadline: float = np.inf,
-) -> Low:
+class Energy(NamedTuple):
+    """Functions of columns and of pairs, symmetric with zero diagonal blocks."""
+
+    grid: Grid
+    unary: Floats
+    pair: Floats
+    loss: ScoreLoss | None = None
+
+    def at(self, X: Outcomes) -> Floats:
+        """Energies of outcomes."""
+        places = self.grid.places(X)
+        inner = self.pair[places[:, :, None], places[:, None, :]].sum(axis=(1, 2))
+        found = self.unary[places].sum(axis=1) + 0.5 * inner
+        if self.loss is not None:
+            scores = self.loss.base + self.loss.points[places].sum(axis=1)
+            found -= self.loss.value(scores)
+        return np.asarray(found)
+
+
+def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
     """Lowest energies over all outcomes, at most one for each outcome of a half.
 
-    Nothing is proven if it is still at work when the clock (`time.monotonic`) has
-    reached the deadline.
+    Nothing is proven if it is still at work at the deadline.
     """
-    a, b = grid.sides
-    own_a, own_b = a.energy(unary, pair), b.energy(unary, pair)
-    rows, columns = own_a < FORBIDDEN / 2, own_b < FORBIDDEN / 2
-    W, own_a, own_b = a.W[rows], own_a[rows], own_b[columns]
+    grid, pair, loss = energy.grid, energy.pair, energy.loss
+    sides = grid.sides
+    own = [side.energies(energy.unary, pair) for side in sides]
+    good = [values < FORBIDDEN / 2 for values in own]
+    own_a, own_b = (values[rows] for values, rows in zip(own, good, strict=True))
     if not (len(own_a) and len(own_b)):
         return _nothing(grid, FORBIDDEN)
-    cross = pair[np.ix_(a.places, b.places)] @ b.W[columns].T
+    W, V = (side.W[rows] for side, rows in zip(sides, good, strict=True))
+    cross = pair[np.ix_(sides[0].places, sides[1].places)] @ V.T
+    if loss is not None:
+        scores_a = (W @ loss.points[sides[0].places])[:, None]
+        scores_b = loss.base + V @ loss.points[sides[1].places]
     best, where = np.empty(len(W)), np.empty(len(W), np.int64)
     step = max(1, _BLOCK // len(own_b))
     for s in range(0, len(W), step):
-        if time.monotonic() > deadline:
+        if deadline.passed:
             return _nothing(grid, -np.inf)
         block = W[s : s + step] @ cross
         block += own_b
+        if loss is not None:
+            block -= loss.value(scores_a[s : s + step] + scores_b)
         where[s : s + step] = block.argmin(axis=1)
         best[s : s + step] = block[np.arange(len(block)), where[s : s + step]]
     best += own_a
     order = np.argsort(best, kind="stable")[:keep]
     X = np.empty((len(order), len(grid.sizes)), np.int64)
-    X[:, a.columns] = a.outcomes[rows][order]
-    X[:, b.columns] = b.outcomes[columns][where[order]]
+    X[:, sides[0].columns] = sides[0].outcomes[good[0]][order]
+    X[:, sides[1].columns] = sides[1].outcomes[good[1]][where[order]]
     return Low(X, best[order], float(best[order[0]]))
 
 
@@ -201,22 +229,23 @@ def _nothing(grid: Grid, bound: float) -> Low:
     return Low(np.empty((0, len(grid.sizes)), np.int64), np.empty(0), bound)
 
 
-def descend(
-    grid: Grid,
-    unary: Floats,
-    pair: Floats,
-    starts: NDArray[np.int64],
-    keep: int = 100,
-) -> Low:
+def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
     """Coordinate descent from many starts; proves nothing."""
-    X = starts.copy()
-    rows = np.arange(len(X))
-    field = pair[grid.places(X)].sum(axis=1) + unary
-    for _ in range(50):
+    grid, pair, loss = energy.grid, energy.pair, energy.loss
+    X = np.unique(starts, axis=0)
+    rows, places = np.arange(len(X)), grid.places(X)
+    field = pair[places].sum(axis=1) + energy.unary
+    if loss is not None:
+        scores = loss.base + loss.points[places].sum(axis=1)
+    for _ in range(_MOST_SWEEPS):
         moved = False
         for i in range(len(grid.sizes)):
-            first, last = grid.starts[i], grid.starts[i + 1]
+            first, last = int(grid.starts[i]), int(grid.starts[i + 1])
             here = field[:, first:last]
+            if loss is not None:
+                others = scores - loss.points[first + X[:, i]]
+                tried = others[:, None] + loss.points[first:last]
+                here = here - loss.value(tried.copy())
             new = here.argmin(axis=1)
             better = here[rows, new] < here[rows, X[:, i]] - 1e-12
             if better.any():
@@ -224,61 +253,136 @@ def descend(
                 old = X[better, i]
                 field[better] += pair[first + new[better]] - pair[first + old]
                 X[better, i] = new[better]
+                if loss is not None:
+                    scores[better] = tried[better, new[better]]
         if not moved:
             break
     X = np.unique(X, axis=0)
-    values = energy(grid, unary, pair, X)
+    values = energy.at(X)
     order = np.argsort(values, kind="stable")[:keep]
     return Low(X[order], values[order], -np.inf)
 
 
+# ---- proofs by mixed-integer programs
+
+
+class Slice(NamedTuple):
+    """On low ≤ g ≤ high the loss is at most height + slope·g."""
+
+    low: float
+    high: float
+    height: float
+    slope: float
+
+
+class SlicedScore(NamedTuple):
+    """A score g = constant + Σ_i points_i(x_i), and slices of its range."""
+
+    points: Floats
+    constant: float
+    slices: list[Slice]
+
+
 def prove(
-    grid: Grid, unary: Floats, pair: Floats, time_limit: float | None = None
+    energy: Energy, scores: Sequence[SlicedScore] = (), time_limit: float | None = None
 ) -> Low:
-    """Minimise by a mixed-integer program, whose bound is proven at any moment."""
-    D, starts = int(grid.starts[-1]), grid.starts
-    owner = np.repeat(np.arange(len(grid.sizes)), grid.sizes)
-    first, second = np.nonzero(np.triu(owner[:, None] != owner))
-    P = len(first)
-    rows = [
-        sparse.csr_array(
-            (np.ones(D), (owner, np.arange(D))), shape=(len(grid.sizes), D + P)
-        )
-    ]
-    low, high = [np.ones(len(grid.sizes))], [np.ones(len(grid.sizes))]
-    for near, far in ((first, second), (second, first)):
-        # For category k of one column and all categories of another: Σ z_kl = w_k.
-        group = near * len(grid.sizes) + owner[far]
-        used, row = np.unique(group, return_inverse=True)
-        k = used // len(grid.sizes)
-        entries = np.concatenate([np.ones(P), -np.ones(len(used))])
-        places = (
-            np.concatenate([row, np.arange(len(used))]),
-            np.concatenate([D + np.arange(P), k]),
-        )
-        rows.append(sparse.csr_array((entries, places), shape=(len(used), D + P)))
-        low.append(np.zeros(len(used)))
-        high.append(np.zeros(len(used)))
-    integer = np.zeros(D + P, bool)
-    integer[:D] = True
-    cost = np.concatenate([unary, pair[first, second]])
+    """Minimise by mixed-integer programs, whose bounds are proven at any moment.
+
+    The loss is below the largest of the lines above it by several scores: each has a
+    program of its own.
+    """
+    found = [_proven(energy, score, time_limit) for score in scores or (None,)]
+    X = np.concatenate([outcomes for outcomes, _ in found])
+    return Low(X, energy.at(X), min(bound for _, bound in found))
+
+
+def _proven(
+    energy: Energy, score: SlicedScore | None, time_limit: float | None
+) -> tuple[Outcomes, float]:
+    """Return the best outcome of a program, if any was found, and a bound on all."""
+    grid = energy.grid
+    program, single = _integer_program(energy, score)
+    answer = solve(program, time_limit=time_limit, presolve=True)
+    nothing = np.empty((0, len(grid.sizes)), np.int64)
+    if answer.status == "infeasible":  # everything is forbidden, if by rounding alone
+        return nothing, FORBIDDEN if score is None else -np.inf
+    if len(answer.x) != len(program.cost) or not np.isfinite(answer.value):
+        return nothing, answer.bound
+    parts = np.split(answer.x[single], grid.starts[1:-1])
+    return np.array([[part.argmax() for part in parts]], np.int64), answer.bound
+
+
+def _integer_program(
+    energy: Energy, score: SlicedScore | None
+) -> tuple[Program, NDArray[np.int64]]:
+    """Write the energy as a mixed-integer program; return it and the one-hot places.
+
+    Variables: cells of pairs and of columns, then for each slice whether the score is
+    in it, and the score if it is.
+    """
+    layout = _layout(energy)
+    d, W, starts = len(layout.sizes), layout.width, layout.single_starts
+    single = np.arange(int(layout.pair_starts[-1]), W)
+    cost = np.zeros(W)
+    cost[single] = energy.unary
+    for q, (i, j) in enumerate(layout.pairs):
+        block = energy.pair[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
+        cost[layout.pair(q)] = block
     closed = cost >= FORBIDDEN / 2
-    program = Program(
-        np.where(closed, 0.0, cost),  # no large numbers, which cost precision
-        sparse.csc_array(sparse.vstack(rows)),
-        np.concatenate(low),
-        np.concatenate(high),
-        np.zeros(D + P),
+    cost[closed] = 0.0  # no large numbers, which cost precision
+    owner = np.repeat(np.arange(d), layout.sizes)
+    one = sparse.csr_array((np.ones(len(owner)), (owner, single)), shape=(d, W))
+    consistency = consistency_rows(layout, 1)
+    equal = np.concatenate([np.zeros(consistency.shape[0]), np.ones(d)])
+    integer = np.zeros(W, bool)
+    integer[single] = True
+    plain = Program(
+        cost,
+        sparse.csc_array(sparse.vstack([consistency, one])),
+        equal,
+        equal,
+        np.zeros(W),
         np.where(closed, 0.0, 1.0),
         integer,
     )
-    answer = solve(program, time_limit=time_limit, presolve=True)
-    if answer.status == "infeasible":  # everything is forbidden
-        return _nothing(grid, FORBIDDEN)
-    if len(answer.x) != D + P or not np.isfinite(answer.value):
-        return _nothing(grid, answer.bound)
-    chosen = [
-        answer.x[starts[i] : starts[i + 1]].argmax() for i in range(len(grid.sizes))
+    return (plain if score is None else _sliced(plain, single, score)), single
+
+
+def _layout(energy: Energy) -> Layout:
+    """Places of the cells of the pairs that have an energy."""
+    starts = energy.grid.starts
+    used = np.add.reduceat(energy.pair != 0, starts[:-1], axis=0)
+    some = np.triu(np.add.reduceat(used, starts[:-1], axis=1) > 0, 1)
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(some)]
+    return Layout.of(pairs, energy.grid.sizes)
+
+
+def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> Program:
+    """Add one slice to be chosen, and the score in it."""
+    low, high, height, slope = (
+        np.array(part) for part in zip(*score.slices, strict=True)
+    )
+    W, J = len(program.cost), len(score.slices)
+    g = sparse.csr_array(
+        (-score.points, (np.zeros(len(single), int), single)), shape=(1, W)
+    )
+    eye, ones = sparse.eye_array(J), np.ones((1, J))
+    rows = [
+        [program.A, None, None],
+        [None, ones, None],
+        [g, None, ones],
+        [None, -low * eye, eye],
+        [None, high * eye, -eye],
     ]
-    X = np.array([chosen], np.int64)
-    return Low(X, energy(grid, unary, pair, X), answer.bound)
+    reach = np.maximum(np.abs(low), np.abs(high))
+    assert program.integer is not None
+    right = np.concatenate([program.low, [1.0, score.constant]])
+    return Program(
+        np.concatenate([program.cost, -height, -slope]),
+        sparse.csc_array(sparse.block_array(rows)),
+        np.concatenate([right, np.zeros(2 * J)]),
+        np.concatenate([right, np.full(2 * J, np.inf)]),
+        np.concatenate([program.lower, np.zeros(J), -reach]),
+        np.concatenate([program.upper, np.ones(J), reach]),
+        np.concatenate([program.integer, np.ones(J, bool), np.zeros(J, bool)]),
+    )

@@ -34,19 +34,27 @@ marginals.
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi.checks import Deadline
 from renyi.counting.onehot import offsets
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.solvers.programs import Program, Solution, solve, solve_interior
+from renyi.solvers.programs import (
+    TOLERANCE,
+    Program,
+    Solution,
+    Status,
+    solve,
+    solve_interior,
+)
 
 Floats = NDArray[np.float64]
-
+Flags = NDArray[np.bool_]
+Pair = tuple[int, int]
 
 # Variables beyond which a factorisation of the whole program pays.
 _LARGE = 12_000
@@ -55,51 +63,65 @@ _PRECISE = 1e-7
 
 
 class LocalSolution(NamedTuple):
-    """A proven bound on e*, and the multiplier on the cells of the tables."""
+    """A proven bound, infinite if there is none, and the multiplier that proves it."""
 
     value: float
     multiplier: Floats
-    status: str
+    status: Status
 
 
 class Layout(NamedTuple):
     """Places of the variables: components × (cells of pairs, cells of columns)."""
 
-    pairs: list[tuple[int, int]]
+    pairs: list[Pair]
     pair_starts: NDArray[np.int64]
     single_starts: NDArray[np.int64]
     sizes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, pairs: list[Pair], sizes: NDArray[np.intp]) -> Layout:
+        """Places of the cells of some pairs and of all columns."""
+        cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
+        return cls(pairs, offsets(cells), offsets(sizes), sizes)
 
     @property
     def width(self) -> int:
         """Variables of one component."""
         return int(self.pair_starts[-1] + self.single_starts[-1])
 
+    @property
+    def blocks(self) -> NDArray[np.int64]:
+        """First place of every pair and of every column: an outcome has one in each."""
+        pairs, singles = self.pair_starts, self.single_starts
+        return np.append(pairs[:-1], pairs[-1] + singles[:-1])
+
     def pair(self, k: int) -> NDArray[np.int64]:
         """Places of the cells of a pair, as a matrix."""
         i, j = self.pairs[k]
-        shape = (self.sizes[i], self.sizes[j])
         places = np.arange(self.pair_starts[k], self.pair_starts[k + 1])
-        return np.asarray(places.reshape(shape))
+        return places.reshape(self.sizes[i], self.sizes[j])
 
     def single(self, i: int) -> NDArray[np.int64]:
         """Places of the cells of a column."""
-        first = self.pair_starts[-1]
         own = np.arange(self.single_starts[i], self.single_starts[i + 1])
-        return np.asarray(first + own)
+        return np.asarray(self.pair_starts[-1] + own)
+
+    def table(self, features: tuple[int, ...]) -> NDArray[np.int64]:
+        """Places of the cells of a table; of Y alone, those of the first column."""
+        if len(features) < 2:
+            return self.single(features[0] if features else 0)
+        return self.pair(self.pairs.index((features[0], features[1])))
 
 
 def layout_of(ambiguity: Ambiguity) -> Layout:
     """Places of the variables for the tables of an ambiguity."""
-    pairs = sorted({t.features for t in ambiguity.tables if len(t.features) == 2})
-    known = {t.features for t in ambiguity.tables}
+    known = {table.features for table in ambiguity.tables}
     if any(len(features) > 2 for features in known):
         raise ValueError(
             "method='lp' takes tables of at most two features: use method='exact'."
         )
-    sizes = ambiguity.sizes
-    cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
-    return Layout(list(pairs), offsets(cells), offsets(sizes), sizes)
+    pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
+    return Layout.of(pairs, ambiguity.sizes)
 
 
 def solve_local(
@@ -107,18 +129,36 @@ def solve_local(
 ) -> LocalSolution:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
     layout, K = layout_of(ambiguity), ambiguity.n_classes
-    program = _program(ambiguity, layout, margin)
-    begun = time.monotonic()
-    answer = solve_interior(program, time_limit=time_limit)
+    program, deadline = _program(ambiguity, layout, margin), Deadline(time_limit)
+    answer = solve_interior(program, time_limit=deadline.limit)
     found = _read(answer, program, ambiguity, layout)
     claimed = -answer.value if K == 2 else 1 - answer.value
     if answer.status == "optimal" and found.value <= claimed + _PRECISE:
         return found
-    left = None if time_limit is None else time_limit + begun - time.monotonic()
-    again = _read(_persistent(program, left), program, ambiguity, layout)
+    again = _read(_persistent(program, deadline), program, ambiguity, layout)
     if again.status == "infeasible" or not found.value <= again.value:
         return again
     return found._replace(status=again.status)
+
+
+def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> tuple[Promise, Status]:
+    """Best rule known at once, of one table, least squares or the program; its status.
+
+    Simple rules may promise less than the polynomial program where hundreds of pairs
+    are nearly independent, or rows are few. If Ctrl-C ends the program, they count.
+    """
+    best = Promise(*table_rule(ambiguity), "one table")
+    if not len(ambiguity.sizes):  # the classes alone
+        return best, "optimal"
+    try:
+        squares = Promise(*quadratic_rule(ambiguity), "least squares")
+        best = min(best, squares, key=lambda rule: rule.upper)
+        found = solve_local(ambiguity, time_limit=deadline.limit)
+    except KeyboardInterrupt:
+        return best, "interrupted"
+    if found.value <= best.upper + TOLERANCE:  # never more, but for rounding
+        best = Promise(found.value, found.multiplier, "linear program")
+    return best, found.status
 
 
 def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Program:
@@ -127,7 +167,7 @@ def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Pr
     consistency = consistency_rows(layout, components)
     blocks = [
         consistency,
-        tie_rows(ambiguity, layout, _shares(K), components),
+        tie_rows(ambiguity, layout, _shares(K)),
         _mass(layout, _shares(K)),
         _nonnegative(layout, K),
     ]
@@ -146,24 +186,22 @@ def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Pr
     )
 
 
-def solved(program: Program, time_limit: float | None) -> Solution:
+def solved(program: Program, deadline: Deadline) -> Solution:
     """Solve by interior points; they and presolve may fail by rounding."""
-    begun = time.monotonic()
     if len(program.cost) > _LARGE:
-        answer = solve_interior(program, time_limit=time_limit)
+        answer = solve_interior(program, time_limit=deadline.limit)
         if answer.status == "optimal":
             return answer
-    left = None if time_limit is None else time_limit + begun - time.monotonic()
-    return _persistent(program, left)
+    return _persistent(program, deadline)
 
 
-def _persistent(program: Program, time_limit: float | None) -> Solution:
+def _persistent(program: Program, deadline: Deadline) -> Solution:
     """Solve by HiGHS, in one way after another."""
-    begun = time.monotonic()
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
-        left = None if time_limit is None else time_limit + begun - time.monotonic()
-        answer = solve(program, time_limit=left, presolve=presolve, method=method)
-        if answer.status == "optimal" or (left is not None and left <= 0):
+        answer = solve(
+            program, time_limit=deadline.limit, presolve=presolve, method=method
+        )
+        if answer.status == "optimal" or deadline.passed:
             break
     return answer
 
@@ -191,11 +229,10 @@ def _read(
 def _lack(u: Floats, program: Program, layout: Layout, K: int) -> float:
     """Return what the functions could lack at worst, by the reduced costs."""
     reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
-    pairs, singles = layout.pair_starts, layout.single_starts
-    starts = np.append(pairs[:-1], pairs[-1] + singles[:-1])
-    least = np.minimum.reduceat(reduced, starts, axis=1).sum(axis=1)
-    if K == 2 or not len(layout.pairs):
+    least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
+    if K == 2 or not layout.pairs:
         return float(np.maximum(-least, 0).sum())
+    pairs = layout.pair_starts
     signs = u[len(u) - K * int(pairs[-1]) :].reshape(K, -1)
     slack = np.minimum.reduceat(signs, pairs[:-1], axis=1)
     return float(np.maximum(-least, 0).sum() + np.maximum(-slack, 0).sum())
@@ -208,64 +245,162 @@ def _shares(K: int) -> Floats:
     return np.hstack([np.ones((K, 1)), -np.eye(K)])
 
 
+# ---- simple rules
+
+
+class Promise(NamedTuple):
+    """A rule by its multiplier, the worst error it promises, and where it is from."""
+
+    upper: float
+    multiplier: Floats
+    origin: str
+
+
+def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
+    """Error and multiplier of the best rule that looks at one table only.
+
+    With Y and one feature, it is the one-feature rule: exact, and no worse than always
+    answering the most frequent class.
+    """
+    best, where = np.inf, -1
+    for t, table in enumerate(ambiguity.tables):
+        if table.with_target:
+            error = 1 - float(table.probabilities.max(axis=-1).sum())
+            best, where = min((best, where), (error, t))
+    cells = ambiguity.tables[where].probabilities
+    answers = np.eye(ambiguity.n_classes)[cells.argmax(axis=-1)]
+    multiplier = np.zeros(len(ambiguity.b))
+    span = slice(int(ambiguity.starts[where]), int(ambiguity.starts[where + 1]))
+    multiplier[span] = 1 - answers.ravel()
+    return float(ambiguity.b @ multiplier), multiplier
+
+
+def quadratic_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
+    r"""Error and multiplier of the rule of least squares, where all pairs are known.
+
+    For any additive estimates ``t = Z^T W`` the functions ``λ_y = ‖t − e_y‖²`` will do,
+    and the least of their expectations, ``B = E‖t − e_Y‖²``, is 2γ of the classifier
+    without penalty. Where pairs are missing it is inf.
+    """
+    sizes, K, starts = ambiguity.sizes, ambiguity.n_classes, offsets(ambiguity.sizes)
+    spans = [slice(*starts[i : i + 2]) for i in range(len(sizes))]
+    Q, F = np.full((starts[-1], starts[-1]), np.nan), np.zeros((starts[-1], K))
+    for table in ambiguity.tables:
+        p = table.probabilities
+        if table.with_target and len(table.features) == 1:
+            (i,) = table.features
+            F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
+        elif len(table.features) == 2:
+            i, j = table.features
+            Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
+            Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
+    if not np.isfinite(Q).all():
+        return np.inf, np.zeros(len(ambiguity.b))
+    Z = np.linalg.lstsq(Q, F, rcond=1e-12)[0]
+    pieces = [np.zeros(table.probabilities.shape) for table in ambiguity.tables]
+    for table, piece in zip(ambiguity.tables, pieces, strict=True):
+        parts = [Z[spans[i]] for i in table.features]
+        if len(parts) == 2:
+            value = 2 * parts[0] @ parts[1].T
+            piece += value[..., None] if table.with_target else value
+        elif table.with_target:
+            piece += (parts[0] ** 2).sum(axis=1, keepdims=True) - 2 * parts[0]
+    multiplier = ambiguity.shifted(np.concatenate([p.ravel() for p in pieces]), 1.0)
+    return float(ambiguity.b @ multiplier), multiplier
+
+
+# ---- parts of programs whose variables are tables
+
+
 def consistency_rows(layout: Layout, components: int) -> sparse.csr_array:
     """Rows: the margins of every pair's table are those of its columns.
 
-    Where there is no table of the first column and another, their masses are equal.
+    Where pairs do not link some columns to the first, their masses are equal.
     """
-    rows, columns, values = [], [], []
-    count = 0
-    for i in range(1, len(layout.sizes)):
-        if (0, i) not in layout.pairs:
-            for sign, column in ((-1.0, 0), (1.0, i)):
-                cells = layout.single(column)
-                rows.append(np.full(len(cells), count))
-                columns.append(cells)
-                values.append(np.full(len(cells), sign))
+    entries, count = _Entries(), 0
+    part = np.arange(len(layout.sizes))
+    for i, j in layout.pairs:
+        part[part == part[j]] = part[i]
+    for j in np.unique(part, return_index=True)[1].tolist():
+        if part[j] != part[0]:
+            for cells, sign in ((layout.single(0), 1.0), (layout.single(j), -1.0)):
+                entries.add(np.full(len(cells), count), cells, sign)
             count += 1
     for k, (i, j) in enumerate(layout.pairs):
         cells = layout.pair(k)
         for matrix, column in ((cells, i), (cells.T, j)):
-            m = len(matrix)
-            rows.append(np.repeat(np.arange(count, count + m), matrix.shape[1]))
-            columns.append(matrix.ravel())
-            values.append(np.ones(matrix.size))
-            rows.append(np.arange(count, count + m))
-            columns.append(layout.single(column))
-            values.append(-np.ones(m))
-            count += m
-    if not rows:
-        return sparse.csr_array((0, components * layout.width))
-    one = sparse.csr_array(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
-        shape=(count, layout.width),
-    )
+            rows = np.arange(count, count + len(matrix))
+            entries.add(np.repeat(rows, matrix.shape[1]), matrix.ravel(), 1.0)
+            entries.add(rows, layout.single(column), -1.0)
+            count += len(matrix)
+    one = entries.matrix(count, layout.width)
     return sparse.csr_array(sparse.block_diag([one] * components))
 
 
-def tie_rows(
-    ambiguity: Ambiguity, layout: Layout, shares: Floats, components: int
-) -> sparse.csr_array:
-    """Rows: the components add up to the given tables, cell by cell."""
-    where = {pair: k for k, pair in enumerate(layout.pairs)}
-    rows, columns, values = [], [], []
+class _Entries:
+    """Entries of a sparse matrix, gathered part by part."""
+
+    def __init__(self) -> None:
+        self.rows, self.columns = [np.empty(0, int)], [np.empty(0, int)]
+        self.values = [np.empty(0)]
+
+    def add(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], value: float
+    ) -> None:
+        self.rows.append(rows)
+        self.columns.append(columns)
+        self.values.append(np.full(len(rows), value))
+
+    def matrix(self, height: int, width: int) -> sparse.csr_array:
+        where = (np.concatenate(self.rows), np.concatenate(self.columns))
+        entries = (np.concatenate(self.values), where)
+        return sparse.csr_array(entries, shape=(height, width))
+
+
+def tie_rows(ambiguity: Ambiguity, layout: Layout, shares: Floats) -> sparse.csr_array:
+    """Rows: the components, by their shares, add up to the given tables.
+
+    `shares` is (classes, components).
+    """
+    entries = _Entries()
     for table, start in zip(ambiguity.tables, ambiguity.starts, strict=False):
-        if len(table.features) < 2:  # of Y alone: the mass, by the first column
-            cells = layout.single(table.features[0] if table.features else 0)
-        else:
-            a, b = table.features
-            cells = layout.pair(where[a, b]).ravel()
+        cells = layout.table(table.features).ravel()
         classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
+        number = np.arange(len(cells)) * bool(table.features)
         for y, share in enumerate(classes):
-            number = np.arange(len(cells)) if table.features else np.zeros(len(cells))
-            place = start + number.astype(np.int64) * len(classes) + y
+            place = int(start) + number * len(classes) + y
             for c in np.flatnonzero(share):
-                rows.append(place)
-                columns.append(c * layout.width + cells)
-                values.append(np.full(len(cells), share[c]))
-    shape = (len(ambiguity.b), components * layout.width)
-    entries = (np.concatenate(rows), np.concatenate(columns))
-    return sparse.csr_array((np.concatenate(values), entries), shape=shape)
+                entries.add(place, c * layout.width + cells, share[c])
+    return entries.matrix(len(ambiguity.b), shares.shape[1] * layout.width)
+
+
+def open_cells(ambiguity: Ambiguity, layout: Layout) -> Flags:
+    """Cells that the tables leave open to each class: (classes, width)."""
+    found = np.ones((ambiguity.n_classes, layout.width), bool)
+    for table in ambiguity.tables:
+        some = table.probabilities > 0
+        each = np.moveaxis(some, -1, 0) if table.with_target else some[None]
+        if table.features:
+            found[:, layout.table(table.features)] &= each
+    for k, (i, j) in enumerate(layout.pairs):
+        first, second = found[:, layout.single(i)], found[:, layout.single(j)]
+        found[:, layout.pair(k)] &= first[:, :, None] & second[:, None, :]
+    return found
+
+
+def without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
+    """Return the program with some of its variables, and the rows that they are in."""
+    A = sparse.csr_array(program.A[:, kept])
+    rows = np.flatnonzero(np.diff(A.indptr))
+    small = Program(
+        program.cost[kept],
+        sparse.csc_array(A[rows]),
+        program.low[rows],
+        program.high[rows],
+        program.lower[kept],
+        program.upper[kept],
+    )
+    return small, rows
 
 
 def _mass(layout: Layout, shares: Floats) -> sparse.csr_array:

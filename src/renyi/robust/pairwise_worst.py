@@ -1,8 +1,8 @@
 r"""Worst case of a given rule, bounded by a program of polynomial size.
 
-Cut the outcomes of every class y into regions (`renyi.robust.regions`), on each of
-which some additive functions h are not negative and some quadratics lie above the loss.
-A member of C is a sum of parts, one for each region. The tables M of a part are
+Cut the outcomes of every class y into regions (`renyi.robust.piecewise_loss`), on each
+of which some additive functions h are not negative and some quadratics lie above the
+loss. A member of C is a sum of parts, one for each region. The tables M of a part are
 nonnegative and agree on single columns, and with E_M the expectation that they give to
 functions of pairs,
 
@@ -24,23 +24,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.robust.losses import Losses
+from renyi.checks import Deadline
 from renyi.robust.pairwise_program import (
     Layout,
+    LocalSolution,
     consistency_rows,
     layout_of,
+    open_cells,
     solved,
     tie_rows,
+    without,
 )
-from renyi.robust.regions import Moments, Region, regions
-from renyi.robust.semidefinite import Cone, nearest, solve_semidefinite
-from renyi.solvers.programs import Program
+from renyi.robust.piecewise_loss import Losses, Moments, Region, regions
+from renyi.solvers.programs import Cone, Program, nearest, solve_semidefinite
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -52,22 +53,14 @@ MAX_ORDER = 80
 _PACE = 1.6e-6
 
 
-class LocalWorst(NamedTuple):
-    """A proven bound on the worst case, and the multiplier that proves it.
-
-    Its functions are above the losses at all outcomes that no empty cell forbids;
-    `Ambiguity.completed` makes them so at the others.
-    """
-
-    value: float
-    multiplier: Floats
-    status: str
-
-
 def solve_worst(
     losses: Losses, *, semidefinite: bool = False, time_limit: float | None = None
-) -> LocalWorst:
+) -> LocalSolution:
     """Bound the worst case of a rule; infinite if nothing was proven in time.
+
+    The functions are above the losses at all outcomes that no empty cell forbids;
+    `Ambiguity.completed` makes them so at the others. A semidefinite program that is
+    too large, or for which there is no solver, is declined.
 
     Examples
     --------
@@ -83,21 +76,23 @@ def solve_worst(
     whole = relaxation.program
     cones = relaxation.cones if semidefinite else []
     kept = np.append(relaxation.open.ravel(), np.ones(len(relaxation.parts), bool))
-    program, rows = _without(whole, kept)
+    program, rows = without(whole, kept)
+    nothing = np.zeros(len(losses.ambiguity.b))
     if semidefinite and _too_large(cones, time_limit):
-        return LocalWorst(np.inf, np.zeros(len(losses.ambiguity.b)), "large")
+        return LocalSolution(np.inf, nothing, "declined")
+    squares: list[Floats] = []
     if semidefinite:
         small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
         status, duals, squares = solve_semidefinite(program, small, time_limit)
     else:
-        answer = solved(program, time_limit)
-        status, duals, squares = answer.status, answer.duals, []
+        answer = solved(program, Deadline(time_limit))
+        status, duals = answer.status, answer.duals
     if len(duals) != len(program.low) or not np.isfinite(duals).all():
-        return LocalWorst(np.inf, np.zeros(len(losses.ambiguity.b)), status)
+        return LocalSolution(np.inf, nothing, status)
     u = np.zeros(len(whole.low))
     u[rows] = duals
     value, multiplier = relaxation.proven(u, squares)
-    return LocalWorst(value, multiplier, status)
+    return LocalSolution(value, multiplier, status)
 
 
 def _too_large(cones: list[Cone], time_limit: float | None) -> bool:
@@ -108,21 +103,6 @@ def _too_large(cones: list[Cone], time_limit: float | None) -> bool:
     triangles = sum(cone.entries.shape[0] for cone in cones)
     late = time_limit is not None and _PACE * triangles**2 > time_limit
     return late or max(cone.order for cone in cones) > MAX_ORDER
-
-
-def _without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
-    """Return the program with some of its variables, and the rows that they are in."""
-    A = sparse.csr_array(program.A[:, kept])
-    rows = np.flatnonzero(np.diff(A.indptr))
-    small = Program(
-        program.cost[kept],
-        sparse.csc_array(A[rows]),
-        program.low[rows],
-        program.high[rows],
-        program.lower[kept],
-        program.upper[kept],
-    )
-    return small, rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +135,7 @@ class _Relaxation:
         shares = np.zeros((ambiguity.n_classes, R))
         shares[self.classes, np.arange(R)] = 1.0
         consistent = consistency_rows(layout, R)
-        ties = tie_rows(ambiguity, layout, shares, R)
+        ties = tie_rows(ambiguity, layout, shares)
         positive = sparse.block_diag([self._positive(part) for part in self.parts])
         above = sparse.block_diag([np.array(part.majorants) for part in self.parts])
         below = [np.ones((len(part.majorants), 1)) for part in self.parts]
@@ -185,21 +165,7 @@ class _Relaxation:
     @cached_property
     def open(self) -> Flags:
         """Cells of each part that the tables leave open: (parts, width)."""
-        ambiguity, layout = self.losses.ambiguity, self.layout
-        found = np.ones((ambiguity.n_classes, layout.width), bool)
-        where = {pair: k for k, pair in enumerate(layout.pairs)}
-        for table in ambiguity.tables:
-            some = table.probabilities > 0
-            each = np.moveaxis(some, -1, 0) if table.with_target else some[None]
-            if len(table.features) == 1:
-                found[:, layout.single(table.features[0])] &= each
-            else:
-                i, j = table.features
-                found[:, layout.pair(where[i, j])] &= each
-        for k, (i, j) in enumerate(layout.pairs):
-            first, second = found[:, layout.single(i)], found[:, layout.single(j)]
-            found[:, layout.pair(k)] &= first[:, :, None] & second[:, None, :]
-        return found[self.classes]
+        return open_cells(self.losses.ambiguity, self.layout)[self.classes]
 
     @cached_property
     def cones(self) -> list[Cone]:
@@ -265,10 +231,8 @@ class _Relaxation:
 
     def _lows(self, reduced: Floats) -> Floats:
         """Return what λ_y has left over at least, by class."""
-        pairs, singles = self.layout.pair_starts, self.layout.single_starts
-        starts = np.append(pairs[:-1], pairs[-1] + singles[:-1])
         known = np.where(self.open, reduced, np.inf)
-        least = np.minimum.reduceat(known, starts, axis=1).sum(axis=1)
+        least = np.minimum.reduceat(known, self.layout.blocks, axis=1).sum(axis=1)
         lows = np.full(self.losses.ambiguity.n_classes, np.inf)
         np.minimum.at(lows, self.classes, least)
         return np.where(np.isfinite(lows), lows, 0.0)  # a class without outcomes

@@ -151,7 +151,7 @@ def separable(
         if t.min() >= -tolerance and _drawn_fit(m, W, p, t, tight) <= tolerance:
             return Separability(True, "rows", float(1 - p @ t.max(axis=1)), tight)
     ambiguity = Ambiguity.of(m, tight)
-    if ambiguity.n_outcomes * ambiguity.n_classes <= MAX_OUTCOMES:
+    if ambiguity.n_table <= MAX_OUTCOMES:
         test = _drawn_by_estimates if tight else _within_simplex
         return Separability(test(ambiguity, Z, tolerance), "outcomes", None, tight)
     return Separability(None, "none", None, tight)
@@ -263,10 +263,10 @@ def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
     X = ambiguity.outcomes()
     t = _estimates(ambiguity, X, Z)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    mass, _, answer = direct_program.worst_member(ambiguity, good.astype(float), X)
+    _, answer = direct_program.worst_member(ambiguity, good.astype(float), X)
     if answer.status != "optimal":
         raise ValueError(direct_program.contradiction(ambiguity))
-    return bool(mass >= 1 - tolerance)
+    return bool(-answer.value >= 1 - tolerance)
 
 
 def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
@@ -301,5 +301,5 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
 def _refuse_empty(ambiguity: Ambiguity, X: Codes) -> None:
     """Refuse tables that no distribution has: θ is about none."""
     anything = np.zeros((len(X), ambiguity.n_classes))
-    if direct_program.worst_member(ambiguity, anything, X)[2].status != "optimal":
+    if direct_program.worst_member(ambiguity, anything, X)[1].status != "optimal":
         raise ValueError(direct_program.contradiction(ambiguity))

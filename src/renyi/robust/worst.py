@@ -1,7 +1,7 @@
 r"""Worst case of a given model: the largest error its rule can have over C.
 
-For losses ℓ_y(x) = 1 − r_y(x) of a rule (`renyi.robust.losses`), linear programming
-duality gives
+For losses ℓ_y(x) = 1 − r_y(x) of a rule (`renyi.robust.piecewise_loss`), linear
+programming duality gives
 
 .. math:: \max_{P \in C} E_P[\ell_Y(X)] = \min \{ b^T a : \lambda_y(x) \ge \ell_y(x)
     \text{ for all } x, y \},
@@ -12,8 +12,8 @@ multiplier is an upper bound, and any member of C a lower one. From cheap to exa
 * the closed form, whose λ_y are quadratic in the score;
 * a program of polynomial size (`renyi.robust.pairwise_worst`), linear or semidefinite;
 * small tables: one linear program over all outcomes;
-* larger ones: a search that adds outcomes one by one (`renyi.robust.worst_search`),
-  from the best of the multipliers above.
+* larger ones: cutting planes (`renyi.robust.cutting_planes`), from the best of the
+  multipliers above.
 
 Multipliers that a solver finds are mended before they count: λ_y is raised by what it
 lacks at most, so that the bound is proven whatever the solver's tolerance.
@@ -21,10 +21,7 @@ lacks at most, so that the bound is proven whatever the solver's tolerance.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -32,17 +29,19 @@ from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
+from renyi.checks import Deadline, check_positive, check_time_limit
 from renyi.figures import at_least, at_most
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.robust.cutting_planes import Progress
-from renyi.robust.distribution import EQUAL, WorstDistribution
-from renyi.robust.losses import Losses
+from renyi.progress import ProgressCallback
+from renyi.robust.cutting_planes import Search, search
+from renyi.robust.direct_program import worst_member
+from renyi.robust.distribution import WorstDistribution
 from renyi.robust.pairwise_min import MAX_OUTCOMES
 from renyi.robust.pairwise_worst import solve_worst
-from renyi.robust.worst_search import EMPTY, State, search
+from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
-from renyi.solvers.programs import Program, solve
+from renyi.solvers.programs import IMPOSSIBLE
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +57,10 @@ _STEPS = {
 }
 _BRIEF = 0.2  # seconds that are too few for them
 _QUICK, _LONG = 20.0, 600.0  # and enough
-_IMPOSSIBLE = -1e-6  # an upper bound below this shows that C is empty
+_EMPTY = (
+    "No distribution has all of these marginals, so there is no worst case: call "
+    "validate() on them, or leave columns out with select()."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +131,7 @@ def worst_case(
     method: str = "exact",
     time_limit: float | None = None,
     tolerance: float = 1e-6,
-    progress: Callable[[Progress], None] | None = None,
+    progress: ProgressCallback | None = None,
     start: WorstCase | None = None,
 ) -> WorstCase:
     """Worst error of a model over every distribution with the marginals m.
@@ -160,8 +162,8 @@ def worst_case(
     tolerance : float, default=1e-6
         Width of the interval that is good enough.
     progress : callable, optional
-        Called after every round with a `Progress` (lower, upper, cuts, rounds,
-        seconds).
+        Called after every round with a `renyi.progress.Progress`: its step, seconds,
+        lower, upper, rounds and cuts.
     start : WorstCase, optional
         What was found before of the same model, marginals and rule, by the linear
         program or a search that was stopped: "exact" goes on from there.
@@ -181,26 +183,43 @@ def worst_case(
     >>> round(found.upper, 3), round(found.closed_form, 3)
     (0.046, 0.077)
     """
-    begun = time.monotonic()
     own: str = getattr(model, "rule", "map")
     name = rules.check_rule(own if rule is None else rule)
     if method not in METHODS:
         raise ValueError(f"method must be 'exact', 'lp' or 'sdp', not {method!r}.")
-    _check_positive(time_limit=time_limit, tolerance=tolerance)
+    check_time_limit(time_limit)
+    check_positive("tolerance", tolerance)
+    deadline = Deadline(time_limit)
     card = scorecard_of(model)
     match = card.match(m)
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
     losses = Losses.of(card, m, name)
     _check_start(start, losses, closed)
-    size = losses.ambiguity.n_outcomes * losses.ambiguity.n_classes
-    if method == "exact" and size <= MAX_DIRECT:
-        state = _direct(losses, time_limit)
+    first = losses.closed_form()
+    state = Search(first, float(losses.ambiguity.b @ first))
+    try:
+        if method == "exact" and losses.ambiguity.n_table <= MAX_DIRECT:
+            _direct(state, losses, deadline)
+        else:
+            _bound(state, losses, method, deadline, start)
+    except KeyboardInterrupt:
+        state.ending = "interrupted"
     else:
-        state = _searched(losses, method, tolerance, time_limit, progress, start)
-    if state.upper < _IMPOSSIBLE:
-        raise ValueError(EMPTY)
-    lower, shown = _exhibited(state, losses)
+        if method == "exact" and losses.ambiguity.n_table > MAX_DIRECT:
+            state = search(
+                losses,
+                state.best,
+                state.upper,
+                tolerance=tolerance,
+                time_limit=deadline.limit,
+                progress=progress,
+                step="exact worst case",
+            )
+    if state.upper < IMPOSSIBLE:
+        raise ValueError(_EMPTY)
+    shown = WorstDistribution.checked(losses.ambiguity, state.outcomes, state.p)
+    lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
     known = 1.0 if start is None else start.upper
     upper = max(0.0, min(state.upper, closed, known))
     return WorstCase(
@@ -209,20 +228,10 @@ def worst_case(
         shown,
         name,
         closed,
-        time.monotonic() - begun,
-        state.multiplier,
-        state.interrupted,
+        deadline.spent,
+        state.best,
+        state.ending == "interrupted",
     )
-
-
-def _check_positive(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if value is None and name == "time_limit":
-            continue
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and float(value) > 0):
-            unit = " of seconds" if name == "time_limit" else ""
-            raise ValueError(f"{name} must be a positive number{unit}, not {value!r}.")
 
 
 def _check_start(start: WorstCase | None, losses: Losses, closed: float) -> None:
@@ -238,98 +247,47 @@ def _check_start(start: WorstCase | None, losses: Losses, closed: float) -> None
         )
 
 
-def _exhibited(state: State, losses: Losses) -> tuple[float, WorstDistribution | None]:
-    """Return the member of C that was found, if its marginals are right."""
-    if not len(state.outcomes):
-        return 0.0, None
-    shown = WorstDistribution.of(losses.ambiguity, state.outcomes, state.p)
-    if shown.marginal_error > EQUAL:
-        return 0.0, None
-    return float((shown.p * losses.at(shown.outcomes)).sum()), shown
-
-
-def _closed(losses: Losses) -> State:
-    """Return what the closed form knows."""
-    found = losses.closed_form()
-    return State(float(losses.ambiguity.b @ found), multiplier=found)
-
-
-def _direct(losses: Losses, time_limit: float | None) -> State:
+def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
     """Solve one program over all outcomes."""
-    ambiguity, state = losses.ambiguity, _closed(losses)
+    ambiguity = losses.ambiguity
     X = ambiguity.outcomes()
     loss, possible = losses.at(X), ambiguity.possible(X)
-    program = Program(
-        -loss.ravel(),
-        ambiguity.constraint_matrix(X),
-        ambiguity.b,
-        ambiguity.b,
-        np.zeros(loss.size),
-        np.where(possible, np.inf, 0.0).ravel(),
-    )
-    try:
-        answer = solve(program, time_limit=time_limit)
-    except KeyboardInterrupt:
-        state.interrupted = True
-        return state
+    p, answer = worst_member(ambiguity, loss, X, deadline.limit)
     if answer.status == "infeasible":
-        raise ValueError(EMPTY)
+        raise ValueError(_EMPTY)
     a = -answer.duals
     if len(a) == len(ambiguity.b) and np.isfinite(a).all():
         excess = np.where(possible, ambiguity.functions(a, X) - loss, np.inf)
         lows = excess.min(axis=0)
         lows[~np.isfinite(lows)] = 0.0  # a class without outcomes
-        state.take(ambiguity.b, ambiguity.completed(ambiguity.shifted(a, -lows)))
-    if len(answer.x) == loss.size:
-        state.exhibit(X, np.maximum(answer.x, 0).reshape(loss.shape), losses)
-    return state
+        state.take(ambiguity.completed(ambiguity.shifted(a, -lows)), ambiguity.b)
+    if p.any():
+        state.outcomes, state.p = X, p
 
 
-def _searched(
+def _bound(
+    state: Search,
     losses: Losses,
     method: str,
-    tolerance: float,
-    time_limit: float | None,
-    progress: Callable[[Progress], None] | None,
+    deadline: Deadline,
     start: WorstCase | None,
-) -> State:
-    """Take the best multiplier that the programs find, and search from there."""
-    begun = time.monotonic()
-    limit = np.inf if time_limit is None else time_limit
-    state = _closed(losses)
-    if start is not None and start.multiplier is not None:
-        state.take(losses.ambiguity.b, start.multiplier)
-    try:
-        _improve(state, losses, method, limit, start is not None)
-    except KeyboardInterrupt:
-        state.interrupted = True
-    if method != "exact" or state.interrupted:
-        return state
-    left = max(0.0, limit + begun - time.monotonic())
-    return search(
-        losses,
-        start=state.multiplier,
-        tolerance=tolerance,
-        time_limit=left if np.isfinite(left) else None,
-        progress=progress,
-    )
-
-
-def _improve(
-    state: State, losses: Losses, method: str, limit: float, begun_before: bool
 ) -> None:
     """Take the bounds that the programs prove in time; a linear one only once."""
-    begun = time.monotonic()
+    b, begun = losses.ambiguity.b, deadline.limit
+    if start is not None and start.multiplier is not None:
+        state.take(start.multiplier, b)
     few = losses.ambiguity.n_outcomes <= MAX_OUTCOMES
     for semidefinite, share in _STEPS[method]:
-        if begun_before and not semidefinite:
+        if start is not None and not semidefinite:
             continue
-        seconds = min(share * limit + begun - time.monotonic(), _LONG)
+        seconds = _LONG
+        if begun is not None:
+            seconds = min(deadline.left - (1 - share) * begun, _LONG)
         if method == "exact" and semidefinite and few:
             seconds = min(seconds, _QUICK)  # a search needs no long beginning
         if seconds < _BRIEF:
             continue
         found = solve_worst(losses, semidefinite=semidefinite, time_limit=seconds)
-        state.take(losses.ambiguity.b, found.multiplier, found.value)
+        state.take(found.multiplier, b, found.value)
         if found.status == "optimal":
             break

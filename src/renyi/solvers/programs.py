@@ -1,14 +1,16 @@
-"""Linear and mixed-integer programs, solved by HiGHS (the extra ``exact``).
+"""Linear, mixed-integer and semidefinite programs (the extra ``exact``).
 
-``minimise cᵀx  subject to  low ≤ A x ≤ high,  lower ≤ x ≤ upper``. Presolve is off by
-default: on marginals with nearly empty cells it may call a feasible program infeasible.
+``minimise cᵀx  subject to  low ≤ A x ≤ high,  lower ≤ x ≤ upper``, by HiGHS. Presolve
+is off by default: on marginals with nearly empty cells it may call a feasible program
+infeasible.
 
 Ctrl-C ends a program at once: the solver works in a thread of its own while the main
 one listens. Small linear programs are over before anyone could wait for them, and
 thousands of threads take longer than they do.
 
-Large linear programs are left to Clarabel, whose interior points took 3 s for the
-polynomial program of 228 categories where those of HiGHS took 15 s.
+Large linear programs and all semidefinite ones are left to Clarabel, whose interior
+points took 3 s for the polynomial program of 228 categories where those of HiGHS took
+15 s.
 """
 
 from __future__ import annotations
@@ -16,13 +18,27 @@ from __future__ import annotations
 import signal
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+# How a program ended: by itself, by the clock, by Ctrl-C, or before a solver was asked.
+Status = Literal[
+    "optimal", "infeasible", "unbounded", "stopped", "interrupted", "declined"
+]
+
+# What a solver may leave of a row, a constraint or a probability: all else is an error.
+TOLERANCE = 1e-9
+# An upper bound on an error below this is no rounding: no distribution has the tables.
+IMPOSSIBLE = -1e-7
+_INTERIOR = 1e-10  # of the gap and the rows of Clarabel
+_IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
+_WHOLE = 1e-7  # of the bound of a mixed-integer program
 
 # Entries up to which a linear program is a matter of moments.
 _SMALL = 20_000
@@ -45,12 +61,11 @@ class Program:
 class Solution:
     """What the solver found.
 
-    `status` is "optimal", "infeasible", "unbounded" or "stopped"; `bound` is a proven
-    lower bound on the minimum; `duals` are the multipliers of the rows, positive for a
-    row at its lower end.
+    `bound` is a proven lower bound on the minimum; `duals` are the multipliers of the
+    rows, positive for a row at its lower end.
     """
 
-    status: str
+    status: Status
     value: float
     x: Floats
     duals: Floats
@@ -82,7 +97,7 @@ def clarabel() -> Any:
 
 
 def clarabel_settings(
-    tolerance: float = 1e-10,
+    tolerance: float = _INTERIOR,
     time_limit: float | None = None,
     *,
     dependent: bool = False,
@@ -129,8 +144,8 @@ def solver(**options: Any) -> Any:
     settings = {
         "output_flag": False,
         "threads": 1,
-        "primal_feasibility_tolerance": 1e-9,
-        "dual_feasibility_tolerance": 1e-9,
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
         **options,
     }
     for name, value in settings.items():
@@ -186,10 +201,10 @@ def solve(
         "presolve": "on" if presolve else "off",
         "solver": method,
     }
-    if method == "ipm":  # without a corner, the tolerance is felt
-        options |= {"run_crossover": "off", "ipm_optimality_tolerance": 1e-11}
+    if method == "ipm":
+        options |= {"run_crossover": "off", "ipm_optimality_tolerance": _IPM}
     if program.integer is not None:  # the bound is what counts, not the point
-        options |= {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-7}
+        options |= {"mip_rel_gap": 0.0, "mip_abs_gap": _WHOLE}
     if time_limit is not None:
         options["time_limit"] = float(max(time_limit, 0.01))
     highs = solver(**options)
@@ -204,7 +219,7 @@ def solve(
 
 def _read(highs: Any, program: Program) -> Solution:
     module = highspy()
-    names = {
+    names: dict[Any, Status] = {
         module.HighsModelStatus.kOptimal: "optimal",
         module.HighsModelStatus.kInfeasible: "infeasible",
         module.HighsModelStatus.kUnbounded: "unbounded",
@@ -248,10 +263,13 @@ def solve_interior(program: Program, *, time_limit: float | None = None) -> Solu
     )
     duals = np.zeros(len(program.low))
     np.subtract.at(duals, np.abs(rows) - 1, np.sign(rows) * found.z[: len(rows)])
-    names = {"Solved": "optimal", "AlmostSolved": "optimal"}
-    status = names.get(str(found.status), "stopped")
     value = float(found.obj_val)
-    return Solution(status, value, np.array(found.x), duals, -np.inf)
+    return Solution(_clarabel_status(found), value, np.array(found.x), duals, -np.inf)
+
+
+def _clarabel_status(found: Any) -> Status:
+    solved = str(found.status) in ("Solved", "AlmostSolved")
+    return "optimal" if solved else "stopped"
 
 
 def interruptible(solver: Any) -> Any:
@@ -298,3 +316,98 @@ def _cone(program: Program) -> tuple[Any, Floats, int, NDArray[np.int64]]:
     rows = np.concatenate([places[0], places[1], -places[2]])
     A = sparse.csc_matrix(sparse.vstack(blocks))
     return A, np.concatenate(ends), int(same.sum()), rows
+
+
+# ---- semidefinite programs
+#
+# A linear program whose variables also fill some symmetric matrices S ⪰ 0. Matrices
+# travel as their upper triangles, column by column, entries off the diagonal times √2,
+# so that products of matrices are products of vectors.
+
+
+class Cone(NamedTuple):
+    """A matrix that must be semidefinite: its triangle is ``entries @ x``."""
+
+    order: int
+    entries: sparse.csc_array
+
+    @classmethod
+    def of(
+        cls, order: int, rows: Places, columns: Places, places: Places, size: int
+    ) -> Cone:
+        """Matrix in which x[places] are added to the entries (rows, columns).
+
+        Rows are never beyond columns; `size` is the number of variables.
+
+        >>> rows, columns = np.array([0, 0, 1]), np.array([0, 1, 1])
+        >>> Cone.of(2, rows, columns, np.arange(3), 3).entries.toarray().round(3)
+        array([[1.   , 0.   , 0.   ],
+               [0.   , 1.414, 0.   ],
+               [0.   , 0.   , 1.   ]])
+        """
+        triangle = columns * (columns + 1) // 2 + rows
+        values = np.where(rows == columns, 1.0, np.sqrt(2))
+        shape = (order * (order + 1) // 2, size)
+        return cls(order, sparse.csc_array((values, (triangle, places)), shape=shape))
+
+
+def nearest(triangle: Floats, order: int) -> Floats:
+    """Triangle of the nearest semidefinite matrix.
+
+    >>> nearest(np.array([1.0, 0.0, -1.0]), 2)
+    array([1., 0., 0.])
+    """
+    b, a = np.tril_indices(order)  # the upper triangle, column by column
+    factor = np.where(a == b, 1.0, np.sqrt(2))
+    matrix = np.zeros((order, order))
+    matrix[a, b] = matrix[b, a] = triangle / factor
+    values, vectors = np.linalg.eigh(matrix)
+    found = (vectors * np.maximum(values, 0)) @ vectors.T
+    return np.asarray(found[a, b] * factor)
+
+
+def solve_semidefinite(
+    program: Program, cones: list[Cone], time_limit: float | None = None
+) -> tuple[Status, Floats, list[Floats]]:
+    """Return status, multipliers of the rows, and the matrices' multipliers.
+
+    The program has rows of equality and rows that are at least 0; its variables are
+    free or not negative. Without Clarabel it is declined.
+
+    >>> entries = (np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 1, 2]))
+    >>> fixed = sparse.csc_array(np.array([[1.0, 0, 0], [0, 1.0, 0]]))
+    >>> free, values = np.full(3, np.inf), np.array([4.0, 2.0])
+    >>> least = Program(np.array([0, 0, 1.0]), fixed, values, values, -free, free)
+    >>> status, duals, _ = solve_semidefinite(least, [Cone.of(2, *entries, 3)])
+    >>> status, (duals @ values).round(5)  # x[2] ≥ 2²/4
+    ('optimal', np.float64(1.0))
+    """
+    try:
+        module = clarabel()
+    except ImportError:
+        return "declined", np.empty(0), []
+    settings = clarabel_settings(TOLERANCE, time_limit, dependent=True)
+    settings.max_threads = 1
+    same = program.low == program.high
+    rows = sparse.csr_array(program.A)
+    signs = -sparse.eye_array(len(program.cost), format="csr")[program.lower == 0]
+    triangles = [-cone.entries for cone in cones]
+    A = sparse.csc_matrix(sparse.vstack([rows[same], -rows[~same], signs, *triangles]))
+    b = np.zeros(A.shape[0])
+    b[: same.sum()] = program.low[same]
+    kinds = [
+        module.ZeroConeT(int(same.sum())),
+        module.NonnegativeConeT(int((~same).sum()) + signs.shape[0]),
+        *(module.PSDTriangleConeT(cone.order) for cone in cones),
+    ]
+    nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
+    found = interruptible(
+        module.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
+    )
+    z = np.array(found.z)
+    duals = np.zeros(len(program.low))
+    duals[same] = -z[: same.sum()]
+    duals[~same] = z[same.sum() : len(same)]
+    first = len(same) + signs.shape[0]
+    sizes = np.cumsum([part.shape[0] for part in triangles])
+    return _clarabel_status(found), duals, np.split(z[first:], sizes[:-1])

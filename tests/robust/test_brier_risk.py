@@ -11,7 +11,7 @@ import pytest
 from renyi import Marginals, RenyiClassifier
 from renyi.correlation import hgr_table
 from renyi.datasets import load, random_joint
-from renyi.robust import brier_risk, pairwise_program
+from renyi.robust import brier_risk, minimax_problem, pairwise_program
 from renyi.solvers import programs
 from support.joints import marginal_constraints, minimax_error, outcomes, worst_case
 
@@ -134,6 +134,7 @@ def test_interval_where_the_table_is_large(monkeypatch, K, kind):
     m, (A, b) = marginals_of(table), marginal_constraints(table)
     exact = brier_risk.theta(m).theta
     monkeypatch.setattr(brier_risk, "MAX_CONE", 0)
+    monkeypatch.setattr(minimax_problem, "_QUICK", 0)
     found = brier_risk.theta(m)
     assert found.theta is None
     assert found.rule is None
@@ -159,9 +160,10 @@ def test_interval_keeps_the_time_limit_and_does_not_need_the_program(monkeypatch
     m = marginals_of(make_table(2, "logistic", 2))
     exact = brier_risk.theta(m).theta
     monkeypatch.setattr(brier_risk, "MAX_CONE", 0)
+    monkeypatch.setattr(minimax_problem, "_QUICK", 0)
     monkeypatch.setattr(pairwise_program, "solve_local", stopped)
     found = brier_risk.theta(m, time_limit=20)
-    assert limits == [20]
+    assert 19 < limits[0] <= 20
     assert 0 < found.lower <= exact + SLACK
     assert exact - SLACK <= found.upper <= gamma_of(m) + SLACK
 
@@ -172,6 +174,7 @@ def test_ctrl_c_leaves_the_upper_bound(monkeypatch):
 
     m = marginals_of(make_table(2, "logistic", 2))
     monkeypatch.setattr(brier_risk, "MAX_CONE", 0)
+    monkeypatch.setattr(minimax_problem, "_QUICK", 0)
     monkeypatch.setattr(pairwise_program, "solve_local", interrupted)
     found = brier_risk.theta(m)
     assert (found.theta, found.lower, found.p_tilde) == (None, 0.0, None)
@@ -199,7 +202,7 @@ def test_rule_reads_frames_and_refuses_unknown_labels():
     assert np.array_equal(r, found.rule.rule_proba(codes, "map"))
     assert "theta is" in str(found)
     odd = few.assign(crime="maybe")
-    with pytest.raises(ValueError, match="'crime' has a label"):
+    with pytest.raises(ValueError, match="crime"):
         found.rule.estimates(odd)
 
 

@@ -102,11 +102,11 @@ def test_tables_that_make_no_sense_are_refused() -> None:
         minimax("y", tables=[])
     with pytest.raises(ValueError, match="only one class"):
         minimax("y", tables=[one.assign(y="n")])
-    with pytest.raises(ValueError, match="method must be"):
+    with pytest.raises(ValueError, match="method"):
         minimax(m, method="fast")
     for name in ("time_limit", "tolerance"):
         for value in (0, -1.0, np.nan, "5"):
-            with pytest.raises(ValueError, match=f"{name} must be a number above 0"):
+            with pytest.raises(ValueError, match=name):
                 minimax(m, **{name: value})
 
 

@@ -11,12 +11,8 @@ from renyi import Marginals
 from renyi.datasets import load, random_joint
 from renyi.robust.ambiguity_set import Ambiguity, of_tables, shortfall
 from renyi.robust.distribution import WorstDistribution, polished
-from renyi.robust.minimax_problem import (
-    answer_proba,
-    minimax,
-    quadratic_rule,
-    table_rule,
-)
+from renyi.robust.minimax_problem import answer_proba, minimax
+from renyi.robust.pairwise_program import quadratic_rule, table_rule
 from support.counted import draw, grid, marginals
 from support.joints import error, marginal_constraints, worst_case
 

@@ -1,0 +1,370 @@
+r"""The master program of cutting planes, solved by interior points.
+
+A cut is the constraint ``Σ_{y∈S} λ_y(x) ≥ g`` of one outcome x and one set S of
+classes. The restricted program knows some cuts, and keeps the multiplier in a box,
+
+.. math:: \min_a \; b^T a \quad \text{with} \quad G a \ge g, \quad |a - c| \le r,
+
+a row of G for each cut. In the dual program w weighs the cuts, as the mass that x has,
+spread evenly over S, and u, v are what the box around c takes up:
+
+.. math:: \max \; g^T w - (c + r)^T u + (c - r)^T v, \quad G^T w - u + v = b, \quad
+    w, u, v \ge 0.
+
+Weights of cuts whose tables are the given ones (u = v = 0) are thus a member of C.
+
+Both have an inside, known beforehand: a little above a feasible multiplier, and any w,
+as u and v make up for what is missing. So every step of the predictor–corrector method
+(Mehrotra 1992) has feasible points on both sides, and it may stop at any gap. That is
+what cutting planes want: a point in the middle of what the cuts leave open is a better
+place to look for the next ones than a corner, and takes fewer steps.
+
+The matrix of the normal equations is dense whatever the cuts, so G is too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from renyi.checks import Deadline
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.solvers import programs
+
+Floats = NDArray[np.float64]
+Outcomes = NDArray[np.int64]
+Classes = tuple[int, ...]
+Member = tuple[Outcomes, Floats]  # outcomes, and their probabilities with each class
+
+_MOST_STEPS = 60
+_MOST_CORRECTIONS = 10
+_BACK = 0.99  # of the way to where a variable turns 0
+_AGAIN = 0.7  # of the way from the inside to the last point, towards the cuts since
+_ROUNDING = 1e-13
+_INSIDE = 0.2  # of the radius by which the functions are raised to be inside
+_KEPT = 4  # cuts for each cell that are remembered
+_LIGHT = 1e-8  # weights that hardly count
+_STARTS = 1000  # outcomes of cuts from which others are looked for
+
+
+class Box(NamedTuple):
+    """Where multipliers may be: within a radius of a centre; `inside` meets all cuts.
+
+    It does so with room to spare, and lies strictly within the box.
+    """
+
+    centre: Floats
+    radius: float
+    inside: Floats
+
+
+class Point(NamedTuple):
+    """A multiplier, the weights of the cuts and of the box, and the duality gap."""
+
+    a: Floats
+    w: Floats
+    u: Floats
+    v: Floats
+    gap: float
+
+    @property
+    def off(self) -> float:
+        """How far the weights of the cuts are from b."""
+        return float(self.u.sum() + self.v.sum())
+
+
+class _State:
+    """The point of the method, with the slacks of the cuts and of the box."""
+
+    def __init__(self, G: Floats, g: Floats, b: Floats, box: Box) -> None:
+        self.G, self.g, self.b, self.box = G, g, b, box
+        self.size = len(g) + 2 * len(b)
+        self.x = np.zeros(self.size)  # w, u and v
+        self.s = np.zeros(self.size)  # slacks of the cuts, of above and of below
+
+    def place(self, a: Floats, w: Floats, least: float) -> None:
+        """Begin at a multiplier and weights; the box takes up what is missing."""
+        c, r = self.box.centre, self.box.radius
+        rest = self.G.T @ w - self.b
+        self.a = a
+        self.x = np.concatenate(
+            [w, np.maximum(rest, 0) + least, np.maximum(-rest, 0) + least]
+        )
+        self.s = np.concatenate([self.G @ a - self.g, c + r - a, a - c + r])
+
+    def parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        n, R = len(self.g), len(self.b)
+        return x[:n], x[n : n + R], x[n + R :]
+
+    @property
+    def gap(self) -> float:
+        return float(self.x @ self.s)
+
+    def step(self) -> bool:
+        """Take a step; return whether there was one."""
+        factor = self._factor()
+        if factor is None:
+            return False
+        mu = self.gap / self.size
+        dx, ds, _ = self._direction(factor, -self.x)
+        far = (self.x + _length(self.x, dx) * dx) @ (self.s + _length(self.s, ds) * ds)
+        aim = mu * (far / self.gap) ** 3
+        dx, ds, da = self._direction(factor, (aim - dx * ds) / self.s - self.x)
+        primal, dual = (_BACK * _length(*p) for p in ((self.x, dx), (self.s, ds)))
+        if not (np.isfinite(dx).all() and np.isfinite(ds).all()):
+            return False
+        self.x += primal * dx
+        self.s += dual * ds
+        self.a = self.a + dual * da
+        return max(primal, dual) > 1e-6
+
+    def _factor(self) -> tuple[Floats, bool] | None:
+        w, u, v = self.parts(self.x / self.s)
+        H = self.G * np.sqrt(w)[:, None]
+        K = H.T @ H
+        K[np.diag_indices(len(K))] += u + v
+        return factored(K)
+
+    def _direction(
+        self, factor: tuple[Floats, bool], aim: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Solve for the change of x, s and a that makes x·s what is aimed at."""
+        w, u, v = self.parts(aim)
+        here, above, below = self.parts(self.x)
+        missing = self.b - self.G.T @ here + above - below  # rounding only
+        da = linalg.cho_solve(factor, self.G.T @ w - u + v - missing)
+        ds = np.concatenate([self.G @ da, -da, da])
+        return aim - self.x / self.s * ds, ds, da
+
+
+def factored(K: Floats) -> tuple[Floats, bool] | None:
+    """Return the Cholesky factor, with the least ridge that lets there be one."""
+    size = float(np.diagonal(K).max(initial=0.0))
+    for ridge in (0.0, 1e-14, 1e-12, 1e-10):
+        K[np.diag_indices(len(K))] += ridge * size
+        try:
+            factor: tuple[Floats, bool] = linalg.cho_factor(K, check_finite=False)
+            return factor
+        except linalg.LinAlgError:
+            continue
+    return None
+
+
+def _length(x: Floats, dx: Floats) -> float:
+    """Longest step, at most 1, that keeps x nonnegative."""
+    down = dx < 0
+    return min(1.0, float((x[down] / -dx[down]).min(initial=1.0)))
+
+
+def solve(
+    G: Floats,
+    g: Floats,
+    b: Floats,
+    box: Box,
+    target: float,
+    last: Point | None = None,
+    deadline: Deadline | None = None,
+) -> Point:
+    """Solve to a gap; `last` is the point before the last rows of G came.
+
+    >>> G, g, b = np.array([[1.0, 0.0], [1.0, 2.0]]), np.ones(2), np.array([1.0, 0.5])
+    >>> box = Box(np.array([1.0, 1.0]), 5.0, np.array([2.0, 2.0]))
+    >>> found = solve(G, g, b, box, 1e-9)
+    >>> found.a.round(6), found.w.round(6)
+    (array([1., 0.]), array([0.75, 0.25]))
+    """
+    state, deadline = _State(G, g, b, box), deadline or Deadline(None)
+    if last is None:
+        w = np.full(len(g), 1.0 / max(len(g), 1))
+        rest = np.abs(G.T @ w - b)
+        state.place(box.inside, w, 0.1 * float(rest.mean()) + 1e-3 / len(b))
+    else:
+        _resume(state, last, target)
+    for _ in range(_MOST_STEPS):
+        if state.gap <= target or deadline.passed or not state.step():
+            break
+    w, u, v = state.parts(state.x)
+    return Point(state.a, w, u, v, state.gap)
+
+
+def _resume(state: _State, last: Point, target: float) -> None:
+    """Begin between the inside and the last point; new cuts get a little weight."""
+    inside, c, r = state.box.inside, state.box.centre, state.box.radius
+    room = np.concatenate([state.G @ inside - state.g, c + r - inside, inside - c + r])
+    way = last.a - inside
+    change = np.concatenate([state.G @ way, -way, way])
+    a = inside + _AGAIN * _length(room, change) * way
+    mu = max(30 * target, last.gap) / state.size
+    w = np.zeros(len(state.g))
+    w[: len(last.w)] = last.w
+    slack = state.G @ a - state.g
+    w = np.maximum(w, np.minimum(mu / slack, 10 * mu))
+    state.place(a, w, mu / r)
+
+
+def corrected(G: Floats, b: Floats, w: Floats) -> Floats | None:
+    """Return weights near w with ``Gᵀw = b`` to rounding; None if there are none near.
+
+    Least squares weighted by w, so that small weights move little; what turns negative
+    becomes 0, and so on.
+
+    >>> corrected(np.eye(2), np.array([0.5, 0.5]), np.array([0.4, 0.6]))
+    array([0.5, 0.5])
+    """
+    for _ in range(_MOST_CORRECTIONS):
+        rest = b - G.T @ w
+        if np.abs(rest).max(initial=0.0) <= _ROUNDING:
+            return w
+        H = G * np.sqrt(w)[:, None]
+        factor = factored(H.T @ H)
+        if factor is None:
+            return None
+        w = np.maximum(w + w * (G @ linalg.cho_solve(factor, rest)), 0)
+        if not np.isfinite(w).all():
+            return None
+    return w if np.abs(b - G.T @ w).max(initial=0.0) <= 10 * _ROUNDING else None
+
+
+# ---- the cuts
+
+
+class Master:
+    """The restricted program: some cuts, in a box around a feasible multiplier.
+
+    Only cells with mass have a multiplier, and no reference cell has.
+    """
+
+    def __init__(self, ambiguity: Ambiguity) -> None:
+        self.ambiguity = ambiguity
+        used = ~ambiguity.reference_cells & (ambiguity.b > 0)
+        self.cells = np.flatnonzero(used)
+        self.place = np.where(used, np.cumsum(used) - 1, len(self.cells))
+        self.b = ambiguity.b[self.cells]
+        self.one = ambiguity.shifted(np.zeros(len(ambiguity.b)), 1.0)[self.cells]
+        self.keys: list[tuple[bytes, Classes]] = []
+        self.outcomes = np.empty((0, len(ambiguity.sizes)), np.int64)
+        self.G = np.empty((0, len(self.cells)))
+        self.g = np.empty(0)
+        self.kept = _KEPT * len(self.cells)
+        self.last: Point | None = None
+
+    def add(self, X: Outcomes, S: Classes, right: Floats) -> int:
+        """Add the constraints of outcomes for a set of classes; return how many.
+
+        `right` are the right-hand sides.
+        """
+        known, fresh = set(self.keys), []
+        for k, x in enumerate(X):
+            key = (x.tobytes(), S)
+            if key not in known:
+                known.add(key)
+                fresh.append(k)
+                self.keys.append(key)
+        X = X[fresh]
+        cells = self.ambiguity.cells(X)
+        rows = np.zeros((len(X), len(self.cells) + 1))
+        for y in S:
+            places = self.place[cells + y * self.ambiguity.with_target]
+            np.add.at(rows, (np.arange(len(X))[:, None], places), 1.0)
+        self.outcomes = np.concatenate([self.outcomes, X])
+        self.G = np.concatenate([self.G, rows[:, :-1]])
+        self.g = np.append(self.g, right[fresh])
+        return len(X)
+
+    def solve(
+        self, centre: Floats, radius: float, target: float, deadline: Deadline
+    ) -> Floats:
+        """Return the multiplier of a point in the middle, with a gap of the target."""
+        c = centre[self.cells]
+        box = Box(c, radius, c + _INSIDE * radius * self.one)
+        self.last = solve(self.G, self.g, self.b, box, target, self.last, deadline)
+        found = np.zeros(len(self.ambiguity.b))
+        found[self.cells] = self.last.a
+        return found
+
+    def forget(self) -> None:
+        """Drop the cuts furthest from being felt, once they are many."""
+        if self.last is None or len(self.g) < 1.5 * self.kept:
+            return
+        felt = self.last.w / (self.G @ self.last.a - self.g)
+        kept = np.sort(np.argsort(-felt, kind="stable")[: self.kept])
+        self.kept += self.kept // 8  # or the same ones may come and go for ever
+        self.last = self.last._replace(w=self.last.w[kept])
+        self.keys = [self.keys[k] for k in kept.tolist()]
+        self.outcomes = self.outcomes[kept]
+        self.G, self.g = self.G[kept], self.g[kept]
+
+    def support(self) -> Outcomes:
+        """Return the outcomes of the cuts that weigh most."""
+        if self.last is None:
+            return self.outcomes
+        order = np.argsort(-self.last.w, kind="stable")[:_STARTS]
+        return np.asarray(np.unique(self.outcomes[order], axis=0))
+
+    def member(self) -> Member | None:
+        """Return the member of C that the weights of the cuts are near to, if any."""
+        if self.last is None:
+            return None
+        w = corrected(self.G[: len(self.last.w)], self.b, self.last.w)
+        return None if w is None else self._distribution(w)
+
+    def sparse_member(self, time_limit: float, heavy: bool = False) -> Member | None:
+        """Return the worst member of C that the cuts can carry, on few outcomes.
+
+        With `heavy`, only the cuts that weigh something are looked at.
+        """
+        use = np.ones(len(self.g), bool)
+        if heavy and self.last is not None:
+            use[:] = False
+            use[: len(self.last.w)] = self.last.w > _LIGHT
+        n = int(use.sum())
+        A, b = self._relative(self.G[use])
+        free = np.full(n, np.inf)
+        program = programs.Program(-self.g[use], A, b, b, np.zeros(n), free)
+        answer = programs.solve(program, time_limit=time_limit, method="simplex")
+        if answer.status != "optimal":
+            return None
+        w = np.zeros(len(use))
+        w[use] = np.maximum(answer.x, 0)
+        return self._distribution(w)
+
+    def _relative(self, G: Floats) -> tuple[sparse.csc_array, Floats]:
+        """Equations ``Gᵀw = b`` in units of b: small cells are as exact as others."""
+        scale = np.maximum(self.b, _ROUNDING)
+        return sparse.csc_array(G.T / scale[:, None]), self.b / scale
+
+    def missing(self, time_limit: float | None) -> tuple[float, Floats] | None:
+        """How far the cuts are from carrying a member of C, and which way.
+
+        Least ``Σ |Gᵀw − b| / b`` over w ≥ 0, in which the least probable cells count as
+        much as others, and a multiplier, scaled to 1: outcomes at which a function of
+        it is negative would come nearer. None if it was not solved in time.
+        """
+        A, b = self._relative(self.G)
+        n, R = len(self.g), len(b)
+        eye = sparse.eye_array(R)
+        program = programs.Program(
+            np.concatenate([np.zeros(n), np.ones(2 * R)]),
+            sparse.csc_array(sparse.hstack([A, -eye, eye])),
+            b,
+            b,
+            np.zeros(n + 2 * R),
+            np.full(n + 2 * R, np.inf),
+        )
+        answer = programs.solve(program, time_limit=time_limit, method="simplex")
+        if answer.status != "optimal":
+            return None
+        away = np.zeros(len(self.ambiguity.b))
+        away[self.cells] = -answer.duals / np.maximum(self.b, _ROUNDING)
+        return answer.value, away / max(float(np.abs(away).max()), 1e-300)
+
+    def _distribution(self, w: Floats) -> Member:
+        used = np.flatnonzero(w > 0)
+        X, where = np.unique(self.outcomes[used], axis=0, return_inverse=True)
+        p = np.zeros((len(X), self.ambiguity.n_classes))
+        for row, k in zip(where.ravel(), used, strict=True):
+            p[row, list(self.keys[k][1])] += w[k]
+        return X, p

@@ -1,0 +1,558 @@
+r"""Losses of a rule: how often it errs at an outcome, and what lies above that.
+
+The rule of a scorecard answers class y at x with probability r_y(x); its loss there is
+ℓ_y(x) = 1 − r_y(x). A function λ_y ≥ ℓ_y made of functions of pairs of columns bounds
+the error under every distribution with the same pairs. The closed forms are such
+choices, since they are quadratic in the estimates t(x): ``‖t − e_y‖²`` for the rules
+renyi and sharp, ``2‖τ(t − t̄) − (e_y − 1/K)‖²`` with the best τ for map.
+
+Of two classes the loss depends on the margin g = t_y − t_other alone: 1 or 0 by its
+sign for map, ``½ − g/(1 + g²)`` for renyi, and for sharp the quadratics ``(1 − g)²/2``
+and ``½ − g − g²/2`` on either side of 0 until they reach 1 and 0.
+
+*Rounding.* Adding a number to all points of one feature and taking it from another's
+changes no score, but large numbers drown the small ones in them. Each feature's mean is
+therefore moved to the base, in sums that are rounded once. `predict` adds the points as
+they stand, and its margins are off by up to ε, a few units in the last place of
+Σ_i max|points_i|. A margin of no more than ε may have any sign there, so it is a tie.
+The losses of the randomised rules are those of the exact scores; they move no faster
+than the scores, but for a small factor.
+
+*Pieces.* Programs want lines and quadratics. On slices of the margin's range a line
+lies above the loss, for mixed-integer programs (`renyi.robust.pairwise_min`). For the
+program of polynomial size (`renyi.robust.pairwise_worst`), a region of class y is a set
+of outcomes with some additive functions h ≥ 0, and quadratics of the estimates that lie
+above ℓ_y there. Two classes: map has two slices, sharp three, on which its loss is the
+least of one or two quadratics; that of renyi is interpolated on each of some slices and
+raised by what it may lack. More classes: one region for each class that may be
+answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules. Regions of an
+error reach over the tie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from renyi import rules
+from renyi.counting.onehot import offsets
+from renyi.marginals.marginals import Marginals
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.master_program import Classes, Outcomes
+from renyi.robust.pairwise_min import Low, ScoreLoss, Slice, SlicedScore
+from renyi.robust.pairwise_program import Layout
+from renyi.scorecard import Scorecard, centred
+
+Floats = NDArray[np.float64]
+# Margin at which sharp turns deterministic.
+KINK = float(np.sqrt(2) - 1)
+_TIE = 1e-12
+# Ends of the slices for renyi, on which a quadratic lies above the loss.
+_EDGES = (-0.5, 0.0, 0.4, 0.75)
+# Centres c of the squares (g − c)², in units of the margin that is aimed at.
+_CENTRES = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
+_NODES = np.arange(3)  # of an interpolation
+_REACH = 1e-6  # beyond the least and the largest margin
+_SLACK = 1e-7  # of a line at an outcome, before its slice is split
+_NARROW = 1e-4  # slices that are not split further
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses ℓ_y(x) = 1 − r_y(x) of a scorecard's rule, and the set C.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> clf = renyi.RenyiClassifier().fit(X[["crime", "immigration"]], y)
+    >>> losses = Losses.of(clf.scorecard_, clf.marginals_, "map")
+    >>> losses.at(np.array([[0, 0], [1, 1]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    ambiguity: Ambiguity
+    points: Floats  # (categories, the model's classes), each feature's of mean 0
+    base: Floats  # estimates before any points
+    own: NDArray[np.intp]  # place of each class of C among the model's
+    rule: str
+    rounding: float = 0.0  # what a margin of `predict` may be off by
+
+    @classmethod
+    def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
+        """Match the scorecard with the marginals, by names and labels."""
+        match = card.match(m)
+        ambiguity = Ambiguity.of(match.marginals)
+        points, base = centred(
+            match.points,
+            match.intercept + 1 / card.n_classes,
+            match.marginals.F.sum(axis=1),
+            ambiguity.sizes,
+        )
+        return cls(ambiguity, points, base, match.classes, rule, 2 * card.score_error)
+
+    @property
+    def binary(self) -> bool:
+        """Whether the model has two classes, so that one margin says it all."""
+        return len(self.base) == 2
+
+    @property
+    def tie(self) -> float:
+        """Margin that counts as a tie: rounding may have made it of 0."""
+        reach = float(_largest(self.points, self.ambiguity).max())
+        return max(_TIE * (1 + reach), self.rounding)
+
+    def margin(self, y: int, rival: int) -> tuple[Floats, float]:
+        """Points and constant of the margin t_y − t_rival, the model's classes."""
+        return (
+            self.points[:, y] - self.points[:, rival],
+            float(self.base[y] - self.base[rival]),
+        )
+
+    def of_margin(self, g: Floats) -> Floats:
+        """Losses of a class that leads the only other one by g; g is overwritten."""
+        if self.rule == "map":
+            return np.asarray(g <= self.tie, np.float64)
+        np.clip(g, -1, 1, out=g)  # t on the simplex: t_y = (1 + g)/2
+        if self.rule == "renyi":
+            return (1 - g) ** 2 / (2 + 2 * g * g)
+        rarer = np.maximum(0, 0.5 - np.abs(g) - g * g / 2)
+        return np.where(g > 0, rarer, 1 - rarer)
+
+    def of_estimates(self, t: Floats, y: int) -> Floats:
+        """Losses of class y of C at estimates t: (outcomes, the model's classes)."""
+        k = self.own[y]
+        if self.binary:
+            return self.of_margin(t[:, k] - t[:, 1 - k])
+        rivals = np.delete(t, k, axis=1).max(axis=1)
+        leads = t[:, k] - rivals > self.tie
+        if self.rule == "map":
+            return np.asarray(~leads, np.float64)
+        t = rules.project(t)
+        q = (t**2).sum(axis=1)
+        if self.rule == "renyi":
+            return np.asarray(1 - t[:, k] ** 2 / q)
+        sure = np.maximum(0, 2 * t - q[:, None])
+        # What sharp leaves over goes to the largest, hence to nobody in a tie.
+        return np.asarray(1 - sure[:, k] - leads * (1 - sure.sum(axis=1)))
+
+    def at(self, X: Outcomes) -> Floats:
+        """Losses at outcomes: (outcomes, classes of C)."""
+        t = self.base + self.points[X + offsets(self.ambiguity.sizes)[:-1]].sum(axis=1)
+        classes = range(self.ambiguity.n_classes)
+        return np.stack([self.of_estimates(t, y) for y in classes], axis=1)
+
+    # ---- as a problem of cutting planes
+
+    @property
+    def sets(self) -> list[Classes]:
+        """Each class by itself."""
+        return [(y,) for y in range(self.ambiguity.n_classes)]
+
+    def right(self, X: Outcomes, S: Classes) -> Floats:
+        """Losses of a class at outcomes."""
+        return np.asarray(self.at(X)[:, S[0]])
+
+    def score_loss(self, S: Classes) -> ScoreLoss:
+        """Losses of a class as a function of scores: of two classes, of the margin."""
+        y, k = S[0], int(self.own[S[0]])
+        if self.binary:
+            g, constant = self.margin(k, 1 - k)
+            base = np.array([constant])
+            return ScoreLoss(g[:, None], base, lambda s: self.of_margin(s[..., 0]))
+
+        def of_scores(t: Floats) -> Floats:
+            flat = self.of_estimates(t.reshape(-1, t.shape[-1]), y)
+            return flat.reshape(t.shape[:-1])
+
+        return ScoreLoss(self.points, self.base, of_scores)
+
+    def sliced_scores(self, S: Classes) -> list[SlicedScore]:
+        """Margins over every rival, with slices and the lines above the loss."""
+        k = int(self.own[S[0]])
+        found = []
+        for rival in np.delete(np.arange(len(self.base)), k).tolist():
+            g, constant = self.margin(k, rival)
+            ends = self._reach(g, constant)
+            found.append(SlicedScore(g, constant, self.slices(*ends, self._edges[S])))
+        return found
+
+    @cached_property
+    def _edges(self) -> dict[Classes, Floats]:
+        """Ends of the slices of each class, which `refine` splits."""
+        first = np.unique([*np.linspace(-1, 1, 9), -KINK, KINK])
+        return dict.fromkeys(self.sets, first)
+
+    def _reach(self, g: Floats, constant: float) -> tuple[float, float]:
+        """Least and largest value of an additive function, with some room."""
+        starts = offsets(self.ambiguity.sizes)[:-1]
+        least = float(np.minimum.reduceat(g, starts).sum()) + constant
+        most = float(np.maximum.reduceat(g, starts).sum()) + constant
+        return least - _REACH, most + _REACH
+
+    def slices(self, low: float, high: float, edges: Floats) -> list[Slice]:
+        """Slices of the margin's range with a line above the loss on each.
+
+        For map two slices are exact. Of more classes, 1 is above every loss.
+        """
+        if self.rule == "map":
+            tie = self.tie
+            return [
+                Slice(min(low, tie), tie, 1.0, 0.0),
+                Slice(tie, max(high, tie), 0.0, 0.0),
+            ]
+        if not self.binary:
+            return [Slice(low, high, 1.0, 0.0)]
+        inner = edges[(edges > low) & (edges < high)]
+        ends = np.concatenate([[low], inner, [high]])
+        return [self._line(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+    def _line(self, low: float, high: float) -> Slice:
+        """Line above the loss: the chord, raised to what a fine grid calls for.
+
+        The second derivative is at most 2 where the loss has one, and the slices end
+        where it has none, so that between two neighbours of the grid, δ apart, the loss
+        exceeds its values at both by at most 2δ²/8. Beyond ±1 the loss is a constant.
+        """
+        if low >= 1 or high <= -1:
+            return Slice(low, high, float(self.of_margin(np.array([low]))[0]), 0.0)
+        fine = np.linspace(low, high, 2001)
+        loss = self.of_margin(fine.copy())
+        slope = float(loss[-1] - loss[0]) / (high - low)
+        height = float((loss - slope * fine).max()) + (fine[1] - fine[0]) ** 2 / 4
+        return Slice(low, high, height, slope)
+
+    def refine(self, low: Low, S: Classes) -> bool:
+        """Split the slices whose line is what the bound suffers from."""
+        slack = low.outcomes[low.values > low.bound + _SLACK]
+        if self.rule == "map" or not self.binary or not len(slack):
+            return False
+        k = int(self.own[S[0]])
+        g, constant = self.margin(k, 1 - k)
+        places = slack + offsets(self.ambiguity.sizes)[:-1]
+        at = np.clip(g[places].sum(axis=1) + constant, -1, 1)
+        edges = self._edges[S]
+        middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+        inside = np.abs(at[:, None] - middles) <= halves + _NARROW
+        split = inside.any(axis=0) & (halves > _NARROW)
+        self._edges[S] = np.union1d(edges, middles[split])
+        return bool(split.any())
+
+    def mended(
+        self, multiplier: Floats, bounds: dict[Classes, float]
+    ) -> tuple[float, Floats]:
+        """Lower each λ_y by what it has left over: ``λ_y − v_y``."""
+        priors = self.ambiguity.priors
+        lows = np.array([bounds[S] for S in self.sets])
+        if not np.isfinite(lows).all():
+            return np.inf, multiplier
+        lows = np.where(priors > 0, lows, np.minimum(lows, 0.0))
+        value = float(self.ambiguity.b @ multiplier - priors @ lows)
+        return value, self.ambiguity.shifted(multiplier, -lows)
+
+    def error(self, p: Floats, X: Outcomes) -> float:
+        """Error of the rule under a distribution."""
+        return float((p * self.at(X)).sum()) if len(X) else 0.0
+
+    # ---- the closed form
+
+    def closed_form(self) -> Floats:
+        """Multiplier of the quadratic functions behind the closed form, or of 1.
+
+        ``‖t‖² − 2t_y + 1`` for renyi and sharp, ``2(τ²‖u‖² − 2τu_y + 1 − 1/K)`` with
+        u = t − t̄ and the best τ for map. Where class y leads by no more than a tie δ,
+        the latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
+        """
+        b = self.ambiguity.b
+        if self.rule != "map":
+            square, lead, one = self._moments(self.points, self.base)
+            found = square - 2 * lead + (1 + 4 * self.tie) * one
+        else:
+            square, lead, one = self._moments(*self.centred)
+            tau = self.scale
+            found = 2 * (tau**2 * square - 2 * tau * lead)
+            found += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
+        return found if b @ found < 1 else one
+
+    @property
+    def centred(self) -> tuple[Floats, Floats]:
+        """Points and constants of u = t − t̄."""
+        mean = self.points.mean(axis=1, keepdims=True)
+        return self.points - mean, self.base - self.base.mean()
+
+    @cached_property
+    def scale(self) -> float:
+        """The best τ of map's closed form, ``E[u_Y]₊ / E‖u‖²``."""
+        square, lead, _ = self._moments(*self.centred)
+        b = self.ambiguity.b
+        spread = float(b @ square)
+        return max(0.0, float(b @ lead)) / spread if spread > 0 else 0.0
+
+    def _moments(self, U: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Multipliers of ‖u‖², u_y and 1 for u = beta + Σ_i U_i(x_i)."""
+        amb, starts = self.ambiguity, offsets(self.ambiguity.sizes)
+        spans = [U[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        square, lead, one = (np.zeros(len(amb.b)) for _ in range(3))
+        for t, table in enumerate(amb.tables):
+            cells = slice(int(amb.starts[t]), int(amb.starts[t + 1]))
+            parts = [spans[i] for i in table.features]
+            if len(parts) == 2:
+                value = 2 * parts[0] @ parts[1].T
+                shown = value[..., None] if table.with_target else value
+                square[cells] = np.broadcast_to(
+                    shown, table.probabilities.shape
+                ).ravel()
+                continue
+            first = float(t == 0)  # the constants go to the first table
+            value = (parts[0] ** 2).sum(axis=1) + 2 * parts[0] @ beta
+            value = np.repeat(value + first * (beta @ beta), amb.n_classes)
+            square[cells], one[cells] = value, first
+            lead[cells] = (parts[0] + first * beta)[:, self.own].ravel()
+        return square, lead, one
+
+
+def _largest(points: Floats, ambiguity: Ambiguity) -> Floats:
+    """Sum over the features of their largest absolute points, class by class."""
+    starts = offsets(ambiguity.sizes)[:-1]
+    return np.asarray(np.maximum.reduceat(np.abs(points), starts).sum(axis=0))
+
+
+# ---- regions on which quadratics lie above the loss
+
+
+class Additive(NamedTuple):
+    """A function f(x) = constant + Σ_i points_i(x_i)."""
+
+    points: Floats
+    constant: float
+
+    def minus(self, c: float) -> Additive:
+        """Return f − c."""
+        return Additive(self.points, self.constant - c)
+
+    def less(self, other: Additive) -> Additive:
+        """Return f − h."""
+        return Additive(self.points - other.points, self.constant - other.constant)
+
+    def times(self, a: float) -> Additive:
+        """Return a f."""
+        return Additive(a * self.points, a * self.constant)
+
+
+class Region(NamedTuple):
+    """Outcomes of a class on which additive functions are not negative.
+
+    `majorants` lie above the loss there. `products` of the inequalities are not
+    negative there, and `squares` nowhere. These three are weights of the cells of pairs
+    and columns.
+    """
+
+    y: int
+    inequalities: list[Additive]
+    majorants: list[Floats]
+    products: list[Floats]
+    squares: list[Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Expectations of products of additive functions, from tables of pairs."""
+
+    layout: Layout
+    first: NDArray[np.int64]  # place of each pair cell's first category
+    second: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, layout: Layout) -> Moments:
+        """Weights of the cells of a layout."""
+        starts, nothing = layout.single_starts, np.empty(0, np.int64)
+        first, second = [nothing], [nothing]
+        for i, j in layout.pairs:
+            a, b = np.indices((layout.sizes[i], layout.sizes[j]))
+            first.append(starts[i] + a.ravel())
+            second.append(starts[j] + b.ravel())
+        return cls(layout, np.concatenate(first), np.concatenate(second))
+
+    def product(self, f: Additive, h: Additive) -> Floats:
+        """Weights of the cells whose sum is E[f h]."""
+        u, v = f.points, h.points
+        pairs = u[self.first] * v[self.second] + u[self.second] * v[self.first]
+        singles = f.constant * v + h.constant * u + u * v
+        singles[: self.layout.sizes[0]] += f.constant * h.constant
+        return np.concatenate([pairs, singles])
+
+    def square(self, f: Additive) -> Floats:
+        """Weights of f²."""
+        return self.product(f, f)
+
+    def polynomial(self, g: Additive, coefficients: Floats) -> Floats:
+        """Weights of a + b g + c g²."""
+        a, b, c = coefficients
+        one = Additive(np.zeros_like(g.points), 1.0)
+        line = Additive(b * g.points, a + b * g.constant)
+        return np.asarray(self.product(one, line) + c * self.square(g))
+
+    def with_indicators(self, h: Additive) -> sparse.csr_array:
+        """Weights of E[h 1(X_i = k)], one row for each category."""
+        D, P = len(h.points), len(self.first)
+        cells = np.arange(P)
+        rows = np.concatenate([self.first, self.second, np.arange(D)])
+        columns = np.concatenate([cells, cells, P + np.arange(D)])
+        values = np.concatenate(
+            [h.points[self.second], h.points[self.first], h.constant + h.points]
+        )
+        return sparse.csr_array((values, (rows, columns)), shape=(D, P + D))
+
+
+def regions(losses: Losses, moments: Moments) -> list[Region]:
+    """Regions that together cover all outcomes of every class."""
+    found: list[Region] = []
+    for y in range(losses.ambiguity.n_classes):
+        found += (_slices if losses.binary else _answers)(losses, moments, y)
+    return found
+
+
+# ---- two classes
+
+
+class Piece(NamedTuple):
+    """On low ≤ g ≤ high the loss is at most each of some a + b g + c g²."""
+
+    low: float
+    high: float
+    majorants: list[Floats]
+
+
+def pieces(losses: Losses) -> list[Piece]:
+    """Quadratics of the margin above the loss, from the lowest margin to the highest.
+
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> clf = renyi.RenyiClassifier().fit(X[["crime", "immigration"]], y)
+    >>> losses = Losses.of(clf.scorecard_, clf.marginals_, "map")
+    >>> [piece.majorants[0].tolist() for piece in pieces(losses)]
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    one, half = np.array([1.0, 0, 0]), np.array([0.5, -1.0, 0.5])  # half: (1 − g)²/2
+    if losses.rule == "map":
+        spans = [(-np.inf, losses.tie), (losses.tie, np.inf)]
+        return [Piece(*spans[0], [one]), Piece(*spans[1], [0 * one])]
+    if losses.rule == "sharp":
+        small = np.array([0.5, -1.0, -0.5])
+        return [
+            Piece(-np.inf, 0.0, [one, half]),
+            Piece(0.0, KINK, [small, half]),
+            Piece(KINK, np.inf, [0 * one]),
+        ]
+    ends = [-np.inf, *_EDGES, np.inf]
+    spans = list(zip(ends[:-1], ends[1:], strict=True))
+    return [Piece(low, high, _above_renyi(losses, low, high)) for low, high in spans]
+
+
+def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
+    """Quadratics above ``(1 − g)²/(2 + 2g²)``: with 1/(2 + 2g²) at most a number.
+
+    Between finite ends also its interpolation, raised. Between points of the fine grid,
+    δ apart, a function whose second derivative is at most 5 exceeds its values there by
+    at most 5δ²/8.
+    """
+    least = max(low, -high, 0.0) if low * high > 0 else 0.0
+    found = [np.array([1.0, -2.0, 1.0]) / (2 + 2 * least**2)]
+    if low == -np.inf:
+        found.append(np.array([1.0, 0, 0]))
+    if np.isfinite(low) and np.isfinite(high):
+        nodes = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (_NODES + 0.5) / 3)
+        values = losses.of_margin(nodes.copy())
+        own = np.array(np.linalg.solve(np.vander(nodes, 3, True), values), np.float64)
+        fine = np.linspace(low, high, 2001)
+        lack = losses.of_margin(fine.copy()) - np.vander(fine, 3, True) @ own
+        own[0] += lack.max() + 5 * (fine[1] - fine[0]) ** 2 / 8
+        found.append(own)
+    return found
+
+
+def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
+    k = int(losses.own[y])
+    g = Additive(*losses.margin(k, 1 - k))
+    least, most = losses._reach(g.points, g.constant)
+    reached = [p for p in pieces(losses) if p.low <= most and p.high >= least]
+    return [_slice(losses, moments, y, g, piece) for piece in reached]
+
+
+def _slice(
+    losses: Losses, moments: Moments, y: int, g: Additive, piece: Piece
+) -> Region:
+    low, high, coefficients = piece
+    inequalities = []
+    if np.isfinite(low):
+        inequalities.append(g.minus(low))
+    if np.isfinite(high):
+        inequalities.append(g.minus(high).times(-1))
+    both = len(inequalities) == 2
+    return Region(
+        y,
+        inequalities,
+        [moments.polynomial(g, each) for each in coefficients],
+        [moments.product(*inequalities)] if both else [],
+        [moments.square(g.minus(c)) for c in _centres(losses, low, high)],
+    )
+
+
+def _centres(losses: Losses, low: float, high: float) -> Floats:
+    """Where squares help: near the slice, and where the closed form has its zero."""
+    unit = 1.0
+    if losses.rule == "map" and losses.scale > 0:
+        unit = 1 / losses.scale
+    every = np.union1d(unit * np.array(_CENTRES), [low, high, 1.0])
+    near = (every >= low) & (every <= high) & np.isfinite(every)
+    return np.asarray(every[near | (every == 1.0)])
+
+
+# ---- more classes
+
+
+def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
+    """Regions by the class that is answered; of y's own, only where it surely is."""
+    k = int(losses.own[y])
+    t = [Additive(losses.points[:, j], losses.base[j]) for j in range(len(losses.base))]
+    found = []
+    for j, f in enumerate(t):
+        least = losses.tie if j == k else -losses.tie
+        leads = [f.less(h).minus(least) for h in t if h is not f]
+        products = [moments.product(a, b) for a, b in combinations(leads, 2)]
+        if losses.rule == "map":
+            one = Additive(np.zeros_like(t[0].points), float(j != k))
+            above, squares = [moments.square(one)], [_closed(losses, moments, k, j)]
+        else:
+            one = Additive(np.zeros_like(t[0].points), 1.0)
+            away = [moments.square(h.minus(float(h is t[k]))) for h in t]
+            tie = 4 * losses.tie * moments.square(one)  # as in the closed form
+            above, squares = [moments.square(one), np.sum([*away, tie], axis=0)], []
+        squares += [moments.square(lead.minus(c)) for lead in leads for c in (0.0, 1.0)]
+        found.append(Region(y, leads, above, products, squares))
+    return found
+
+
+def _closed(losses: Losses, moments: Moments, k: int, j: int) -> Floats:
+    """Weights of ‖τu − v‖², v being where map's closed form is least in the region.
+
+    ``2‖τu − (e_k − 1/K)‖²`` is itself, or where j is answered, 1 plus twice this plus
+    2τ(u_j − u_k).
+    """
+    U, beta = losses.centred
+    v = np.full(len(beta), -1 / len(beta))
+    v[k] += 0.5
+    v[j] += 0.5
+    u = [
+        Additive(losses.scale * U[:, c], losses.scale * beta[c]) for c in range(len(v))
+    ]
+    return np.asarray(
+        sum(moments.square(f.minus(c)) for f, c in zip(u, v, strict=True))
+    )
