@@ -34,7 +34,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.direct_program import contradiction
-from renyi.robust.distribution import WorstDistribution
+from renyi.robust.distribution import exhibited
 from renyi.robust.minimax_problem import solve_minimax
 from renyi.robust.pairwise_program import quadratic_rule
 from renyi.solvers.programs import clarabel, clarabel_settings, interruptible
@@ -185,7 +185,7 @@ def theta(
     rule = ThetaRule(ambiguity, m.encoder, solution.multiplier)
     upper = _dual_value(rule, solution)
     p = _without_traces(solution.p)
-    shown = WorstDistribution.checked(ambiguity, solution.outcomes, p)
+    shown = exhibited(ambiguity, solution.outcomes, p)
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)

@@ -79,21 +79,6 @@ class WorstDistribution:
         used = p.sum(axis=1) > 0
         return cls(ambiguity, outcomes[used], p[used])
 
-    @classmethod
-    def checked(
-        cls, ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
-    ) -> WorstDistribution | None:
-        """Distribution found by a program, polished if need be, if it is in C."""
-        used = p.sum(axis=1) > 0
-        if not used.any():
-            return None
-        shown = cls(ambiguity, outcomes[used], p[used])
-        if shown.marginal_error > _NEARLY:  # by a program that was stopped
-            return None
-        if shown.marginal_error > _EXACT:
-            shown = cls.of(ambiguity, outcomes, p)
-        return shown if shown.marginal_error <= TOLERANCE else None
-
     def __len__(self) -> int:
         """Return the number of pairs (x, y) that have mass."""
         return int((self.p > 0).sum())
@@ -189,6 +174,21 @@ def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
 
 
 # ---- polishing
+
+
+def exhibited(
+    ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
+) -> WorstDistribution | None:
+    """Return what a program found, polished if need be, if it is a member of C."""
+    used = p.sum(axis=1) > 0
+    if not used.any():
+        return None
+    shown = WorstDistribution(ambiguity, outcomes[used], p[used])
+    if shown.marginal_error > _NEARLY:  # by a program that was stopped
+        return None
+    if shown.marginal_error > _EXACT:
+        shown = WorstDistribution.of(ambiguity, outcomes, p)
+    return shown if shown.marginal_error <= TOLERANCE else None
 
 
 def polished(ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats) -> Floats:

@@ -33,7 +33,7 @@ from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
 from renyi.robust.ambiguity_set import Ambiguity, Table, of_tables
 from renyi.robust.direct_program import contradiction, disagreement, solve_direct
-from renyi.robust.distribution import WorstDistribution
+from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_program import Promise, first_bound, table_rule
 from renyi.solvers.programs import IMPOSSIBLE
 
@@ -437,7 +437,7 @@ def _direct(
         return _Found(best, None, "direct", "empty")
     if found.value < best.upper or found.status == "optimal":
         best = Promise(found.value, found.multiplier, "all outcomes")
-    shown = WorstDistribution.checked(ambiguity, found.outcomes, found.p)
+    shown = exhibited(ambiguity, found.outcomes, found.p)
     ending: _Ending = "bounded" if found.status == "optimal" else "stopped"
     return _Found(best, shown, "direct", ending)
 
@@ -471,7 +471,7 @@ def _planes(
     if state.upper < best.upper:
         cut = ambiguity.completed(state.best)
         best = Promise(state.upper, cut, "cutting planes")
-    shown = WorstDistribution.checked(ambiguity, state.outcomes, state.p)
+    shown = exhibited(ambiguity, state.outcomes, state.p)
     ending: _Ending = "stopped" if deadline.passed else "bounded"
     if state.ending != "done":
         ending = "interrupted" if state.ending == "interrupted" else "stopped"

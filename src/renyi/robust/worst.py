@@ -36,7 +36,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.direct_program import worst_member
-from renyi.robust.distribution import WorstDistribution
+from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_min import MAX_OUTCOMES
 from renyi.robust.pairwise_worst import solve_worst
 from renyi.robust.piecewise_loss import Losses
@@ -218,7 +218,7 @@ def worst_case(
             )
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
-    shown = WorstDistribution.checked(losses.ambiguity, state.outcomes, state.p)
+    shown = exhibited(losses.ambiguity, state.outcomes, state.p)
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
     known = 1.0 if start is None else start.upper
     upper = max(0.0, min(state.upper, closed, known))
