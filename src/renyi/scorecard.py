@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -350,12 +350,15 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        _refuse_overflow(z, intercept, counts)
+        _check_overflow(z, intercept, counts)
         return cls(encoder, tuple(classes), z, intercept, counts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        document = {"format": FORMAT, "version": 1, "scorecard": self.to_dict()}
+        document: dict[str, Any] = {"format": FORMAT, "version": 1}
+        if self.target is not None:
+            document["target"] = self.target
+        document["scorecard"] = self.to_dict()
         write_json(path, document)
 
     @classmethod
@@ -363,7 +366,8 @@ class Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
         data = read_json(path, FORMAT, versions=2)
         try:
-            return cls.from_dict(data.get("scorecard"))
+            card, target = cls.from_dict(data.get("scorecard")), data.get("target")
+            return replace(card, target=target if isinstance(target, str) else None)
         except (ValueError, TypeError) as error:
             reason = str(error).rstrip(".")
             raise ValueError(f"{path} is not valid: {reason}.") from None
@@ -448,7 +452,7 @@ def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
 
 
 def _check_new_is_empty(m: Marginals) -> None:
-    """Refuse rows whose tuples the marginals do not tell."""
+    """Check that the marginals tell the tuples of all their rows."""
     shares = np.diag(m.feature_counts)
     starts = offsets(m.encoder.columns.sizes)
     for start, column in zip(starts, m.encoder.columns, strict=False):
@@ -523,7 +527,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_classes(classes: list[Any]) -> None:
-    """Refuse classes that would not be the same again as an array of labels."""
+    """Check that classes are the same again as an array of labels."""
     small = all(not isinstance(label, int) or abs(label) < 2**63 for label in classes)
     if not small or not all(isinstance(label, LABEL) for label in classes):
         raise ValueError("its classes are not labels")
@@ -540,8 +544,8 @@ def _check_classes(classes: list[Any]) -> None:
         raise ValueError("its classes are neither all strings nor all finite numbers")
 
 
-def _refuse_overflow(z: Floats, intercept: Floats, counts: NDArray[Any]) -> None:
-    """Refuse points whose scores, squared scores or mean effects are not finite."""
+def _check_overflow(z: Floats, intercept: Floats, counts: NDArray[Any]) -> None:
+    """Check that scores, their squares and mean effects are finite."""
     with np.errstate(over="ignore"):
         most = np.abs(z).sum(axis=0, dtype=np.float64) + np.abs(intercept)
         products = np.square(most) + most * counts.sum(dtype=np.float64)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from renyi import Encoder, Marginals
 from renyi.datasets import load
-from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
 from support.manners import all_checks
 
 
@@ -88,7 +88,7 @@ def test_pairs_within_classes_are_counted_when_needed(votes) -> None:
     with pytest.raises(ValueError, match="^inner=True needs .* within each class"):
         clone(clf).fit_marginals(Marginals.from_data(X, y))
     m = Marginals.from_data(X, y, class_conditional=True)
-    assert need_class_pairs(m, "A tree") is m.class_counts
+    assert class_pairs(m, "A tree") is m.class_counts
     assert clone(clf).fit_marginals(m).marginals_ is m
 
 

@@ -36,7 +36,7 @@ from renyi.baselines.trees import (
 )
 from renyi.checks import check_amount
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxRule, answer_proba
 
@@ -121,7 +121,7 @@ class DiscreteChebyshevClassifier(CountsClassifier):
 
     def _train(self, m: Marginals) -> None:
         check_few_classes(len(self.classes_))
-        pairs = need_class_pairs(m, type(self).__name__) / m.n
+        pairs = class_pairs(m, type(self).__name__) / m.n
         columns = m.encoder.columns
         own = ClassTables(pairs, columns, m._column(m.target))
         used = own
@@ -177,7 +177,7 @@ def second_opinion(m: Marginals, edges: list[Edge]) -> Floats:
            [3.77, 4.13]])
     """
     sizes = m.encoder.columns.sizes
-    tree = fit_bayes_tree(need_class_pairs(m, "A tree"), sizes, edges, _ROWS)
+    tree = fit_bayes_tree(class_pairs(m, "A tree"), sizes, edges, _ROWS)
     root = tree.priors + tree.root[:-1]
     tables = [table[:-1, :-1] for table in tree.children] or [root]
     if edges:

@@ -39,7 +39,7 @@ from renyi.certificates.cantelli import cantelli, class_moments
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 
@@ -207,7 +207,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
                 f"multiclass: there are {len(self.classes_)} classes. Wrap the machine "
                 "in sklearn.multiclass.OneVsRestClassifier."
             )
-        counts = need_class_pairs(m, type(self).__name__)
+        counts = class_pairs(m, type(self).__name__)
         sizes = m.encoder.columns.sizes
         priors, means, plain = indicator_moments(counts, sizes)
         noise = float(self.regularisation) * np.eye(plain.shape[1])

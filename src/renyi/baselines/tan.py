@@ -23,7 +23,7 @@ from renyi.baselines.trees import Edge, conditional_information, spanning_tree
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, need_class_pairs
+from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
-        counts = need_class_pairs(m, type(self).__name__)
+        counts = class_pairs(m, type(self).__name__)
         sizes = m.encoder.columns.sizes
         edges = spanning_tree(conditional_information(counts, sizes))
         self.tree_ = fit_bayes_tree(counts, sizes, edges, float(self.smoothing))

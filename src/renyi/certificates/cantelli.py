@@ -52,25 +52,9 @@ def class_moments(
 ) -> ClassMoments:
     """Return the moments of additive scores from class-conditional pairs.
 
-    Parameters
-    ----------
-    P : ndarray of shape (D, K)
-        Points of every category for each of the K classes of the model.
-    b : ndarray of shape (K,)
-        Intercepts.
-    inner : ndarray of shape (classes, D, D)
-        P(X_i, X_j, Y), or counts, of the classes that occur.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-
-    Examples
-    --------
-    >>> inner = np.array([np.diag([3, 1]), np.diag([1, 3])])
-    >>> P = np.array([[0.5, -0.5], [-0.5, 0.5]])
-    >>> moments = class_moments(P, np.zeros(2), inner, np.array([2]))
-    >>> moments.priors, moments.means
-    (array([0.5, 0.5]), array([[ 0.25, -0.25],
-           [-0.25,  0.25]]))
+    P and b are points (D, K) and intercepts (K,), `inner` the probabilities or counts
+    P(X_i, X_j, Y) of the classes that occur, and `sizes` the categories of each
+    feature.
     """
     starts = offsets(sizes)[:-1]
     totals = np.array([np.diag(block)[: sizes[0]].sum() for block in inner], float)
@@ -97,25 +81,11 @@ def class_moments(
 
 @np.errstate(over="ignore", invalid="ignore")
 def cantelli(moments: ClassMoments, own: ArrayLike | None = None) -> float:
-    r"""Worst error of the rule map given P(X_i, X_j, Y).
+    r"""Worst error of the rule map given P(X_i, X_j, Y); ties count as errors.
 
     For two classes ``Σ_y P(y) var_y / (var_y + mean_y²)``, a class whose mean score has
-    the wrong sign counting 1; the module describes more classes. Ties count as errors.
-
-    Parameters
-    ----------
-    moments : ClassMoments
-        Of the scores, which may have any scale.
-    own : sequence of int, optional
-        Place among the K scores of each class that occurs; 0, 1, … by default.
-
-    Examples
-    --------
-    >>> inner = np.array([np.diag([3, 1]), np.diag([1, 3])])
-    >>> P = np.array([[0.5, -0.5], [-0.5, 0.5]])
-    >>> moments = class_moments(P, np.zeros(2), inner, np.array([2]))
-    >>> round(cantelli(moments), 6)
-    0.75
+    the wrong sign counting 1; the module describes more classes. `own` is the place
+    among the K scores of each class that occurs; 0, 1, … by default.
     """
     places = np.arange(len(moments.priors)) if own is None else np.asarray(own)
     K = moments.means.shape[1]

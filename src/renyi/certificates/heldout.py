@@ -38,217 +38,21 @@ Floats = NDArray[np.float64]
 _SCALES = 0.25 * 1.3 ** np.arange(17)
 
 
-def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> float:
-    """Upper confidence bound on the mean of a variable that lies in [0, upper].
+class HeldoutRows(NamedTuple):
+    """Rows as a model sees them."""
 
-    Parameters
-    ----------
-    values : sequence of float
-        Independent observations, two or more.
-    upper : float
-        The largest value possible, known beforehand.
-    confidence : float
-        Probability with which the bound holds at least.
-
-    Examples
-    --------
-    >>> round(empirical_bernstein(np.tile([0.1, 0.3], 500), 1.0, 0.95), 4)
-    0.2172
-    """
-    v = np.asarray(values, np.float64)
-    check_share("confidence", confidence)
-    if v.ndim != 1 or len(v) < 2:
-        raise ValueError("A bound from held-out rows needs at least two rows.")
-    if upper == np.inf:  # points too large to square
-        return np.inf
-    if not np.isfinite(v).all() or v.min() < 0 or v.max() > upper * (1 + 1e-9) + 1e-12:
-        raise ValueError(
-            f"The values lie between {v.min():g} and {v.max():g}, and not in "
-            f"[0, {upper:g}]: compute the range from the same points as the values."
-        )
-    log = np.log(2 / (1 - confidence))
-    spread = np.sqrt(2 * v.var(ddof=1) * log / len(v))
-    return float(min(upper, v.mean() + spread + 7 * upper * log / (3 * (len(v) - 1))))
-
-
-def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
-    """Upper confidence bound on a probability, from n independent trials.
-
-    Examples
-    --------
-    >>> round(clopper_pearson(0, 100, 0.95), 4)  # 1 − 0.05^(1/100)
-    0.0295
-    """
-    check_share("confidence", confidence)
-    if not 0 <= n_errors <= n or n < 1:
-        raise ValueError(f"{n_errors} errors in {n} rows are not possible.")
-    if n_errors == n:
-        return 1.0
-    return float(betaincinv(n_errors + 1, n - n_errors, confidence))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
-    r"""Bound ``½‖t(x) − e_y‖²`` over all x and y, with ``t = 1/K + b + points``.
-
-    Every t_k lies between l_k and h_k, which add up each feature's extremes, so
-    ``‖t − e_y‖²`` is at most ``max((1 − l_y)², (h_y − 1)²) + Σ_{k≠y} max(l_k², h_k²)``.
-    Also, by the triangle inequality, ``‖t − e_y‖ ≤ ‖c − e_y‖ + Σ_i max_k ‖z_ik − c_i‖``
-    with the mean of the feature's points as c_i and c = 1/K + b + Σ c_i; that is
-    smaller where each category speaks for one class. For two classes, with points −z
-    and z, the first is exact: ``(½ + max(h(z), h(−z)))²``. Mean points, which labels
-    unseen in training get, are within both.
-
-    Examples
-    --------
-    >>> z = np.array([[-0.2], [0.3], [-0.1], [0.4]])
-    >>> round(risk_range(np.hstack([-z, z]), np.zeros(2), np.array([2, 2])), 6)
-    1.44
-    """
-    K, starts = P.shape[1], offsets(sizes)[:-1]
-    least = np.minimum.reduceat(P, starts, axis=0)
-    most = np.maximum.reduceat(P, starts, axis=0)
-    low, high = 1 / K + b + least.sum(axis=0), 1 / K + b + most.sum(axis=0)
-    other = np.maximum(low**2, high**2)
-    own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
-    boxes = other.sum() - other + own
-    centres = np.add.reduceat(P, starts, axis=0) / np.asarray(sizes)[:, None]
-    off = np.linalg.norm(P - np.repeat(centres, sizes, axis=0), axis=1)
-    radius = np.maximum.reduceat(off, starts).sum()
-    middle = 1 / K + b + centres.sum(axis=0)
-    balls = (np.linalg.norm(middle - np.eye(K), axis=1) + radius) ** 2
-    found = float(np.minimum(boxes, balls).max()) / 2
-    return found if np.isfinite(found) else np.inf
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def heldout_gamma(
-    t: Floats, y: NDArray[Any], upper_range: float, confidence: float
-) -> float:
-    """Upper confidence bound on γ = ½E‖t − e_Y‖² in the population of the rows.
-
-    With the confidence stated, the rules renyi and sharp err at most twice this, and
-    map at most four times, on *every* population with the same marginals.
-
-    Parameters
-    ----------
-    t : ndarray of shape (n, K)
-        Estimates of a model trained on other rows, neither clipped nor projected.
-    y : ndarray of n ints
-        Places of the classes.
-    upper_range : float
-        From `risk_range`.
-    confidence : float
-        Probability with which the bound holds at least.
-
-    Examples
-    --------
-    >>> t, y = np.tile([[0.9, 0.1], [0.2, 0.8]], (500, 1)), np.tile([0, 1], 500)
-    >>> round(heldout_gamma(t, y, 1.0, 0.95), 4)
-    0.0349
-    """
-    off = t.copy()
-    off[np.arange(len(y)), y] -= 1
-    return empirical_bernstein((off**2).sum(axis=1) / 2, upper_range, confidence)
-
-
-def heldout_map(
-    t: Floats,
-    y: NDArray[Any],
-    P: Floats,
-    b: Floats,
-    sizes: NDArray[Any],
-    confidence: float,
-) -> float:
-    """Worst error of the rule map, on every population with the rows' marginals.
-
-    The rule stays the same when s − s̄ is multiplied by any τ > 0, so 4γ of every
-    multiple bounds its error. Most of the probability of failure is spent on τ = 1, as
-    a trained model is nearly of the best scale, the rest on a grid of others that does
-    not depend on the rows.
-
-    Examples
-    --------
-    >>> z = np.array([[-30.0], [30.0]])  # far too large for estimates
-    >>> P, b, x = np.hstack([-z, z]), np.zeros(2), np.tile([0, 1], 5000)
-    >>> round(heldout_map(0.5 + P[x], x, P, b, np.array([2]), 0.95), 3)
-    0.018
-    """
-    K, starts = P.shape[1], offsets(sizes)[:-1]
-    P, b = P - P.mean(axis=1, keepdims=True), b - b.mean()
-    off = t - t.mean(axis=1, keepdims=True)
-    least = b + np.minimum.reduceat(P, starts, axis=0).sum(axis=0)
-    most = b + np.maximum.reduceat(P, starts, axis=0).sum(axis=0)
-    reach = float(np.maximum(-least, most).max())
-    scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
-    found = []
-    for j, scale in enumerate(scales):
-        spent = (1 - confidence) * (0.8 if j == 0 else 0.2 / len(_SCALES))
-        upper = risk_range(scale * P, scale * b, sizes)
-        found.append(4 * heldout_gamma(1 / K + scale * off, y, upper, 1 - spent))
-    return min(1.0, *found)
+    codes: NDArray[Any]  # (features, n)
+    t: Floats  # (n, K) estimates, neither clipped nor projected
+    y: NDArray[np.intp]  # places of the classes among the model's
 
 
 class HeldoutBounds(NamedTuple):
-    """What held-out rows prove, each bound with the confidence stated."""
+    """What held-out rows prove, each bound by itself with the confidence stated."""
 
     gamma: float  # upper bound on the risk in the population
     bounds: dict[str, float]  # on every population with the same marginals
     sampled_error: float  # on the sampled population (Clopper and Pearson)
     observed_error: float  # share of errors seen
-
-
-def heldout_bounds(
-    t: Floats,
-    y: NDArray[Any],
-    answers: NDArray[Any],
-    P: Floats,
-    b: Floats,
-    sizes: NDArray[Any],
-    confidence: float = 0.95,
-) -> HeldoutBounds:
-    """Return all bounds that held-out rows give for a model trained on others.
-
-    Parameters
-    ----------
-    t : ndarray of shape (n, K)
-        Estimates, neither clipped nor projected.
-    y, answers : ndarray of n ints
-        Places of the classes, and of the model's answers.
-    P, b, sizes
-        The model's points, intercepts and numbers of categories.
-    confidence : float, default=0.95
-        Of each bound by itself; all three hold with 1 − 3(1 − confidence).
-
-    Examples
-    --------
-    >>> z = np.array([[-0.4], [0.4]])
-    >>> P, b, x = np.hstack([-z, z]), np.zeros(2), np.tile([0, 1], 5000)
-    >>> found = heldout_bounds(0.5 + P[x], x, x, P, b, np.array([2]))
-    >>> round(found.gamma, 4), round(found.sampled_error, 4)
-    (0.0107, 0.0003)
-    """
-    gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
-    errors = int((answers != y).sum())
-    robust = min(1.0, 2 * gamma)
-    mapped = heldout_map(t, y, P, b, sizes, confidence)
-    return HeldoutBounds(
-        gamma,
-        {"map": mapped, "renyi": robust, "sharp": robust},
-        clopper_pearson(errors, len(y), confidence),
-        errors / len(y),
-    )
-
-
-# ---- from rows
-
-
-class HeldoutRows(NamedTuple):
-    """Rows as a model sees them."""
-
-    codes: NDArray[Any]  # (features, n)
-    t: Floats  # (n, K) estimates, not clipped
-    y: NDArray[np.intp]  # places of the classes among the model's
 
 
 def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
@@ -279,3 +83,129 @@ def bounds_of_rows(
     b = card.per_class(np.atleast_2d(card.intercept))[0]
     sizes = card.encoder.columns.sizes
     return heldout_bounds(rows.t, rows.y, answers, P, b, sizes, confidence)
+
+
+def heldout_bounds(
+    t: Floats,
+    y: NDArray[Any],
+    answers: NDArray[Any],
+    P: Floats,
+    b: Floats,
+    sizes: NDArray[Any],
+    confidence: float = 0.95,
+) -> HeldoutBounds:
+    """Return the bounds from estimates, classes and answers; P and b are the points."""
+    gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
+    errors = int((answers != y).sum())
+    robust = min(1.0, 2 * gamma)
+    mapped = heldout_map(t, y, P, b, sizes, confidence)
+    return HeldoutBounds(
+        gamma,
+        {"map": mapped, "renyi": robust, "sharp": robust},
+        clopper_pearson(errors, len(y), confidence),
+        errors / len(y),
+    )
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def heldout_gamma(
+    t: Floats, y: NDArray[Any], upper_range: float, confidence: float
+) -> float:
+    """Upper confidence bound on γ = ½E‖t − e_Y‖² in the population of the rows."""
+    off = t.copy()
+    off[np.arange(len(y)), y] -= 1
+    return empirical_bernstein((off**2).sum(axis=1) / 2, upper_range, confidence)
+
+
+def heldout_map(
+    t: Floats,
+    y: NDArray[Any],
+    P: Floats,
+    b: Floats,
+    sizes: NDArray[Any],
+    confidence: float,
+) -> float:
+    """Worst error of the rule map, on every population with the rows' marginals.
+
+    The rule stays the same when s − s̄ is multiplied by any τ > 0, so 4γ of every
+    multiple bounds its error. Most of the probability of failure is spent on τ = 1, as
+    a trained model is nearly of the best scale, the rest on a grid of others that does
+    not depend on the rows.
+    """
+    K, starts = P.shape[1], offsets(sizes)[:-1]
+    P, b = P - P.mean(axis=1, keepdims=True), b - b.mean()
+    off = t - t.mean(axis=1, keepdims=True)
+    least = b + np.minimum.reduceat(P, starts, axis=0).sum(axis=0)
+    most = b + np.maximum.reduceat(P, starts, axis=0).sum(axis=0)
+    reach = float(np.maximum(-least, most).max())
+    scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
+    found = []
+    for j, scale in enumerate(scales):
+        spent = (1 - confidence) * (0.8 if j == 0 else 0.2 / len(_SCALES))
+        upper = risk_range(scale * P, scale * b, sizes)
+        found.append(4 * heldout_gamma(1 / K + scale * off, y, upper, 1 - spent))
+    return min(1.0, *found)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
+    r"""Bound ``½‖t(x) − e_y‖²`` over all x and y, with ``t = 1/K + b + points``.
+
+    Every t_k lies between l_k and h_k, which add up each feature's extremes, so
+    ``‖t − e_y‖²`` is at most ``max((1 − l_y)², (h_y − 1)²) + Σ_{k≠y} max(l_k², h_k²)``.
+    Also, by the triangle inequality, ``‖t − e_y‖ ≤ ‖c − e_y‖ + Σ_i max_k ‖z_ik − c_i‖``
+    with the mean of the feature's points as c_i and c = 1/K + b + Σ c_i; that is
+    smaller where each category speaks for one class. For two classes, with points −z
+    and z, the first is exact: ``(½ + max(h(z), h(−z)))²``. Mean points, which labels
+    unseen in training get, are within both.
+    """
+    K, starts = P.shape[1], offsets(sizes)[:-1]
+    least = np.minimum.reduceat(P, starts, axis=0)
+    most = np.maximum.reduceat(P, starts, axis=0)
+    low, high = 1 / K + b + least.sum(axis=0), 1 / K + b + most.sum(axis=0)
+    other = np.maximum(low**2, high**2)
+    own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
+    boxes = other.sum() - other + own
+    centres = np.add.reduceat(P, starts, axis=0) / np.asarray(sizes)[:, None]
+    off = np.linalg.norm(P - np.repeat(centres, sizes, axis=0), axis=1)
+    radius = np.maximum.reduceat(off, starts).sum()
+    middle = 1 / K + b + centres.sum(axis=0)
+    balls = (np.linalg.norm(middle - np.eye(K), axis=1) + radius) ** 2
+    found = float(np.minimum(boxes, balls).max()) / 2
+    return found if np.isfinite(found) else np.inf
+
+
+def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> float:
+    """Upper confidence bound on the mean of a variable that lies in [0, upper].
+
+    >>> round(empirical_bernstein(np.tile([0.1, 0.3], 500), 1.0, 0.95), 4)
+    0.2172
+    """
+    v = np.asarray(values, np.float64)
+    check_share("confidence", confidence)
+    if v.ndim != 1 or len(v) < 2:
+        raise ValueError("A bound from held-out rows needs at least two rows.")
+    if upper == np.inf:  # points too large to square
+        return np.inf
+    if not np.isfinite(v).all() or v.min() < 0 or v.max() > upper * (1 + 1e-9) + 1e-12:
+        raise ValueError(
+            f"The values lie between {v.min():g} and {v.max():g}, and not in "
+            f"[0, {upper:g}]: compute the range from the same points as the values."
+        )
+    log = np.log(2 / (1 - confidence))
+    spread = np.sqrt(2 * v.var(ddof=1) * log / len(v))
+    return float(min(upper, v.mean() + spread + 7 * upper * log / (3 * (len(v) - 1))))
+
+
+def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
+    """Upper confidence bound on a probability, from n independent trials.
+
+    >>> round(clopper_pearson(0, 100, 0.95), 4)  # 1 − 0.05^(1/100)
+    0.0295
+    """
+    check_share("confidence", confidence)
+    if not 0 <= n_errors <= n or n < 1:
+        raise ValueError(f"{n_errors} errors in {n} rows are not possible.")
+    if n_errors == n:
+        return 1.0
+    return float(betaincinv(n_errors + 1, n - n_errors, confidence))

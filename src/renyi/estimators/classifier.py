@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.estimators.counts_classifier import (
     TrainingRows,
     TupleClassifier,
-    need_class_pairs,
+    class_pairs,
 )
 from renyi.marginals.digest import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-
-
-class Behind(NamedTuple):
-    """Rows behind a model whose pairs were not counted, for its certificate."""
-
-    block: TrainingRows
-    target_counts: NDArray[Any]
 
 
 class RenyiClassifier(TupleClassifier):
@@ -198,14 +191,14 @@ class RenyiClassifier(TupleClassifier):
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        X, labels, mass = self._checked(X, y, sample_weight, reset=first)
+        X, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             self.classes_ = np.unique(np.asarray(classes))
             targets.check_classes(self.classes_, self._settings().missing)
         settings = self._settings() if first else self.encoder_
-        encoder, codes = settings.fit_transform(X, mass, refuse_identifiers=False)
+        encoder, codes = settings.fit_transform(X, weights, refuse_identifiers=False)
         codes_y = targets.codes_among(self.classes_, labels)
-        block = TrainingRows(encoder, codes.copy(), codes_y, mass)
+        block = TrainingRows(encoder, codes.copy(), codes_y, weights)
         if first:
             self._target = targets.target_name(y, encoder.input_names)
         elif self._kept is not None:
@@ -275,7 +268,7 @@ class RenyiClassifier(TupleClassifier):
         """Q, F and class probabilities, with the classes weighted if asked."""
         if self.class_weight is None:
             return m.Q, m.F, m.class_probabilities
-        inner = need_class_pairs(m, "class_weight")
+        inner = class_pairs(m, "class_weight")
         counts = m.class_probabilities * m.n
         factor = targets.class_factors(self.class_weight, self.classes_, counts)
         priors = m.class_probabilities * factor
@@ -291,11 +284,11 @@ class RenyiClassifier(TupleClassifier):
         counts = dual.target_counts
         self.marginals_, self._class_counts, self._digest = None, counts, None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
-        # Copied: codes may be the user's own array.
-        block = TrainingRows(
-            block.encoder, block.codes.copy(), block.y, block.sample_weight
+        # For the certificate, when it is asked for; codes may be the user's own array.
+        codes = block.codes.copy()
+        self._uncounted: TrainingRows | None = TrainingRows(
+            block.encoder, codes, block.y, block.sample_weight
         )
-        self._behind: Behind | None = Behind(block, counts)
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
@@ -321,7 +314,7 @@ class RenyiClassifier(TupleClassifier):
         self.alpha_choice_ = choice
         self.alpha_ = choice.alpha
         self._certificate: Certificate | None = None
-        self._behind = None
+        self._uncounted = None
 
     # ---- prediction
 
@@ -391,28 +384,34 @@ class RenyiClassifier(TupleClassifier):
         if known is not None and known.rule != self.rule:  # set_params after fit
             # A model file keeps the bounds of all rules, the steps of one.
             known = replace(known, rule=self.rule, steps=())
-            from_file = self.marginals_ is None and self._behind is None
-            self._certificate = known if from_file else None
+            counted = self.marginals_ is not None or self._uncounted is not None
+            self._certificate = None if counted else known
         if self._certificate is None:
             self._certificate = self._certified()
         return self._certificate
 
     def _certified(self) -> Certificate:
         card, choice = self.scorecard_, self.alpha_choice_
-        if self._behind is None:
+        rows, counts = self._uncounted, self._class_counts
+        if rows is None or counts is None:
             assert self.marginals_ is not None
             closed = closed_form(card, card.match(self.marginals_))
         else:
-            block, counts = self._behind
-            t = card.estimates(block.codes)  # what `predict` goes by, rounding and all
-            moments = moments_of_rows(
-                t, block.y, block.sample_weight, counts, card.encoder.columns
-            )
+            t = card.estimates(rows.codes)  # what `predict` goes by, rounding and all
+            columns = card.encoder.columns
+            moments = moments_of_rows(t, rows.y, rows.sample_weight, counts, columns)
             closed = bounds_of_moments(moments, card)
         notes = self._notes
         if self._weighted:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
         return certificate(closed, card, self.rule, choice.risk, choice.error, notes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the certificate of rows instead of the rows."""
+        if getattr(self, "_uncounted", None) is not None:
+            _ = self.certificate_
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_uncounted": None} if "_uncounted" in state else state
 
     @property
     def data_digest_(self) -> DataDigest | None:

@@ -168,7 +168,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     # ---- what a classifier writes
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before anything is looked at."""
+        """Check the parameters, before anything is looked at."""
 
     def _class_pairs_for(self) -> str | None:
         """Say what needs the pairs within each class; None if nothing does."""
@@ -249,34 +249,34 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         labels = targets.checked_labels(y, table.shape[0])
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)
-        mass = source.checked_weights(sample_weight, len(labels))
-        if mass is not None and not mass.all():
-            kept = np.flatnonzero(mass)
+        weights = source.checked_weights(sample_weight, len(labels))
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
             table = source.take_rows(table, kept)
-            labels, mass = labels[kept], mass[kept]
-        return table, labels, mass
+            labels, weights = labels[kept], weights[kept]
+        return table, labels, weights
 
     def _check_marginals(self, m: Marginals) -> None:
-        """Refuse marginals that this classifier cannot be trained on."""
+        """Check that this classifier can be trained on the marginals."""
         targets.refuse_missing_class(m)
         targets.need_two_classes(np.asarray(m.classes))
-        need_usable(m.encoder)
+        check_usable(m.encoder)
         reason = self._class_pairs_for()
         if reason is not None:
-            need_class_pairs(m, reason)
+            class_pairs(m, reason)
 
     # ---- rows to codes to counts
 
     def _encoded(self, X: Any, y: Any, sample_weight: Any) -> TrainingRows:
         """Return the rows as codes; `classes_` and the target's name are set."""
-        table, labels, mass = self._checked(X, y, sample_weight)
+        table, labels, weights = self._checked(X, y, sample_weight)
         settings = self._settings()
         self.classes_, codes_y = targets.distinct(labels)
         targets.check_classes(self.classes_, settings.missing)
-        encoder, codes = settings.fit_transform(table, mass)
-        need_usable(encoder)
+        encoder, codes = settings.fit_transform(table, weights)
+        check_usable(encoder)
         self._target = targets.target_name(y, encoder.input_names)
-        return TrainingRows(encoder, codes, codes_y, mass)
+        return TrainingRows(encoder, codes, codes_y, weights)
 
     def _count(self, block: TrainingRows) -> Marginals:
         """Return the marginals of encoded rows."""
@@ -313,15 +313,6 @@ class TupleClassifier(CountsClassifier):
     """Base of the classifiers whose features are of `order` columns each.
 
     Its answers follow from scores by a `rule`.
-
-    Examples
-    --------
-    >>> class Pairs(TupleClassifier):
-    ...     order, rule = 2, "map"
-    >>> Pairs().fit_marginals(Marginals.from_data([["a"], ["b"]], [0, 1]))
-    Traceback (most recent call last):
-    ValueError: The marginals are of order 1, and Pairs is of order 2: count with
-    order=2, as in Marginals.from_data(X, y, order=2).
     """
 
     order: int
@@ -345,24 +336,16 @@ class TupleClassifier(CountsClassifier):
         check_possible(m)
 
 
-def need_usable(encoder: Encoder) -> None:
-    """Refuse a table whose columns are all constant.
-
-    >>> need_usable(Encoder().fit([["a", "b"], ["a", "c"]]))
-    """
+def check_usable(encoder: Encoder) -> None:
+    """Raise an error for a table whose columns are all constant."""
     if encoder.single.columns.sizes.max(initial=0) < 2:
         raise ValueError(
             "No usable column is left: every column has the same value in all rows."
         )
 
 
-def need_class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
-    """Return the pair counts within each class; without them, say what needs them.
-
-    >>> m = Marginals.from_data([["a"], ["b"]], [0, 1], class_conditional=True)
-    >>> need_class_pairs(m, "A tree of features").shape
-    (2, 2, 2)
-    """
+def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
+    """Return the pair counts within each class; without them, say what needs them."""
     if m.class_counts is None:
         raise ValueError(
             f"{reason} needs the pair counts within each class: build the marginals "
