@@ -18,9 +18,9 @@ from support.commandline import HERE, Done
 FILES = {"table.csv", "table.md", "figure.svg", "settings.json", "pieces.jsonl"}
 SMALL = {
     "table1": ("--splits", 1, "--datasets", "votes"),
-    "runtime": ("--repetitions", 2, "--columns", 50, 100, "--rows", 60),
+    "runtime": ("--repetitions", 1, "--columns", 50, 100, "--rows", 60),
     "theorems": ("--tables", 3),
-    "selection": ("--splits", 2, "--datasets", "votes"),
+    "selection": ("--splits", 1, "--datasets", "votes"),
 }
 ONE = ("--tables", 1, "--workers", 1)
 MODULES = {
@@ -69,6 +69,7 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     # All columns are asked elsewhere, and nothing is timed here.
     monkeypatch.setattr(table1, "COLUMNS", ("δ̃map", "MPM", "SVM", "majority"))
     monkeypatch.setattr(runtime, "_warm", lambda: None)
+    monkeypatch.setattr(runtime, "_DRAWS", 1)
     small = (name, *SMALL[name], "--workers", 1)
     first = good(*small)
     folder = Path("results", name)
