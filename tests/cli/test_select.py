@@ -152,7 +152,7 @@ def test_plot(good: Callable[..., Done], bad: Callable[..., str]) -> None:
 def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     err = bad("select", "votes", "--n-features", "17")
     assert "n_features=17 is more than the 16 features there are" in err
-    assert "number above 0, not '0'" in bad("select", "votes", "--penalty", "0")
+    assert "--penalty: '0'" in bad("select", "votes", "--penalty", "0")
     assert "not allowed with" in bad(
         "select", "votes", "--penalty", "1", "--n-features", "2"
     )

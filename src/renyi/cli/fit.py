@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,12 @@ from renyi.cli.output import (
     SMALL,
     Recorded,
     log_text,
+    model_files,
     next_step,
     notes_of,
     prefix_of,
     print_json,
-    write_text,
-    write_together,
+    write_model,
 )
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT
@@ -80,21 +80,15 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         facts, m = _fit_marginals(args, clf)
     else:
         facts, m = _fit_rows(args, clf)
-    writers: dict[Path, Callable[[Path], None]] = {}
     if prefix is not None:
-        writers = {Path(f"{prefix}.json"): clf.save}
-        facts["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
-        if m is not None:
-            writers[Path(prefix + MARGINALS)] = m.save
-            facts["written"]["marginals"] = prefix + MARGINALS
-        else:
+        facts["written"] = model_files(prefix, m)
+        if m is None:
             _warn_of_others(args.file, Path(prefix + MARGINALS))
     facts["next"] = next_step(args, prefix)
     facts["notes"] = notes_of(recorded)
     text = fit_text(facts, clf.certificate_)
     if prefix is not None:
-        log = log_text(args, clf, text, recorded)
-        write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
+        write_model(prefix, clf, m, log_text(args, clf, text, recorded))
     if args.json:
         source = args.file if len(args.files) == 1 else args.files
         print_json({"source": source, **facts})

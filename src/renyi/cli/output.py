@@ -36,6 +36,7 @@ from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
     from renyi.estimators.classifier import RenyiClassifier
+    from renyi.marginals.marginals import Marginals
 
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
@@ -218,6 +219,22 @@ def next_step(args: argparse.Namespace, prefix: str | None) -> str:
     if prefix is None:
         return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
     return f"renyi predict {shlex.quote(f'{prefix}.json')} NEW.csv --out answers.csv"
+
+
+def model_files(prefix: str, m: Marginals | None) -> dict[str, str]:
+    """Return the names of a model's files by what they hold."""
+    names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
+    return names if m is None else {**names, "marginals": prefix + MARGINALS}
+
+
+def write_model(
+    prefix: str, clf: RenyiClassifier, m: Marginals | None, log: str
+) -> None:
+    """Write a model, the log of its training and its marginals, or none of them."""
+    writers = {Path(f"{prefix}.json"): clf.save, Path(f"{prefix}.log"): write_text(log)}
+    if m is not None:
+        writers[Path(prefix + MARGINALS)] = m.save
+    write_together(writers)
 
 
 def log_text(

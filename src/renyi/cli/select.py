@@ -25,17 +25,18 @@ from renyi.cli.output import (
     Recorded,
     check_place,
     log_text,
+    model_files,
     next_step,
     notes_of,
     prefix_of,
     print_json,
     records,
-    write_text,
+    write_model,
     write_together,
 )
-from renyi.estimators.classifier import RenyiClassifier
 from renyi.estimators.selector import RenyiSelector
 from renyi.figures import wrapped
+from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
 from renyi.warnings import warn
 
@@ -62,7 +63,9 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
     else:
         model = _by_rows(args, selector)
     facts = _facts(args, selector, model)
-    writers = {} if prefix is None else _writers(args, prefix, selector, facts)
+    m = None if prefix is None else _marginals_to_write(args, selector)
+    if prefix is not None:
+        facts["written"] = model_files(prefix, m)
     if picture is not None:
         facts.setdefault("written", {})["plot"] = str(picture)
     facts["next"] = next_step(args, prefix)
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
     text = _text(facts, selector)
     if prefix is not None:
         log = log_text(args, selector.classifier_, text, recorded)
-        write_together({**writers, Path(f"{prefix}.log"): write_text(log)})
+        write_model(prefix, selector.classifier_, m, log)
     if picture is not None:
         write_together({picture: lambda place: _draw(selector, place)})
     if args.json:
@@ -233,26 +236,19 @@ def _held_out(selector: RenyiSelector) -> str:
 # ---- files
 
 
-def _writers(
-    args: argparse.Namespace,
-    prefix: str,
-    selector: RenyiSelector,
-    facts: dict[str, Any],
-) -> dict[Path, Any]:
-    """Return what writes the model and its marginals."""
-    clf: RenyiClassifier = selector.classifier_
-    facts["written"] = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
-    writers: dict[Path, Any] = {Path(f"{prefix}.json"): clf.save}
-    m = clf.marginals_
+def _marginals_to_write(
+    args: argparse.Namespace, selector: RenyiSelector
+) -> Marginals | None:
+    """Return the marginals of the refitted model; warn if they are not written."""
+    m: Marginals | None = selector.classifier_.marginals_
     if m is None:
         warn("The marginals were not written: there are more categories than rows.")
-    elif m.counts.nbytes >= SMALL:
-        size = m.counts.nbytes / 1e6
-        warn(f"The marginals were not written: their counts take {size:,.0f} MB.")
-    else:
-        writers[Path(prefix + MARGINALS)] = with_source(m, [args.file]).save
-        facts["written"]["marginals"] = prefix + MARGINALS
-    return writers
+        return None
+    size = m.counts.nbytes
+    if size >= SMALL:
+        warn(f"The marginals were not written: their counts take {size / 1e6:,.0f} MB.")
+        return None
+    return with_source(m, [args.file])
 
 
 def _draw(selector: RenyiSelector, place: Path) -> None:
