@@ -48,7 +48,7 @@ from renyi.certificates.record import (
 from renyi.certificates.score_moments import best_feature
 from renyi.checks import Deadline, check_time_limit
 from renyi.counting.onehot import class_label_counts
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.digest import class_digest
 from renyi.marginals.marginals import Marginals

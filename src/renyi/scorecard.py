@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import lookup_sum, offsets
-from renyi.encoding.columns import MISSING_TEXT, RARE, Column
+from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label, label_text
 from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
 from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
 

@@ -12,15 +12,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from renyi.encoding.frame_columns import (
-    Labels,
-    Numbers,
-    as_table,
-    column_names,
-    label_order,
-    label_text,
-    parts,
-)
+from renyi.encoding.columns import label_order, label_text
+from renyi.encoding.frame_columns import Labels, Numbers, as_table, column_names, parts
 
 
 def cells(table):

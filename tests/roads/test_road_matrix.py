@@ -20,89 +20,6 @@ from support.roads import CANNOT, CASES, ROADS, Case, Place
 postgres = warehouses.postgres
 
 
-KNOWN: dict[str, set[str]] = {
-    "missing target": {
-        "arrow table",
-        "frame",
-        "object frame",
-        "array",
-        "polars",
-        "stream",
-        "reader",
-        "csv",
-        "csv.gz",
-        "tsv",
-        "parquet",
-        "ipc",
-        "sqlite",
-        "duckdb",
-        "postgres",
-        "command",
-        "command, parquet",
-        "command, streamed",
-        "command, checkpoint",
-        "spark",
-    },
-    "too many target labels": {
-        "arrow table",
-        "frame",
-        "object frame",
-        "array",
-        "polars",
-        "stream",
-        "reader",
-        "csv",
-        "csv.gz",
-        "tsv",
-        "parquet",
-        "ipc",
-        "sqlite",
-        "duckdb",
-        "postgres",
-        "command, streamed",
-        "command, checkpoint",
-        "spark",
-    },
-    "target of fractions": {
-        "arrow table",
-        "frame",
-        "object frame",
-        "array",
-        "polars",
-        "stream",
-        "reader",
-        "csv",
-        "csv.gz",
-        "tsv",
-        "parquet",
-        "ipc",
-        "sqlite",
-        "duckdb",
-        "postgres",
-        "spark",
-    },
-    "dates": {"object frame", "array"},
-    "zoned target": {"object frame", "command, parquet"},
-    "duration target": {"object frame", "command, parquet"},
-    "decimals": {"object frame", "array"},
-    "continuous weights": {
-        "stream",
-        "reader",
-        "csv",
-        "csv.gz",
-        "tsv",
-        "parquet",
-        "ipc",
-        "sqlite",
-        "duckdb",
-        "command, streamed",
-        "command, checkpoint",
-        "spark",
-    },
-    "row numbers": {"reader"},
-}
-
-
 def reference(case: Case) -> Marginals:
     with warnings.catch_warnings(action="ignore", category=DataWarning):
         return ROADS["arrow table"](case, None)  # type: ignore[arg-type]
@@ -114,8 +31,6 @@ def rows() -> list[Any]:
     for road in ROADS:
         for name in CASES:
             marks = [pytest.mark.xdist_group(groups[road])] if road in groups else []
-            if road in KNOWN.get(name, ()):
-                marks.append(pytest.mark.xfail(strict=True, reason="roads disagree"))
             found.append(pytest.param(road, name, id=f"{road}-{name}", marks=marks))
     return found
 

@@ -28,7 +28,7 @@ from renyi import rules
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import targets
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import label_text
 from renyi.scorecard import Scorecard
 
 Floats = NDArray[np.float64]

@@ -16,6 +16,7 @@ from renyi.cli.output import Meter, Recorded, notes_of, print_json, print_notes
 from renyi.cli.predict import UnseenLabels, check_features, known_classes
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.sources import files
+from renyi.sources.frames import encoded_target
 
 _CONFIDENCE = 0.95
 
@@ -98,11 +99,12 @@ def _heldout_rows(
         kinds[target] = "label"
     missing = clf.encoder_.missing
     table = files.read_table(path, [*features, target], missing=missing, kinds=kinds)
-    table = files.labelled(table, target, missing)
-    X = table.drop_columns([target])
+    answer, codes = encoded_target(table[target], target, clf.encoder_)
+    known = codes >= 0
+    X = table.filter(pa.array(known)).drop_columns([target])
     unseen = UnseenLabels(clf)
     unseen.add(X)
     unseen.warn()
-    cells = table[target].to_pylist()
+    cells = [answer.categories[k] for k in codes[known]]
     pairs = zip(cells, known_classes(cells, labels), strict=True)
     return X, [cell if known is None else known for cell, known in pairs]

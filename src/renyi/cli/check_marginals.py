@@ -10,27 +10,9 @@ import dataclasses
 
 import numpy as np
 
-from renyi.cli.inputs import columns_text, listed
-from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
+from renyi.cli.inputs import class_labels, constant_names
+from renyi.encoding.columns import Column, Columns, Levels, label_text
 from renyi.marginals.marginals import Marginals
-from renyi.warnings import warn
-
-
-def check_classes(m: Marginals, source: str) -> None:
-    """Refuse a target of one value, or of too many."""
-    count = len(m.classes)
-    if count < 2:
-        shown = label_text(m.classes[0])
-        raise ValueError(
-            f"The target {m.target!r} of {source} has only one class, {shown!r}: a "
-            "classifier needs rows of at least two."
-        )
-    if count > MAX_INTEGER_LABELS and any(isinstance(c, float) for c in m.classes):
-        raise ValueError(
-            f"The target {m.target!r} of {source} is a number with {count:,} values, "
-            "not a class: cut it into classes first."
-        )
 
 
 def shares(m: Marginals) -> dict[str, float]:
@@ -42,12 +24,11 @@ def shares(m: Marginals) -> dict[str, float]:
 def with_texts(m: Marginals) -> Marginals:
     """Return marginals whose classes are texts if some are fractions.
 
-    A classifier takes no fractions for classes; `renyi.cli.inputs` does the
-    same with rows in memory.
+    `renyi.cli.inputs.class_labels` does the same with rows in memory.
     """
     if not any(isinstance(label, float) for label in m.classes):
         return m
-    texts = [label_text(label) for label in m.classes]
+    texts = class_labels(m.classes).tolist()
     order = np.argsort(np.array(texts, object), kind="stable")
     answer = Column(m.target, Levels("label", tuple(sorted(texts))))
     K = len(texts)
@@ -63,15 +44,6 @@ def with_texts(m: Marginals) -> Marginals:
 
 def usable(m: Marginals, source: str) -> Marginals:
     """Return marginals without columns that do not tell rows apart; note these."""
-    alone = {name: c[0] for name, c in m.categories.items() if len(c) == 1}
-    empty = [name for name, label in alone.items() if label is None]
-    constant = [name for name, label in alone.items() if label is not None]
-    if len(alone) == len(m.feature_names):
-        raise ValueError(
-            f"No usable column is left in {source}: {listed([*constant, *empty])} hold "
-            "one value or none."
-        )
-    for names, what in ((constant, "one category only"), (empty, "no value")):
-        if names:
-            warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
-    return m.select(n for n in m.feature_names if n not in alone) if alone else m
+    features = [column for column in m.columns if column.name != m.target]
+    gone = constant_names(source, features, len(features))
+    return m.select(n for n in m.feature_names if n not in gone) if gone else m

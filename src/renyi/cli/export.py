@@ -8,7 +8,7 @@ from typing import Any
 
 from renyi.cli.inputs import load_model
 from renyi.cli.output import Recorded, check_place, print_notes
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import label_text
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.storage import replacing
 

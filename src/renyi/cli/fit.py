@@ -39,8 +39,7 @@ from renyi.cli.output import (
     write_model,
 )
 from renyi.counting.onehot import offsets
-from renyi.encoding.columns import MISSING_TEXT
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.figures import at_most, wrapped
 from renyi.marginals.marginals import Marginals

@@ -10,7 +10,7 @@ import numpy as np
 from renyi.cli.inputs import counted
 from renyi.cli.output import Recorded, notes_of, print_json, print_notes
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import label_text
 from renyi.figures import rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import short

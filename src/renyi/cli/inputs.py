@@ -8,7 +8,7 @@ import glob
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +19,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
+from renyi.encoding.column_rules import (
+    IDENTIFIER_SHARE,
+    MAX_INTEGER_LABELS,
+    check_sample_weight,
+    check_target,
+    check_two_classes,
+    constant_columns,
+)
+from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
-from renyi.encoding.identifiers import IDENTIFIER_SHARE
 from renyi.encoding.text_cells import as_floats
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files, inputs
-from renyi.sources.frames import checked_weights
+from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
@@ -210,7 +217,7 @@ class Rows(NamedTuple):
 def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     """Read the rows of a table, without columns that do not tell them apart."""
     rows = read_rows(args, encoder)
-    rows = rows._replace(X=usable(args.file, rows.X, encoder))
+    rows = rows._replace(X=usable(args.file, rows, encoder))
     note_identifiers(rows.X)
     return rows
 
@@ -223,14 +230,28 @@ def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     weights = None
     if args.weight is not None:
         weights = _weights(path, args.weight, table[args.weight])
-        table = table.drop_columns([args.weight])
-        table = table.append_column(args.weight, pa.array(weights))
-    table = files.labelled(table, target, encoder.missing)
-    if args.weight is not None:
-        weights = table[args.weight].to_numpy()
-        table = table.drop_columns([args.weight])
-    y = _classes(path, target, table[target])
-    return Rows(target, table.drop_columns([target]), y, weights)
+    answer, codes = encoded_target(table[target], target, encoder)
+    kept = codes >= 0
+    if not kept.all():
+        table, codes = table.filter(pa.array(kept)), codes[kept]
+        weights = None if weights is None else weights[kept]
+    check_target(answer, len(codes))
+    check_two_classes(answer.categories, target)
+    y = pd.Series(class_labels(answer.categories)[codes], name=target)
+    aside = [target] if args.weight is None else [target, args.weight]
+    return Rows(target, table.drop_columns(aside), y, weights)
+
+
+def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as classes: texts if some are fractions, which no classifier takes.
+
+    >>> class_labels((9.5, 10)).tolist()
+    ['9.5', '10']
+    """
+    if any(isinstance(label, float) for label in labels):
+        labels = [label_text(label) for label in labels]
+    texts = any(isinstance(label, str) for label in labels)
+    return np.array(labels, object if texts else None)
 
 
 def _selected(
@@ -285,79 +306,50 @@ def _replaced(table: pa.Table, name: str, column: Any) -> pa.Table:
 def _weights(path: Path, name: str, column: pa.ChunkedArray) -> Floats:
     try:
         values = as_floats(name, column).to_numpy()
-        checked = checked_weights(values, len(values))
+        checked = check_sample_weight(values, len(values))
     except ValueError as error:
         raise ValueError(f"{path}, column of weights {name!r}: {error}") from None
     assert checked is not None
     return checked
 
 
-def _classes(path: Path, target: str, column: pa.ChunkedArray) -> pd.Series:
-    """Return the classes; a target of many values is none of a classifier's."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_nested(kind):
-        raise ValueError(f"The target {target!r} of {path} holds nested values.")
-    count, n = len(pc.unique(column)), len(column)
-    if count < 2:
-        shown = label_text(column[0].as_py())
-        raise ValueError(
-            f"The target {target!r} of {path} has only one class, {shown!r}: a "
-            "classifier needs rows of at least two."
-        )
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-        whole = pc.all(pc.equal(pc.floor(column), column)).as_py()
-        if not whole and count > MAX_INTEGER_LABELS:
-            raise ValueError(
-                f"The target {target!r} of {path} is a number with {count:,} values, "
-                "not a class: cut it into classes first."
-            )
-        column = column.cast(pa.int64()) if whole else _as_texts(column)
-    elif n >= 20 and count > n / 2:
-        raise ValueError(
-            f"The target {target!r} of {path} has {count:,} values in {n:,} rows, like "
-            "an identifier: name the column of classes with --target."
-        )
-    elif pa.types.is_temporal(kind):
-        column = _as_texts(column)
-    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        column = column.cast(pa.string())
-    return pd.Series(column.to_pandas(), name=target)
+def usable(source: str, rows: Rows, encoder: Encoder) -> pa.Table:
+    """Return the columns that tell rows apart; warn of the others."""
+    X, weights = rows.X, rows.weights
+    suspects = [name for name in X.column_names if _may_be_constant(X[name], encoder)]
+    columns: Iterable[Column] = ()
+    if suspects:
+        single = encoder.single.select(suspects) if encoder.columns else encoder.single
+        some = X.select(suspects)
+        if weights is not None and not weights.all():
+            some, weights = some.filter(pa.array(weights > 0)), weights[weights > 0]
+        fitted, _ = single.fit_transform(some, weights, refuse_identifiers=False)
+        columns = fitted.columns
+    return X.drop_columns(constant_names(source, columns, X.num_columns))
 
 
-def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the texts by which labels are compared; Arrow writes others."""
-    return pa.chunked_array([[label_text(v) for v in column.to_pylist()]])
+def _may_be_constant(column: pa.ChunkedArray, encoder: Encoder) -> bool:
+    """Whether a column is worth a look by the encoder, which costs more."""
+    if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
+        return False  # the encoder says what is wrong with it
+    if encoder.min_count > 1:
+        return True
+    return len(pc.unique(column)) <= 2 + len(encoder.missing)
 
 
-def usable(source: str, X: pa.Table, encoder: Encoder) -> pa.Table:
-    """Return the columns that tell rows apart; note the others."""
-    missing = frozenset(label_text(code) for code in encoder.missing)
-    empty, constant = [], []
-    for name, column in zip(X.column_names, X.columns, strict=True):
-        if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
-            continue  # the encoder says what is wrong with it
-        found = pc.unique(column)
-        if len(found) > 2 + len(missing):
-            continue
-        values = found.to_pylist()
-        if all(v is None or v != v or label_text(v) in missing for v in values):
-            empty.append(name)
-        elif len(values) == 1:
-            constant.append(name)
-    if len(empty) + len(constant) == X.num_columns:
+def constant_names(source: str, columns: Iterable[Column], total: int) -> list[str]:
+    """Return the columns of `total` that do not tell rows apart; warn of them."""
+    constant, empty = constant_columns(columns)
+    if len(empty) + len(constant) == total:
         raise ValueError(
             f"No usable column is left in {source}: "
             + (listed([*constant, *empty]) or "it has the target only")
-            + (" hold one value or none." if X.num_columns else ".")
+            + (" hold one value or none." if total else ".")
         )
     for names, what in ((constant, "one value only"), (empty, "no value")):
         if names:
             warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
-    return X.drop_columns([*empty, *constant])
+    return [*constant, *empty]
 
 
 def note_identifiers(X: pa.Table, which: str = "") -> None:

@@ -33,7 +33,7 @@ from renyi.cli.output import (
     records,
     writing,
 )
-from renyi.encoding.frame_columns import label_text
+from renyi.encoding.columns import label_text
 from renyi.encoding.text_cells import number_text, typed
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.progress import Progress

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from renyi.cli.check_marginals import check_classes, with_texts
+from renyi.cli.check_marginals import with_texts
 from renyi.cli.inputs import (
     chosen_columns,
     is_searched,
@@ -26,8 +26,8 @@ from renyi.cli.inputs import (
     target_of,
 )
 from renyi.cli.output import MARGINALS, Meter, print_notes
+from renyi.encoding.column_rules import check_two_classes, missing_texts
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import label_text
 from renyi.encoding.text_cells import is_missing
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, inputs, sql
@@ -97,7 +97,7 @@ def marginals(
             )
     else:
         m = _of_files(args, encoder, class_conditional)
-    check_classes(m, _named(args))
+    check_two_classes(m.classes, m.target)
     return with_texts(m)
 
 
@@ -164,7 +164,7 @@ def _names(
     if args.sql is None:
         assert paths is not None
         return files.column_names(paths[0])
-    missing = frozenset(label_text(code) for code in encoder.missing)
+    missing = missing_texts(encoder.missing)
     names: list[str] = inputs.answered(args.sql, missing, paths or ()).schema.names
     return names
 
@@ -185,7 +185,7 @@ def _note_identifiers(
 ) -> None:
     """Note what looks like an identifier in the first rows with a target (the last)."""
     suspects = [n for n in columns if n not in {*args.numeric, *args.categorical}]
-    missing = frozenset(label_text(code) for code in encoder.missing)
+    missing = missing_texts(encoder.missing)
     for batch in files.batches(paths, suspects, missing=encoder.missing):
         first = batch[:_FIRST]
         gone = is_missing(first[columns[-1]], missing)

@@ -1,4 +1,4 @@
-"""Cells of Arrow columns as labels: times and decimals.
+"""Cells as labels and numbers: times, decimals, and whatever Python holds.
 
 A moment is one label, whether its column counts seconds or nanoseconds, and in whatever
 zone it is shown. The text is therefore that of Arrow without the zeros that end a
@@ -10,16 +10,53 @@ make of a sum of integers.
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from renyi.encoding.columns import Label
 
 # Digits of a second in each unit of time.
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 # The zeros that end a fraction, and what is left of it.
 _ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
+_TIMES = (
+    *(datetime.date, datetime.time, datetime.timedelta),
+    *(np.datetime64, np.timedelta64),
+)
+
+
+def plain_label(value: Any) -> Label:
+    """Return a cell as str, int, float or bool; None if it is missing.
+
+    >>> plain_label(Decimal("2.50")), plain_label(datetime.timedelta(minutes=1.5))
+    (2.5, '90')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return None
+    if isinstance(value, _TIMES):
+        (text,) = time_texts(pa.array([value])).to_pylist()
+        return str(text)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (dict, list, set)):
+        raise TypeError(
+            f"A cell holds {value!r}: argument must be a string or a number."
+        )
+    return str(value)
 
 
 def time_texts(times: Any) -> Any:
@@ -45,11 +82,7 @@ def time_texts(times: Any) -> Any:
 
 
 def as_floats(column: Any) -> Any:
-    """Return numbers, or texts of numbers, as the nearest floats.
-
-    >>> as_floats(pa.array([Decimal("59927.34")]))[0].as_py()
-    59927.34
-    """
+    """Return numbers, or texts of numbers, as the nearest floats."""
     if pa.types.is_decimal(column.type):
         # Arrow's own cast is a unit in the last place off for one value in eight.
         column = column.cast(pa.string())
@@ -60,9 +93,6 @@ def from_decimals(column: Any) -> Any:
     """Return decimals as floats, and those of whole numbers as integers.
 
     Integers of more than 64 bits stay what they are.
-
-    >>> from_decimals(pa.array([2], pa.decimal128(38, 0))).type
-    DataType(int64)
     """
     if column.type.scale != 0:
         return as_floats(column)
@@ -73,11 +103,7 @@ def from_decimals(column: Any) -> Any:
 
 
 def entries(dictionary: Any) -> list[Any]:
-    """Return the values of a dictionary: times as texts, whole decimals as integers.
-
-    >>> entries(pa.array([2**70], pa.decimal128(38, 0))) == [2**70]
-    True
-    """
+    """Return the values of a dictionary: times as texts, whole decimals as integers."""
     kind = dictionary.type
     if pa.types.is_temporal(kind):
         dictionary = time_texts(dictionary)
@@ -87,7 +113,12 @@ def entries(dictionary: Any) -> list[Any]:
     return values
 
 
-def refuse_type(name: str, kind: pa.DataType) -> None:
+def storage(column: Any) -> Any:
+    """Return the values of an extension type."""
+    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+
+
+def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose cells are no labels and no numbers."""
     if pa.types.is_run_end_encoded(kind):
         raise TypeError(

@@ -1,135 +1,82 @@
-"""Kinds of columns: which are numbers to bin, and which are labels.
+"""Column rules: what every road decides about a column is decided here, once.
 
-By type, floats are numbers, and so are integers of more than `MAX_INTEGER_LABELS`
-values; strings and categoricals are labels. Or the user names the numbers, and then
-text must be readable as such. Cells that mean "missing" have no say in it: where
-numbers are looked at, a code is compared by value, so that "2.0" is the number 2.
+missing
+    None, NaN, NA, and the codes the user names; among numbers a code is compared by
+    value, so that "2.0" is the number 2.
+kind
+    Floats are numbers to bin, and so are integers of more than `MAX_INTEGER_LABELS`
+    values; strings, categoricals, booleans, moments are labels. Or the user says.
+rare
+    Labels of less weight than `min_count` become one; with `min_count=1` none does.
+identifier
+    A column of labels that are nearly all different, or of integers that number the
+    rows, tells nothing of the other columns.
+target
+    At most half as many classes as rows; numbers of more than `MAX_INTEGER_LABELS`
+    values, some of them fractions, are no classes. Rows without a target are dropped.
+feature
+    A column of one category tells no rows apart.
+weight
+    Finite and not negative; rows of weight zero do not count.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.encoding.frame_columns import (
-    MAX_INTEGER_LABELS,
-    Labels,
-    Numbers,
-    Part,
-    as_labels,
-    label_text,
-)
+from renyi.encoding.columns import RARE, Column, Columns, Label, Levels, label_order
+from renyi.encoding.columns import label_text as label_text
+from renyi.encoding.sketch import Sketch
+
+Floats = NDArray[np.float64]
+
+MAX_INTEGER_LABELS = 20
+"""An integer column with more values than this is a number, not a set of labels."""
+
+IDENTIFIER_SHARE = 0.9
+"""Share of rows above which different values are as many as those of an identifier."""
+
+_CLASS_SHARE = 0.5  # of the rows; more classes than that are none
+_LEAST_ROWS = 20  # of a table in which identifiers are looked for
 
 
-def resolve(
-    part: Part, numeric: frozenset[str] | None, missing: frozenset[str]
-) -> list[Part]:
-    """Make each column a number or labels, as `numeric` names them.
-
-    None decides by type: numbers are floats and integers of more than
-    `MAX_INTEGER_LABELS` values. `missing` holds the texts that mean a missing cell.
-    """
-    if isinstance(part, Numbers):
-        if numeric is None or part.name in numeric:
-            values = _without(part.values, missing)
-            if numeric is not None or not part.integer or _many(part.values, values):
-                return [part._replace(values=values)]
-        codes, found = pd.factorize(part.values)
-        return [as_labels([part.name], codes[None, :], found.tolist())]
-    if numeric is None:
-        if part.categorical:
-            return [part]
-        chosen = _looks_numeric(part, missing)
-    else:
-        chosen = np.array([name in numeric for name in part.names])
-    if not chosen.any():
-        return [part]
-    taken = np.flatnonzero(chosen).tolist()
-    pieces: list[Part] = [_as_numbers(part, j, missing) for j in taken]
-    if not chosen.all():
-        kept = np.flatnonzero(~chosen).tolist()
-        names = [part.names[j] for j in kept]
-        kept_codes = part.codes[kept]
-        pieces.append(part._replace(names=names, codes=kept_codes, extremes=None))
-    return pieces
+# ---- names
 
 
-def _many(raw: NDArray[Any], values: NDArray[np.float64]) -> bool:
-    """Whether integers are too many for labels once missing codes are left out."""
-    if np.isnan(values).sum() == np.isnan(raw).sum():
-        return True  # none left out, and they were counted before
-    return are_many(values)
+def check_names(names: Iterable[str]) -> None:
+    """Raise an error that names a column which is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"Two columns are named {name!r}: rename one of them.")
+        seen.add(name)
 
 
-def are_many(values: NDArray[np.float64]) -> bool:
-    """Whether integers are too many for labels, NaN left out.
-
-    >>> are_many(np.arange(20.0)), are_many(np.arange(21.0))
-    (False, True)
-    """
-    return len(np.unique(values[~np.isnan(values)])) > MAX_INTEGER_LABELS
-
-
-def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
-    number = np.array(
-        [isinstance(v, (int, float)) and not isinstance(v, bool) for v in part.labels],
-        np.bool_,
-    )
-    whole = np.array([isinstance(v, int) for v in part.labels], np.bool_)
-    few = number.sum() <= MAX_INTEGER_LABELS and (whole | ~number).all()
-    if few:
-        return np.zeros(len(part.names), np.bool_)
-    codes = _numbers_of(missing)
-    real = np.array(
-        [
-            label_text(v) not in missing and not (is_number and v in codes)
-            for v, is_number in zip(part.labels, number, strict=True)
-        ],
-        np.bool_,
-    )
-    present = label_counts(part)[:, :-1].astype(bool) & real
-    fractions = (present & ~whole).any(axis=1)
-    many = present.sum(axis=1) > MAX_INTEGER_LABELS
-    numeric: NDArray[np.bool_] = ~(present & ~number).any(axis=1) & (fractions | many)
-    return numeric
+def check_column(names: Sequence[str], name: str, purpose: str) -> None:
+    """Raise an error unless a table has a column, named with what it is for."""
+    if name not in names:
+        raise ValueError(
+            f"There is no column {name!r} {purpose}; the columns are "
+            + ", ".join(map(repr, names[:12]))
+            + (", …" if len(names) > 12 else ".")
+        )
 
 
-def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
-    name, codes = part.names[j], part.codes[j]
-    values = np.full(len(part.labels) + 1, np.nan)
-    whole = True
-    for k in np.unique(codes[codes < len(part.labels)]):
-        label = part.labels[k]
-        whole &= not isinstance(label, float)
-        if label_text(label) not in missing:
-            try:
-                values[k] = np.nan if label is None else float(label)
-            except (ValueError, OverflowError):
-                raise ValueError(
-                    f"Column {name!r} is to be numeric but holds {label!r:.60}: "
-                    "correct it, name it as a missing code, or leave the column as "
-                    "labels."
-                ) from None
-    values = _without(values, missing)
-    seen = values[np.unique(codes)]
-    seen = seen[~np.isnan(seen)]
-    whole &= bool((np.isfinite(seen) & (np.floor(seen) == seen)).all())
-    return Numbers(name, values[codes], whole)
+# ---- missing cells
 
 
-def _without(values: NDArray[Any], missing: frozenset[str]) -> NDArray[np.float64]:
-    """Return floats, with NaN for the user's missing codes, such as -9."""
-    values = values.astype(np.float64, copy=False)
-    for code in _numbers_of(missing):
-        values = np.where(values == code, np.nan, values)
-    return values
+def missing_texts(codes: Iterable[Label]) -> frozenset[str]:
+    """Return the texts of the labels that mean "missing"."""
+    return frozenset(label_text(code) for code in codes)
 
 
-def _numbers_of(missing: frozenset[str]) -> set[float]:
+def missing_numbers(missing: frozenset[str]) -> set[float]:
     """Return the missing codes that are numbers."""
     found = set()
     for text in missing:
@@ -138,38 +85,238 @@ def _numbers_of(missing: frozenset[str]) -> set[float]:
     return found
 
 
-def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
-    """Rows (or weight) of each label in each column; the last column counts missing.
+def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
+    """Return floats, with NaN for the user's missing codes, such as -9."""
+    values = values.astype(np.float64, copy=False)
+    for code in missing_numbers(missing):
+        values = np.where(values == code, np.nan, values)
+    return values
 
-    Without weights and with few labels, only whether a label occurs: a comparison per
-    label is far cheaper than a histogram.
+
+# ---- kinds
+
+
+def is_number(whole: bool, distinct: int) -> bool:
+    """Whether a column of so many different numbers is binned, not a set of labels."""
+    return not whole or distinct > MAX_INTEGER_LABELS
+
+
+def distinct_count(values: Floats) -> int:
+    """Return the number of different values, NaN left out."""
+    return len(np.unique(values[~np.isnan(values)]))
+
+
+def are_whole(values: Floats) -> bool:
+    """Whether all values are whole numbers, NaN left out."""
+    known = values[~np.isnan(values)]
+    return bool((np.isfinite(known) & (np.floor(known) == known)).all())
+
+
+# ---- labels and rare labels
+
+
+def label_levels(
+    labels: Sequence[Label],
+    counts: NDArray[Any],
+    missing: frozenset[str],
+    min_count: float,
+    known_rare: tuple[Label, ...] | None = None,
+) -> Levels:
+    """Return the levels of a column of labels.
+
+    Parameters
+    ----------
+    labels : sequence of labels
+        Different ones in order, missing codes among them.
+    counts : array
+        Rows (or weight) of each, and last of the missing cells; where `min_count` is 1,
+        only whether there are any.
+    missing : frozenset of str
+        Texts that mean "missing".
+    min_count : float
+        Weight below which a label is merged.
+    known_rare : tuple of labels, optional
+        What a fitted encoder has merged: no others are.
     """
-    d, n = part.codes.shape
-    width = len(part.labels) + 1
-    if weights is None and width <= 12:
-        found = np.zeros((width, d), bool)
-        if n > 4096:  # most tables show all their labels early
-            for k in range(width):
-                found[k] = (part.codes[:, :2048] == k).any(axis=1)
-            if found[:-1].all() and int(part.codes.max()) < width - 1:
-                return found.T
-        lowest, highest = part.extremes or (
-            part.codes.min(axis=1),
-            part.codes.max(axis=1),
+    found = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
+    real = [(v, c) for v, c in found if label_text(v) not in missing]
+    rare = known_rare
+    if rare is None:
+        rare = tuple(v for v, c in real if c < min_count) if min_count > 1 else ()
+    merged = {label_text(v) for v in rare}
+    kept: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
+    if len(kept) < len(real) and RARE not in kept:
+        kept = sorted([*kept, RARE], key=label_order)
+    if counts[-1] > 0 or len(real) < len(found):
+        kept.append(None)
+    return Levels("label", tuple(kept), (), tuple(_tidy(v) for v in rare))
+
+
+def _tidy(label: Label) -> Label:
+    """Return a label of the same text that JSON can hold, whole numbers as int."""
+    if not isinstance(label, float):
+        return label
+    if label.is_integer():
+        return int(label)
+    return label if math.isfinite(label) else str(label)
+
+
+def label_codes(
+    levels: Levels, labels: Sequence[Label], missing: frozenset[str]
+) -> NDArray[Any]:
+    """Return the code of each label, and last that of a missing cell.
+
+    >>> levels = Levels("label", ("a", RARE), rare=("b",))
+    >>> label_codes(levels, ["b", "a", "c", "?"], frozenset("?"))
+    array([1, 0, 2, 2, 2])
+    """
+    size = len(levels.categories)
+    absent = size - 1 if None in levels.categories else size
+    known = enumerate(levels.categories)
+    codes = {label_text(v): k for k, v in known if v is not None}
+    for label in levels.rare:
+        codes[label_text(label)] = codes.get(RARE, size)
+    codes.update(dict.fromkeys(missing, absent))
+    return np.array([*(codes.get(label_text(v), size) for v in labels), absent])
+
+
+# ---- identifiers
+
+
+def check_identifiers(columns: Columns, n: int) -> None:
+    """Raise an error that names a column of labels which tells all n rows apart.
+
+    >>> names = Levels("label", tuple(f"p{k}" for k in range(30)))
+    >>> check_identifiers(Columns.of([Column("patient", names)]), 30)
+    Traceback (most recent call last):
+    ValueError: Column 'patient' has 30 different labels in 30 rows, like an ...
+    """
+    many = np.flatnonzero(columns.sizes > IDENTIFIER_SHARE * n)
+    if n >= _LEAST_ROWS and len(many):
+        column = columns[int(many[0])]
+        raise ValueError(
+            f"Column {column.name!r} has {len(column.categories)} different labels in "
+            f"{n} rows, like an identifier: drop it (on the command line, --id or "
+            "--drop), or set min_count to merge rare labels."
         )
-        for k in range(width):
-            # Only labels between the extremes need a look at all cells.
-            between = (lowest < k) & (k < highest)
-            found[k] |= (lowest == k) | (highest == k)
-            if (between & ~found[k]).any():
-                found[k] |= (part.codes == k).any(axis=1)
-        return found.T
-    counts = np.empty((d, width))
-    step = max(1, 1_000_000 // max(n, width))
-    for s in range(0, d, step):
-        block = part.codes[s : s + step].astype(np.intp)
-        flat = (block + width * np.arange(len(block))[:, None]).ravel()
-        mass = None if weights is None else np.tile(weights, len(block))
-        total = np.bincount(flat, mass, minlength=width * len(block))
-        counts[s : s + step] = total.reshape(len(block), width)
-    return counts
+
+
+def may_number_rows(lowest: float, highest: float, n: int) -> bool:
+    """Whether integers between these bounds may be the numbers of n rows."""
+    return n >= _LEAST_ROWS and highest - lowest <= 3 * n  # else measurements
+
+
+def check_row_numbers(name: str, values: Sketch, n: int) -> None:
+    """Raise an error if integers, none of n missing, number the rows.
+
+    >>> values = Sketch()
+    >>> values.add(np.arange(30.0))
+    >>> check_row_numbers("k", values, 30)
+    Traceback (most recent call last):
+    ValueError: Column 'k' numbers the rows: 30 different values in 30 rows. Drop it ...
+    """
+    low, high, _ = values.cells
+    if not len(low) or not may_number_rows(low[0], high[-1], n):
+        return
+    if values.distinct > IDENTIFIER_SHARE * n:
+        count = f"{'' if values.exact else 'about '}{min(values.distinct, n)}"
+        raise ValueError(
+            f"Column {name!r} numbers the rows: {count} different values in {n} rows. "
+            "Drop it (on the command line, --id or --drop), or name it in `numeric` to "
+            "use it as a number."
+        )
+
+
+# ---- targets and features
+
+
+def check_target(column: Column, n: int) -> None:
+    """Raise an error if the labels of a target in n rows are too many for classes.
+
+    >>> ages = Levels("label", tuple(k + 0.5 for k in range(21)))
+    >>> check_target(Column("age", ages), 500)
+    Traceback (most recent call last):
+    ValueError: The target 'age' is a number with 21 values, not a class: cut it ...
+    """
+    count = len(column.categories)
+    fractions = any(isinstance(label, float) for label in column.categories)
+    if fractions and count > MAX_INTEGER_LABELS:
+        raise ValueError(
+            f"The target {column.name!r} is a number with {count:,} values, not a "
+            "class: cut it into classes first."
+        )
+    if n >= _LEAST_ROWS and count > _CLASS_SHARE * n:
+        raise ValueError(
+            f"The target {column.name!r} has {count:,} different labels in {n:,} rows, "
+            "like an identifier: choose a column of classes (on the command line, "
+            "--target)."
+        )
+
+
+def no_target(name: str) -> ValueError:
+    """Return the error of a target without a single value."""
+    return ValueError(f"The target {name!r} is missing in every row.")
+
+
+def check_two_classes(classes: Iterable[Label], target: str = "y") -> None:
+    """Raise an error if there is a single class."""
+    found = list(classes)
+    if len(found) < 2:
+        raise ValueError(
+            f"The target {target!r} has only one class, {found[0]!r}: a classifier "
+            "needs rows of at least two."
+        )
+
+
+def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
+    """Return the columns of one category, and those without a single value.
+
+    >>> one, none = Levels("label", ("a",)), Levels("label", (None,))
+    >>> constant_columns([Column("x", one), Column("z", none)])
+    (['x'], ['z'])
+    """
+    alone = [column for column in columns if len(column.categories) == 1]
+    constant = [c.name for c in alone if c.categories[0] is not None]
+    return constant, [c.name for c in alone if c.categories[0] is None]
+
+
+# ---- weights
+
+
+def check_weights(values: Floats, name: str = "sample_weight", start: int = 0) -> None:
+    """Raise an error that names the first row whose weight cannot be one.
+
+    >>> check_weights(np.array([1.0, -2.0]), "w", start=10)
+    Traceback (most recent call last):
+    ValueError: The weight 'w' of row 11 is -2: weights must be finite and not negative.
+    """
+    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    if len(wrong):
+        row = int(wrong[0])
+        raise ValueError(
+            f"The weight {name!r} of row {start + row} is {values[row]:g}: weights "
+            "must be finite and not negative."
+        )
+
+
+def check_sample_weight(weights: Any, n: int) -> Floats | None:
+    """Return the weights of n rows as floats; what cannot be a weight is an error."""
+    if weights is None:
+        return None
+    if np.ndim(weights) == 0:
+        weights = np.full(n, weights)
+    values = np.asarray(weights, np.float64)
+    if values.shape != (n,):
+        raise ValueError(
+            f"sample_weight has the shape {values.shape}, expected ({n},): give one "
+            "weight a row."
+        )
+    check_weights(values)
+    if not values.any():
+        raise no_weight()
+    return values
+
+
+def no_weight() -> ValueError:
+    """Return the error of weights that are all zero."""
+    return ValueError("All weights are zero: at least one row must count.")

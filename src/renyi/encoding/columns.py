@@ -1,4 +1,7 @@
-"""Columns: what is known of each column of a table, its categories above all.
+"""Labels and columns: what is known of each column of a table.
+
+Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
+they came from. A column is of labels or of numbers, and has categories either way.
 
 Ten thousand columns usually have a handful of different descriptions between them
 (genotypes, yes/no questions), so `Columns` stores each description once: building,
@@ -9,15 +12,91 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.frame_columns import Label, label_order, label_text
+Label = str | int | float | bool | None
 
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
+
+
+def label_text(label: Label) -> str:
+    """Text by which labels are compared: 1, 1.0 and "1" are the same label.
+
+    >>> label_text(1.0), label_text("1"), label_text(True), label_text(2.5)
+    ('1', '1', 'True', '2.5')
+    """
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def label_order(label: Label) -> tuple[int, float, str]:
+    """Sort key: numbers by value (1 before True), strings, then the missing level."""
+    if label is None:
+        return (2, 0.0, "")
+    if isinstance(label, str):
+        return (1, 0.0, label)
+    return (0, label, label_text(label))  # an integer may be too large for a float
+
+
+def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
+    """Return the different labels in order, and the place of each one found.
+
+    Those of the same text are one; a missing one has the place after the last.
+
+    >>> ranked(["b", None, 1, "a", "1"])
+    ([1, 'a', 'b'], [2, 3, 0, 1, 0])
+    """
+    first: dict[str, Label] = {}
+    for label in found:
+        if label is not None:
+            first.setdefault(label_text(label), label)
+    labels = sorted(first.values(), key=label_order)
+    rank = {label_text(label): k for k, label in enumerate(labels)}
+    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
+    return labels, places
+
+
+class Numbered(Sequence[str]):
+    """Names x0, x1, … of the columns of an array, made when asked for."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return self._count
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is one of these."""
+        if not isinstance(name, str) or name[:1] != "x" or not name[1:].isdecimal():
+            return False
+        place = int(name[1:])
+        return place < self._count and name == f"x{place}"
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one name, or a list of them for a slice."""
+        chosen = range(self._count)[place]
+        return f"x{chosen}" if isinstance(chosen, int) else [f"x{j}" for j in chosen]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return (f"x{j}" for j in range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the names are the same; as many numbered ones are."""
+        if isinstance(other, Numbered):
+            return self._count == other._count
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        """Hash of the number of names."""
+        return hash(self._count)
 
 
 class Levels(NamedTuple):
@@ -230,21 +309,29 @@ class Columns(Sequence[Column]):
             return NotImplemented
         return (
             len(self) == len(other)
-            and tuple(self.names) == tuple(other.names)
+            and (self.names == other.names or tuple(self.names) == tuple(other.names))
             and all(
-                a.levels.reads_as(b.levels) for a, b in zip(self, other, strict=True)
+                self.levels[a].reads_as(other.levels[b])
+                for a, b in {
+                    *zip(self.which.tolist(), other.which.tolist(), strict=True)
+                }
             )
         )
 
     def __hash__(self) -> int:
-        """Hash of the names."""
-        return hash(tuple(self.names))
+        """Hash of the number of columns."""
+        return hash(len(self))
 
     def __repr__(self) -> str:
         """Return a short text: names and sizes."""
         shown = ", ".join(f"{c.name} ({len(c.categories)})" for c in self[:6])
         more = f", … {len(self) - 6} more" if len(self) > 6 else ""
         return f"<{len(self)} columns: {shown}{more}>"
+
+    @cached_property
+    def all_names(self) -> tuple[str, ...]:
+        """The names, made once."""
+        return tuple(self.names)
 
     @property
     def sizes(self) -> NDArray[np.intp]:

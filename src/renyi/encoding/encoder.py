@@ -13,7 +13,6 @@ of their own, written None and shown as "(missing)".
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,24 +20,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.encoding import column_rules
+from renyi.encoding.arrow_cells import plain_label
 from renyi.encoding.bins import bin_codes, bin_column
-from renyi.encoding.column_rules import label_counts, resolve
-from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Columns, Levels
-from renyi.encoding.frame_columns import (
+from renyi.encoding.columns import (
+    MISSING_TEXT,
+    Column,
+    Columns,
     Label,
-    Labels,
+    Levels,
     Numbered,
+)
+from renyi.encoding.frame_columns import (
+    Labels,
     Numbers,
     Part,
     as_table,
     column_names,
-    label_order,
-    label_text,
+    label_counts,
     parts,
-    plain_label,
-    refuse_twins,
+    resolve,
 )
-from renyi.encoding.identifiers import may_number, refuse_labels, refuse_row_numbers
 from renyi.encoding.sketch import Sketch
 
 Weights = NDArray[np.float64] | None
@@ -121,7 +123,7 @@ class Encoder:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the fitted columns."""
-        return tuple(self.columns.names)
+        return self.columns.all_names
 
     @property
     def order(self) -> int:
@@ -163,13 +165,13 @@ class Encoder:
         for part in self._parts(table, names):
             if isinstance(part, Numbers):
                 if refuse_identifiers and self.numeric == "auto" and not known:
-                    _refuse_row_numbers(part)
+                    _check_row_numbers(part)
                 levels = self._learn_number(part, sample_weight, known.get(part.name))
                 group = Columns([part.name], [levels], np.zeros(1, np.intp))
             else:
                 group = self._learn_labels(part, sample_weight, known)
                 if refuse_identifiers and not known:
-                    refuse_labels(group, part.codes.shape[1])
+                    column_rules.check_identifiers(group, part.codes.shape[1])
             groups.append(group)
             blocks.append(self._codes(part, group))
         columns, codes = _in_order(groups, blocks, names)
@@ -251,7 +253,7 @@ class Encoder:
 
     @property
     def _missing_texts(self) -> frozenset[str]:
-        return frozenset(label_text(label) for label in self.missing)
+        return column_rules.missing_texts(self.missing)
 
     def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
         """Return the table and its names, reduced to the fitted columns if any."""
@@ -259,7 +261,7 @@ class Encoder:
         names = column_names(table)
         if names is None:
             return table, self._names_by_position(table.shape[1])
-        refuse_twins(names)
+        column_rules.check_names(names)
         if not self.columns:
             return table, names
         seen = set(names)
@@ -342,30 +344,16 @@ class Encoder:
         for j in first.tolist():
             name = part.names[j]
             rare = merged.get(name, ()) if known else None
-            levels.append(self._levels(part.labels, counts[j], rare))
+            levels.append(
+                column_rules.label_levels(
+                    part.labels, counts[j], self._missing_texts, self.min_count, rare
+                )
+            )
         return Columns(part.names, levels, which)
 
-    def _levels(
-        self,
-        labels: list[Label],
-        counts: NDArray[Any],
-        known_rare: tuple[Label, ...] | None,
-    ) -> Levels:
-        """Return the levels of a column; the last of its counts is of missing cells."""
-        gone = self._missing_texts
-        found = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
-        real = [(v, c) for v, c in found if label_text(v) not in gone]
-        if known_rare is None:
-            rare = tuple(v for v, c in real if c < self.min_count)
-        else:
-            rare = known_rare
-        merged = {label_text(v) for v in rare}
-        kept: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
-        if len(kept) < len(real) and RARE not in kept:
-            kept = sorted([*kept, RARE], key=label_order)
-        if counts[-1] > 0 or len(real) < len(found):
-            kept.append(None)
-        return Levels("label", tuple(kept), (), tuple(_tidy(v) for v in rare))
+    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
+        """Return the code of each label, and last that of a missing cell."""
+        return column_rules.label_codes(levels, labels, self._missing_texts)
 
     def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
         """Codes of the cells of a part, given its columns."""
@@ -375,36 +363,16 @@ class Encoder:
             tables = np.stack([self.code_table(v, part.labels) for v in columns.levels])
             codes = _through(tables, columns.which, part.codes)
         if self.unseen == "error":
-            _refuse_unseen(codes, part, columns)
+            _check_unseen(codes, part, columns)
         return codes
 
-    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
-        """Return the code of each label, and last that of a missing cell.
 
-        >>> levels = Levels("label", ("a", RARE), rare=("b",))
-        >>> Encoder().code_table(levels, ["b", "a", "c", "?"])
-        array([1, 0, 2, 2, 2])
-        """
-        size = len(levels.categories)
-        absent = size - 1 if None in levels.categories else size
-        known = enumerate(levels.categories)
-        codes = {label_text(v): k for k, v in known if v is not None}
-        for label in levels.rare:
-            codes[label_text(label)] = codes.get(RARE, size)
-        codes.update(dict.fromkeys(self._missing_texts, absent))
-        return np.array([*(codes.get(label_text(v), size) for v in labels), absent])
+def target_encoder(encoder: Encoder) -> Encoder:
+    """Return the encoder of a target: all its values are labels, and none is rare."""
+    return Encoder(missing=encoder.missing, numeric=())
 
 
-def _tidy(label: Label) -> Label:
-    """Return a label of the same text that JSON can hold, whole numbers as int."""
-    if not isinstance(label, float):
-        return label
-    if label.is_integer():
-        return int(label)
-    return label if math.isfinite(label) else str(label)
-
-
-def _refuse_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
+def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
     for j, (row, column) in enumerate(zip(codes, columns, strict=True)):
         bad = np.flatnonzero(row >= len(column.categories))
         if len(bad):
@@ -418,14 +386,14 @@ def _refuse_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -
             )
 
 
-def _refuse_row_numbers(part: Numbers) -> None:
+def _check_row_numbers(part: Numbers) -> None:
     n = len(part.values)
     if not part.integer or np.isnan(part.values).any():
         return
-    if may_number(part.values.min(), part.values.max(), n):
+    if column_rules.may_number_rows(part.values.min(), part.values.max(), n):
         values = Sketch()  # which counts the same in a stream
         values.add(part.values)
-        refuse_row_numbers(part.name, values, n)
+        column_rules.check_row_numbers(part.name, values, n)
 
 
 def _distinct_rows(keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -7,9 +7,8 @@ A *part* is one or more columns of the caller's table in one of two plain forms:
 * `Numbers`: the float values of one column, NaN where missing.
 
 Columns of one type are taken together, because a Python loop over 10,000 columns costs
-more than the work itself. Nothing is decided here about missing codes, bins or rare
-labels; that is the business of `renyi.encoding.column_rules` and
-`renyi.encoding.encoder`.
+more than the work itself. `resolve` then makes each column a number or labels by
+`renyi.encoding.column_rules`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import entries, from_decimals, refuse_type
+from renyi.encoding.arrow_cells import (
+    check_type,
+    entries,
+    from_decimals,
+    plain_label,
+    storage,
+)
+from renyi.encoding.column_rules import (
+    MAX_INTEGER_LABELS,
+    are_whole,
+    distinct_count,
+    is_number,
+    missing_numbers,
+    without_missing,
+)
+from renyi.encoding.columns import Label, label_text, ranked
 from renyi.encoding.sketch import EXACT
 
-Label = str | int | float | bool | None
-
-# An integer column with more values than this is a number, not a set of labels.
-MAX_INTEGER_LABELS = 20
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256
 # A table with this many columns keeps its rows contiguous.
@@ -55,8 +65,7 @@ class Labels(NamedTuple):
 class Numbers(NamedTuple):
     """One numeric column; `integer` if every value is a whole number by type.
 
-    Integers stay integers until `renyi.encoding.column_rules.resolve`: as floats,
-    labels above 2**53 would merge.
+    Integers stay integers until `resolve`: as floats, labels above 2**53 would merge.
     """
 
     name: str
@@ -65,53 +74,6 @@ class Numbers(NamedTuple):
 
 
 Part = Labels | Numbers
-
-
-def label_text(label: Label) -> str:
-    """Text by which labels are compared: 1, 1.0 and "1" are the same label.
-
-    >>> label_text(1.0), label_text("1"), label_text(True), label_text(2.5)
-    ('1', '1', 'True', '2.5')
-    """
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)
-
-
-def label_order(label: Label) -> tuple[int, float, str]:
-    """Sort key: numbers by value (1 before True), strings, then the missing level."""
-    if label is None:
-        return (2, 0.0, "")
-    if isinstance(label, str):
-        return (1, 0.0, label)
-    return (0, label, label_text(label))  # an integer may be too large for a float
-
-
-class Numbered(Sequence[str]):
-    """Names x0, x1, … of the columns of an array, made when asked for."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        """Return the number of names."""
-        return self._count
-
-    def __contains__(self, name: object) -> bool:
-        """Whether a name is one of these."""
-        if not isinstance(name, str) or name[:1] != "x" or not name[1:].isdecimal():
-            return False
-        place = int(name[1:])
-        return place < self._count and name == f"x{place}"
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return map("x%d".__mod__, range(self._count))
-
-    def __getitem__(self, place: Any) -> Any:
-        """Return one name, or a list of them for a slice."""
-        chosen = range(self._count)[place]
-        return f"x{chosen}" if isinstance(chosen, int) else [f"x{j}" for j in chosen]
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -123,15 +85,6 @@ def column_names(X: Any) -> list[str] | None:
     if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
         return [str(c) for c in X.columns]
     return None
-
-
-def refuse_twins(names: Iterable[str]) -> None:
-    """Raise an error that names a column which is there twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"Two columns are named {name!r}: rename one of them.")
-        seen.add(name)
 
 
 def as_table(X: Any) -> Any:
@@ -407,12 +360,11 @@ def _from_mixed(name: str, cells: NDArray[Any]) -> Labels:
 
 
 def _from_arrow(name: str, column: Any) -> Part:
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
+    column = storage(column)
     kind = column.type
     if pa.types.is_null(kind):
         return Labels([name], np.zeros((1, len(column)), np.uint8), [])
-    refuse_type(name, kind)
+    check_type(name, kind)
     if pa.types.is_decimal(kind):
         column = from_decimals(column)
         kind = column.type
@@ -448,38 +400,121 @@ def as_labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> L
     return Labels(names, table[codes], labels)
 
 
-def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
-    """Return the different labels in order, and the place of each one found.
+# ---- numbers or labels
 
-    Those of the same text are one; a missing one has the place after the last.
 
-    >>> ranked(["b", None, 1, "a", "1"])
-    ([1, 'a', 'b'], [2, 3, 0, 1, 0])
+def resolve(
+    part: Part, numeric: frozenset[str] | None, missing: frozenset[str]
+) -> list[Part]:
+    """Make each column a number or labels, as `numeric` names them; None by type."""
+    if isinstance(part, Numbers):
+        if numeric is None or part.name in numeric:
+            values = without_missing(part.values, missing)
+            if numeric is not None or _is_number(part, values):
+                return [part._replace(values=values)]
+        codes, found = pd.factorize(part.values)
+        return [as_labels([part.name], codes[None, :], found.tolist())]
+    if numeric is None:
+        if part.categorical:
+            return [part]
+        chosen = _looks_numeric(part, missing)
+    else:
+        chosen = np.array([name in numeric for name in part.names])
+    if not chosen.any():
+        return [part]
+    taken = np.flatnonzero(chosen).tolist()
+    pieces: list[Part] = [_as_numbers(part, j, missing) for j in taken]
+    if not chosen.all():
+        kept = np.flatnonzero(~chosen).tolist()
+        names = [part.names[j] for j in kept]
+        kept_codes = part.codes[kept]
+        pieces.append(part._replace(names=names, codes=kept_codes, extremes=None))
+    return pieces
+
+
+def _is_number(part: Numbers, values: NDArray[np.float64]) -> bool:
+    if not part.integer or np.isnan(values).sum() == np.isnan(part.values).sum():
+        return True  # integers were counted before, and none was left out
+    return is_number(True, distinct_count(values))
+
+
+def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
+    """Which columns of a part hold numbers only, and enough of them to be binned."""
+    number = np.array(
+        [isinstance(v, (int, float)) and not isinstance(v, bool) for v in part.labels],
+        np.bool_,
+    )
+    whole = np.array([isinstance(v, int) for v in part.labels], np.bool_)
+    if not is_number(bool((whole | ~number).all()), int(number.sum())):
+        return np.zeros(len(part.names), np.bool_)
+    codes = missing_numbers(missing)
+    real = np.array(
+        [
+            label_text(v) not in missing and not (is_number and v in codes)
+            for v, is_number in zip(part.labels, number, strict=True)
+        ],
+        np.bool_,
+    )
+    present = label_counts(part)[:, :-1].astype(bool) & real
+    fractions = (present & ~whole).any(axis=1)
+    many = present.sum(axis=1) > MAX_INTEGER_LABELS
+    numeric: NDArray[np.bool_] = ~(present & ~number).any(axis=1) & (fractions | many)
+    return numeric
+
+
+def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
+    name, codes = part.names[j], part.codes[j]
+    values = np.full(len(part.labels) + 1, np.nan)
+    whole = True
+    for k in np.unique(codes[codes < len(part.labels)]):
+        label = part.labels[k]
+        whole &= not isinstance(label, float)
+        if label_text(label) not in missing:
+            try:
+                values[k] = np.nan if label is None else float(label)
+            except (ValueError, OverflowError):
+                raise ValueError(
+                    f"Column {name!r} should be numeric but holds {label!r:.60}: "
+                    "correct it, name it as a missing code, or leave the column as "
+                    "labels."
+                ) from None
+    values = without_missing(values, missing)
+    whole &= are_whole(values[np.unique(codes)])
+    return Numbers(name, values[codes], whole)
+
+
+def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
+    """Rows (or weight) of each label in each column; the last column counts missing.
+
+    Without weights and with few labels, only whether a label occurs: a comparison per
+    label is far cheaper than a histogram.
     """
-    first: dict[str, Label] = {}
-    for label in found:
-        if label is not None:
-            first.setdefault(label_text(label), label)
-    labels = sorted(first.values(), key=label_order)
-    rank = {label_text(label): k for k, label in enumerate(labels)}
-    places = [len(labels) if v is None else rank[label_text(v)] for v in found]
-    return labels, places
-
-
-def plain_label(value: Any) -> Label:
-    """Return a label as str, int, float or bool; None if it is missing."""
-    if isinstance(value, str):
-        return str(value)
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, (dict, list, set)):
-        raise TypeError(
-            f"A cell holds {value!r}: argument must be a string or a number."
+    d, n = part.codes.shape
+    width = len(part.labels) + 1
+    if weights is None and width <= 12:
+        found = np.zeros((width, d), bool)
+        if n > 4096:  # most tables show all their labels early
+            for k in range(width):
+                found[k] = (part.codes[:, :2048] == k).any(axis=1)
+            if found[:-1].all() and int(part.codes.max()) < width - 1:
+                return found.T
+        lowest, highest = part.extremes or (
+            part.codes.min(axis=1),
+            part.codes.max(axis=1),
         )
-    return str(value)
+        for k in range(width):
+            # Only labels between the extremes need a look at all cells.
+            between = (lowest < k) & (k < highest)
+            found[k] |= (lowest == k) | (highest == k)
+            if (between & ~found[k]).any():
+                found[k] |= (part.codes == k).any(axis=1)
+        return found.T
+    counts = np.empty((d, width))
+    step = max(1, 1_000_000 // max(n, width))
+    for s in range(0, d, step):
+        block = part.codes[s : s + step].astype(np.intp)
+        flat = (block + width * np.arange(len(block))[:, None]).ravel()
+        repeated = None if weights is None else np.tile(weights, len(block))
+        total = np.bincount(flat, repeated, minlength=width * len(block))
+        counts[s : s + step] = total.reshape(len(block), width)
+    return counts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from renyi.encoding.frame_columns import Label, label_text
+from renyi.encoding.columns import Label, label_text
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding import arrow_cells
-from renyi.encoding.frame_columns import MAX_INTEGER_LABELS, label_text
+from renyi.encoding.column_rules import MAX_INTEGER_LABELS
+from renyi.encoding.columns import label_text
 from renyi.warnings import DataWarning
 
 _INTEGER = r"^[+-]?\d+$"

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
+from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, Weights
-from renyi.encoding.frame_columns import label_text
 
 NEW = "(new)"
 AND = " & "

@@ -19,6 +19,7 @@ from renyi import rules
 from renyi.certificates import text
 from renyi.certification import Warned
 from renyi.encoding import targets
+from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
@@ -249,7 +250,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         labels = targets.checked_labels(y, table.shape[0])
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)
-        weights = source.checked_weights(sample_weight, len(labels))
+        weights = check_sample_weight(sample_weight, len(labels))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             table = source.take_rows(table, kept)

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.columns import RARE, Column
+from renyi.encoding.columns import RARE, Column, Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label, label_text
 from renyi.encoding.tuples import TupleEncoder
 from renyi.sources.dialects import Dialect, binned, named
 

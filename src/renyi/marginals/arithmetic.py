@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
+from renyi.encoding.column_rules import check_names
 from renyi.encoding.columns import Columns
-from renyi.encoding.frame_columns import refuse_twins
 from renyi.encoding.tuples import NEW
 from renyi.marginals.consistency import absent_pairs, refuse_negative
 
@@ -68,7 +68,7 @@ def scaled(m: Marginals, factor: float) -> Marginals:
 
 def selected(m: Marginals, features: list[str]) -> Marginals:
     """Return the marginals of some of the features and the target."""
-    refuse_twins(features)
+    check_names(features)
     if m.target in features:
         raise ValueError(f"{m.target!r} is the target: it cannot be a feature.")
     names = [*features, m.target]

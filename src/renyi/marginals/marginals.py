@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
-from renyi.encoding.columns import Column, Columns
+from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label
 from renyi.marginals import arithmetic, consistency, overview
 from renyi.marginals.digest import DataDigest, digest
 from renyi.marginals.origins import Origins

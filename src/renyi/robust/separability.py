@@ -39,12 +39,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.counting.onehot import dense, offsets
+from renyi.encoding.column_rules import check_sample_weight
 from renyi.marginals.marginals import Marginals
 from renyi.robust import direct_program
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.solvers import programs
 from renyi.solvers.ridge import eigen
-from renyi.sources.frames import checked_weights
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -226,7 +226,7 @@ def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
     Rows without weight are left out.
     """
     codes = m.encoder.transform(X)
-    weights = checked_weights(sample_weight, codes.shape[1])
+    weights = check_sample_weight(sample_weight, codes.shape[1])
     p = np.ones(codes.shape[1]) if weights is None else weights
     W = dense(codes[:, p > 0], m.encoder.columns.sizes)
     p = p[p > 0] / p.sum()

@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from renyi import __version__
+from renyi.encoding.column_rules import missing_texts
+from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label, label_text
-from renyi.encoding.text_cells import as_floats, is_missing, typed
+from renyi.encoding.text_cells import as_floats, typed
 from renyi.marginals.marginals import Marginals
 from renyi.sources import csv as csvfiles
 from renyi.sources import inputs
@@ -36,7 +36,6 @@ from renyi.streaming.passes import Passes, Progress
 from renyi.streaming.run import Source, Unit
 from renyi.streaming.spec import ColumnSpec, CountSpec, fitted_text
 from renyi.warnings import DataWarning as DataWarning
-from renyi.warnings import warn_dropped
 
 MISSING: tuple[Label, ...] = ("?", "")
 
@@ -90,7 +89,7 @@ def _typed(
     table: pa.Table, missing: Iterable[Label], kinds: Mapping[str, str]
 ) -> pa.Table:
     """Return text as what it is."""
-    texts = frozenset(label_text(code) for code in missing)
+    texts = missing_texts(missing)
     made = [
         typed(name, column, texts, kinds.get(name))
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -120,7 +119,7 @@ def batches(
     """
     kinds, missing = kinds or {}, list(missing)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    texts = frozenset(label_text(code) for code in missing)
+    texts = missing_texts(missing)
     source = _source(path, columns, texts, where, sql, verbatim)
     wanted = list(source.schema.names if columns is None else columns)
     csv = bool(source.paths) and reader_of(source.paths[0]) is csvfiles
@@ -197,12 +196,12 @@ def marginals(
     """
     encoder = encoder or Encoder()
     wanted = _wanted(target, encoder, columns, weight)
-    missing = frozenset(label_text(code) for code in encoder.missing)
+    missing = missing_texts(encoder.missing)
     source = _source(path, wanted, missing, where, sql)
     if wanted is None:
         require(_named(source), source.schema.names, _needed(target, weight))
         wanted = source.schema.names
-    source = _with_floats(source, weight, kinds or {})
+    source = _with_floats(source, kinds or {})
     schema = pa.schema([source.schema.field(name) for name in wanted])
     asked = {**(kinds or {}), **column_kinds(encoder)}
     texts = _texts(source, schema, missing, where, asked) - {weight}
@@ -297,19 +296,12 @@ def _asked(role: ColumnSpec, kind: str) -> ColumnSpec:
     return role._replace(kind="number", text="numbers" if role.text else "")
 
 
-def _with_floats(
-    source: Source, weight: str | None, kinds: Mapping[str, str]
-) -> Source:
-    """Return a source whose weights, and columns said to be numbers, are floats.
-
-    Text of CSV files is left to the spec, but for weights.
-    """
+def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
+    """Return a source whose columns said to be numbers are floats, but for text."""
     readers: dict[str, Callable[[Any], Any]] = {}
     for field in source.schema:
         name, text = field.name, field.type == csvfiles.TEXT
-        if name == weight and text:
-            readers[name] = partial(_read_weights, name)
-        elif kinds.get(name) == "number" and not text and field.type != pa.float64():
+        if kinds.get(name) == "number" and not text and field.type != pa.float64():
             readers[name] = partial(as_floats, name)
     if not readers:
         return source
@@ -330,11 +322,6 @@ def _with_floats(
         (f.name, pa.float64() if f.name in readers else f.type) for f in source.schema
     ]
     return dataclasses.replace(source, schema=pa.schema(fields), units=units)
-
-
-def _read_weights(name: str, column: Any) -> Any:
-    cells = pa.chunked_array([column.dictionary_decode()])
-    return typed(name, cells, frozenset(), "number").combine_chunks()
 
 
 def _checkpoint(
@@ -387,21 +374,3 @@ def column_kinds(encoder: Encoder) -> dict[str, str]:
     """
     kinds = {"numbers": "number", "words": "label", "figures": "figure"}
     return {each.name: kinds[fitted_text(each.levels)] for each in encoder.columns}
-
-
-def labelled(table: pa.Table, target: str, missing: Iterable[Label]) -> pa.Table:
-    """Return the rows whose target is known; warn of those left out.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True, action="always"):
-    ...     labelled(pa.table({"y": ["a", "?", "b"]}), "y", ("?",)).num_rows
-    2
-    """
-    gone = is_missing(table[target], frozenset(label_text(code) for code in missing))
-    count = pc.sum(gone).as_py()
-    if not count:
-        return table
-    if count == table.num_rows:
-        raise ValueError(f"The target {target!r} is missing in every row.")
-    warn_dropped(count, target)
-    return table.filter(pc.invert(gone))

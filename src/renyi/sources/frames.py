@@ -11,11 +11,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting.pair_counts import class_pair_counts, pair_counts
-from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import as_objects, column_names, refuse_twins
+from renyi.encoding.column_rules import (
+    check_column,
+    check_names,
+    check_sample_weight,
+    check_target,
+    no_target,
+)
+from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.frame_columns import as_objects, column_names
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.spec import need_column
+from renyi.warnings import warn_dropped
 
 
 def marginals(
@@ -31,25 +38,55 @@ def marginals(
     """Count the pairs of a table; see `Marginals.from_data`."""
     encoder = encoder or Encoder()
     X, y, target = _split(X, y, target)
-    weights = checked_weights(sample_weight, len(y))
-    if weights is not None and not weights.all():
-        kept = np.flatnonzero(weights)
-        X, y, weights = take_rows(X, kept), take_rows(y, kept), weights[kept]
+    weights = check_sample_weight(sample_weight, len(y))
+    answer, classes = encoded_target(y, target, encoder)
+    kept = classes >= 0
+    if weights is not None:
+        kept &= weights > 0
+    if not kept.all():
+        rows = np.flatnonzero(kept)
+        X, weights = take_rows(X, rows), None if weights is None else weights[rows]
+        answer, classes = _occurring(answer, classes[rows])
+    if refuse_identifiers:
+        check_target(answer, len(classes))
     features, codes = encoder.fit_transform(
         X, weights, refuse_identifiers=refuse_identifiers
     )
-    classes, class_codes = Encoder(missing=encoder.missing, numeric=()).fit_transform(
-        _as_column(y, target), refuse_identifiers=refuse_identifiers
+    return from_codes(features, codes, answer, classes, class_conditional, weights)
+
+
+def encoded_target(
+    y: Any, name: str, encoder: Encoder
+) -> tuple[Column, NDArray[np.intp]]:
+    """Return the classes of a target and each row's code; -1 where it is missing.
+
+    >>> encoded_target(["b", "?", "a"], "y", Encoder())[1]
+    array([ 1, -1,  0])
+    """
+    fitted, (codes,) = target_encoder(encoder).fit_transform(
+        _as_column(y, name), refuse_identifiers=False
     )
-    answer = classes.columns[0]
-    if None in answer.categories:
-        count = int((class_codes[0] == len(answer.categories) - 1).sum())
+    labels, codes = fitted.columns[0].categories, codes.astype(np.intp)
+    if None in labels:
+        labels = labels[:-1]
+        codes[codes == len(labels)] = -1
+        if not labels:
+            raise no_target(name)
+        warn_dropped(int((codes < 0).sum()), name)
+    return Column(name, Levels("label", labels)), codes
+
+
+def _occurring(
+    target: Column, codes: NDArray[np.intp]
+) -> tuple[Column, NDArray[np.intp]]:
+    """Return a target without classes that no row has, and the codes of the rows."""
+    if not len(codes):
         raise ValueError(
-            f"The target {target!r} is missing in {count} rows: leave these rows out."
+            f"No row counts: the target {target.name!r} is missing, or the weight zero."
         )
-    return from_codes(
-        features, codes, answer, class_codes[0], class_conditional, weights
-    )
+    used, codes = np.unique(codes, return_inverse=True)
+    labels = tuple(target.categories[k] for k in used)
+    return Column(target.name, Levels("label", labels)), codes
 
 
 def _as_column(y: Any, name: str) -> Any:
@@ -129,8 +166,8 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     names = column_names(X)
     if names is None:
         raise ValueError("With an array, give the classes y: columns have no names.")
-    need_column(names, target, "to predict")
-    refuse_twins(names)
+    check_column(names, target, "to predict")
+    check_names(names)
     rest = [name for name in names if name != target]
     if not rest:
         raise ValueError(f"The table has no column beside the target {target!r}.")
@@ -148,30 +185,3 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     if hasattr(X, "take") and not isinstance(X, np.ndarray):
         return X.take(rows)
     return X[rows] if hasattr(X, "__arrow_c_stream__") else as_objects(X)[rows]
-
-
-def checked_weights(weights: Any, n: int) -> NDArray[np.float64] | None:
-    """Return the weights as floats; what cannot be a weight is an error."""
-    if weights is None:
-        return None
-    if np.ndim(weights) == 0:
-        weights = np.full(n, weights)
-    values = np.asarray(weights, np.float64)
-    if values.shape != (n,):
-        raise ValueError(
-            f"sample_weight has the shape {values.shape}, expected ({n},): give one "
-            "weight a row."
-        )
-    for wrong, what in (
-        (~np.isfinite(values), "infinite or NaN"),
-        (values < 0, "negative"),
-    ):
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"The weight of row {row} is {values[row]:g}: weights must be finite "
-                f"and not negative ({int(wrong.sum())} are {what})."
-            )
-    if not values.any():
-        raise ValueError("All weights are zero: at least one row must count.")
-    return values

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
-from renyi.encoding.columns import Column, Columns
+from renyi.encoding.columns import Column, Columns, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import label_text
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources import arrow

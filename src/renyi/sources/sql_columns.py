@@ -27,11 +27,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.encoding.bins import bin_cells, bin_codes
-from renyi.encoding.column_rules import resolve
-from renyi.encoding.columns import Levels
-from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label, label_text, parts
-from renyi.encoding.identifiers import refuse_labels, refuse_row_numbers
+from renyi.encoding.column_rules import (
+    check_identifiers,
+    check_row_numbers,
+    check_target,
+    missing_texts,
+)
+from renyi.encoding.columns import Column, Label, Levels
+from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.frame_columns import parts, resolve
 from renyi.encoding.sketch import MOST, Sketch
 from renyi.sources.databases import Database, Row, cell_of, key_of
 from renyi.sources.dialects import binned
@@ -82,15 +86,18 @@ class ColumnReader:
         self, database: Database, table: FilteredTable, encoder: Encoder
     ) -> None:
         self._database, self._table, self._encoder = database, table, encoder
-        self._missing = frozenset(label_text(code) for code in encoder.missing)
+        self._missing = missing_texts(encoder.missing)
 
     def labels(self, name: str) -> SqlColumn:
         """Return a column whose values are all labels, as the target's are."""
-        settings = Encoder(missing=self._encoder.missing, numeric=())
+        settings = target_encoder(self._encoder)
         column = self._database.expression(name)
         with closing(self._values(name, column)) as blocks:
             values = Values.of(_first(blocks), name)
-            levels, codes = self._decided(name, values, settings)
+            levels, codes = self._decided(name, values, settings, target=True)
+        labels = tuple(label for label in levels.categories if label is not None)
+        known = int(values.rows[codes < len(labels)].sum())
+        check_target(Column(name, Levels("label", labels)), known)
         return _label_column(name, column, values, levels, codes)
 
     def column(self, name: str) -> SqlColumn:
@@ -127,7 +134,7 @@ class ColumnReader:
         return dataclasses.replace(self._encoder, numeric=numeric)
 
     def _decided(
-        self, name: str, values: Values, settings: Encoder
+        self, name: str, values: Values, settings: Encoder, target: bool = False
     ) -> tuple[Levels, NDArray[Any]]:
         """Return what the encoder makes of a column, and the code of each value."""
         column = self._as_table(name, values.cells)
@@ -138,9 +145,9 @@ class ColumnReader:
         levels = fitted.columns[0].levels
         if levels.kind == "label" and len(values.cells) > MAX_LABELS:
             raise self._too_many_labels(name)
-        if levels.kind == "label" and not settings.columns:
+        if levels.kind == "label" and not settings.columns and not target:
             with _as_column_error():
-                refuse_labels(fitted.columns, int(values.rows.sum()))
+                check_identifiers(fitted.columns, int(values.rows.sum()))
         return levels, codes[0]
 
     def _as_table(self, name: str, cells: list[Any]) -> Any:
@@ -181,7 +188,7 @@ class ColumnReader:
             self._check_texts(name)
         if settings.numeric == "auto" and summary.whole and not summary.gaps:
             with _as_column_error():
-                refuse_row_numbers(name, summary.sketch, summary.rows)
+                check_row_numbers(name, summary.sketch, summary.rows)
         levels, counts = summary.binned(settings.bins)
         made = self._bin_expression(name, levels.edges, summary.texts)
         return _binned_column(name, made, levels, counts.astype(summary.dtype))

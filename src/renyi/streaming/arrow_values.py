@@ -16,9 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import as_floats, entries, from_decimals
-from renyi.encoding.column_rules import resolve
-from renyi.encoding.frame_columns import Label, Numbers, label_text, parts, plain_label
+from renyi.encoding.arrow_cells import (
+    as_floats,
+    entries,
+    from_decimals,
+    plain_label,
+    storage,
+)
+from renyi.encoding.column_rules import check_names, check_weights
+from renyi.encoding.columns import Label, label_text
+from renyi.encoding.frame_columns import Numbers, parts, resolve
 from renyi.encoding.text_cells import TextKind, figures
 from renyi.sources.complaints import first_line
 from renyi.streaming.spec import ColumnSpec, CountSpec, family
@@ -73,12 +80,12 @@ def slices(
             yield from slices(spec, piece, names, start, most)
             start += piece.num_rows
         return
-    columns = [_storage(batch.column(name)) for name in names]
+    columns = [storage(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
         rows = min(most, batch.num_rows - low)
         weights = None
         if spec.weight is not None:
-            cells = _storage(batch.column(spec.weight)).slice(low, rows)
+            cells = storage(batch.column(spec.weight)).slice(low, rows)
             weights = _weights(spec.weight, cells, start + low)
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
@@ -92,9 +99,7 @@ def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
     ValueError: Column 'a' holds integer in the first rows and float (double) later: ...
     """
     types = dict(zip(schema.names, schema.types, strict=True))
-    if len(types) < len(schema.names):
-        name = next(n for n in schema.names if schema.names.count(n) > 1)
-        raise ValueError(f"Two columns are named {name!r}: rename one of them.")
+    check_names(schema.names)
     for name in spec.read_columns:
         if name not in types:
             raise ValueError(
@@ -115,13 +120,6 @@ def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
         )
 
 
-def _storage(column: Array) -> Array:
-    """Return the values of an extension type."""
-    if isinstance(column.type, pa.BaseExtensionType):
-        return column.storage
-    return column
-
-
 def _weights(name: str, column: Array, start: int) -> Floats:
     try:
         if pa.types.is_dictionary(column.type):
@@ -134,13 +132,7 @@ def _weights(name: str, column: Array, start: int) -> Floats:
             f"The column of weights {name!r} is not of numbers ({first_line(error)}): "
             "correct it, or name another one."
         ) from None
-    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
-    if len(wrong):
-        row = int(wrong[0])
-        raise ValueError(
-            f"The weight of row {start + row} in column {name!r} is {values[row]:g}: "
-            "weights must be finite and not negative."
-        )
+    check_weights(values, name, start)
     return np.asarray(values, np.float64)
 
 

@@ -1,13 +1,15 @@
-"""Codebooks: the code of each category of a column, first come first served.
+"""Encoders of the columns of a stream: codes are given as categories turn up.
 
-In a stream, labels may appear in any batch, so that categories are numbered as they
-come: 0 is the missing cell, then the labels. When all rows have been seen, labels are
-sorted, those of too few rows merged, and numbers binned, by the rules of
-`renyi.encoding.encoder` and `renyi.encoding.bins`: a `FinalLevels` says where each code
-goes.
+Labels may appear in any batch, so that categories are numbered as they come: 0 is the
+missing cell, then the labels. When all rows have been seen, labels are sorted, those of
+too few rows merged, and numbers binned, by the rules of memory
+(`renyi.encoding.column_rules`, `renyi.encoding.bins`): `FinalLevels` say where each
+code goes.
 
-A `LabelEncoder` knows the labels met so far, a `BinEncoder` the edges of numbers.
-Numbers without edges are in `renyi.streaming.one_pass_bins`.
+A `LabelEncoder` knows the labels met so far, a `BinEncoder` the edges of numbers. Where
+rows pass by only once there are no edges yet: a `OnePassBinner` gives every value a
+code, and neighbours share a cell when there are too many (`renyi.encoding.sketch`),
+which renumbers the codes. Which values share a cell depends on the set of values only.
 """
 
 from __future__ import annotations
@@ -20,12 +22,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from renyi.encoding import column_rules
 from renyi.encoding.bins import bin_cells, bin_codes
-from renyi.encoding.column_rules import are_many
-from renyi.encoding.columns import Levels
+from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import Label, label_text, ranked
-from renyi.encoding.sketch import Cells
+from renyi.encoding.sketch import (
+    EXACT,
+    LARGEST,
+    Cells,
+    Sketch,
+    are_bounds,
+    ascending,
+    fitting,
+    keys,
+)
 from renyi.encoding.text_cells import TextKind
 from renyi.streaming.arrow_values import coded, labels, numbers
 from renyi.streaming.spec import ColumnSpec
@@ -49,63 +59,49 @@ class FinalLevels(NamedTuple):
 
 def close_labels(
     found: Sequence[Label],
-    mass: NDArray[Any],
+    weight: NDArray[Any],
     encoder: Encoder,
     rare: tuple[Label, ...] | None,
 ) -> FinalLevels:
-    """Sort labels and merge rare ones, as `Encoder.fit` does.
+    """Sort labels, which may repeat or be None, and merge rare ones.
 
-    The first entry of `mass` is of missing cells. Labels may repeat, or be None.
-
-    >>> close_labels(["b", "a"], np.array([0, 2, 3]), Encoder(), None).places
-    array([-1,  1,  0])
+    The first entry of `weight` is of missing cells.
     """
     ordered, places = ranked(found)
     codes = [len(ordered), *places]
-    held = np.bincount(codes, mass, len(ordered) + 1)
-    levels = encoder._levels(ordered, held, rare)
-    moved = encoder.code_table(levels, ordered)[codes]
-    moved[mass <= 0] = _UNUSED
+    held = np.bincount(codes, weight, len(ordered) + 1)
+    missing = column_rules.missing_texts(encoder.missing)
+    levels = column_rules.label_levels(ordered, held, missing, encoder.min_count, rare)
+    moved = column_rules.label_codes(levels, ordered, missing)[codes]
+    moved[weight <= 0] = _UNUSED
     return FinalLevels(levels, moved)
 
 
 def close_numbers(
-    low: Floats, high: Floats, mass: NDArray[Any], bins: int, whole: bool
+    low: Floats, high: Floats, weight: NDArray[Any], bins: int, whole: bool
 ) -> FinalLevels:
-    """Bin cells of numbers; the first entry of `mass` is of missing cells.
-
-    >>> values = np.array([3.0, 1.0, np.nan])
-    >>> close_numbers(values, values, np.array([0, 5, 5, 1]), 2, True).places
-    array([-1,  1,  0,  2])
-    """
-    held = (mass[1:] > 0) & ~np.isnan(low)
+    """Bin cells of numbers; the first entry of `weight` is of missing cells."""
+    held = (weight[1:] > 0) & ~np.isnan(low)
     order = np.flatnonzero(held)[np.argsort(low[held])]
     # Texts such as 2 and 2.0 are one value.
     first = np.flatnonzero(np.diff(low[order], prepend=np.nan) != 0)
-    most, total = high[order], mass[1:][order]
+    most, total = high[order], weight[1:][order]
     if len(first) < len(order):
         most = np.maximum.reduceat(most, first)
         total = np.add.reduceat(total, first)
     edges, texts = bin_cells(Cells(low[order][first], most, total), bins, whole)
     codes = np.append(len(edges) + 1, bin_codes(low, edges))
-    codes[mass <= 0] = _UNUSED
+    codes[weight <= 0] = _UNUSED
     missing = (None,) if len(edges) + 1 in codes else ()
     levels = Levels("number", (*texts, *missing), tuple(edges.tolist()))
     return FinalLevels(levels, codes)
 
 
 class LabelEncoder:
-    """Codes of labels.
+    """Codes of labels."""
 
-    Examples
-    --------
-    >>> book = LabelEncoder("party", ColumnSpec("text", "label"), frozenset("?"))
-    >>> book.encode(pa.array(["b", None, "a", "?"])).tolist(), book.labels
-    ([1, 0, 2, 0], ['b', 'a'])
-    """
-
-    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
-        self.name, self.role, self.missing = name, role, missing
+    def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
+        self.name, self.spec, self.missing = name, spec, missing
         self.labels: list[Label] = []
         self._codes: dict[str, int] = {}
         self._dictionary: Any = None
@@ -138,7 +134,7 @@ class LabelEncoder:
         fresh = np.flatnonzero(used & ~self._known)
         if len(fresh):
             entries = self._dictionary.take(pa.array(fresh))
-            codes = self.admit(labels(entries, self.role, self.missing))
+            codes = self.admit(labels(entries, self.spec, self.missing))
             kind = np.min_scalar_type(max(int(codes.max()), int(self._lookup.max())))
             self._lookup = self._lookup.astype(kind, copy=False)
             self._lookup[fresh] = codes
@@ -164,25 +160,26 @@ class LabelEncoder:
         return None, np.append(0, self.admit(other.labels))
 
     def close(
-        self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+        self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column, given the rows (or weight) of each code.
 
         The labels in `rare` are merged; by default those of too few rows.
         """
-        if self.role.text not in ("guess", "figures"):
-            return close_labels(self.labels, mass, encoder, rare)
+        if self.spec.text not in ("guess", "figures"):
+            return close_labels(self.labels, weight, encoder, rare)
         texts = pa.array(self.labels, pa.string())
         kind = TextKind()
-        kind.add(texts, mass[1:])
-        if self.role.text == "guess":  # figures are known to be labels
+        kind.add(texts, weight[1:])
+        if self.spec.text == "guess":  # figures are known to be labels
             kind.warn(self.name)
-        role = self.role._replace(text=kind.name)
-        if role.kind == "number" or (role.kind == "auto" and role.text != "words"):
-            values, whole = numbers(self.name, texts, role, self.missing)
-            if role.kind == "number" or not whole or are_many(values[mass[1:] > 0]):
-                return close_numbers(values, values, mass, encoder.bins, whole)
-        return close_labels(labels(texts, role, self.missing), mass, encoder, rare)
+        spec = self.spec._replace(text=kind.name)
+        if spec.kind == "number" or (spec.kind == "auto" and spec.text != "words"):
+            values, whole = numbers(self.name, texts, spec, self.missing)
+            distinct = column_rules.distinct_count(values[weight[1:] > 0])
+            if spec.kind == "number" or column_rules.is_number(whole, distinct):
+                return close_numbers(values, values, weight, encoder.bins, whole)
+        return close_labels(labels(texts, spec, self.missing), weight, encoder, rare)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -198,27 +195,18 @@ class LabelEncoder:
 
 
 class BinEncoder:
-    """Codes of bins.
+    """Codes of bins."""
 
-    Examples
-    --------
-    >>> from renyi.encoding.columns import Levels
-    >>> levels = Levels("number", ("below 5", "from 5"), (5.0,))
-    >>> book = BinEncoder("age", ColumnSpec("float", "number", "", levels), frozenset())
-    >>> book.encode(pa.array([7.0, None, 3.0])).tolist()
-    [2, 0, 1]
-    """
-
-    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
-        assert role.levels is not None
-        self.name, self.role, self.missing = name, role, missing
-        self.levels = role.levels
-        self.edges = np.array(role.levels.edges)
+    def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
+        assert spec.levels is not None
+        self.name, self.spec, self.missing = name, spec, missing
+        self.levels = spec.levels
+        self.edges = np.array(spec.levels.edges)
         self.size = len(self.edges) + 2
 
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
-        values, _ = numbers(self.name, column, self.role, self.missing)
+        values, _ = numbers(self.name, column, self.spec, self.missing)
         if self.size > _FEW_BINS:
             return (bin_codes(values, self.edges) + 1) % self.size
         # A few comparisons are far faster than a search in sorted edges.
@@ -232,13 +220,13 @@ class BinEncoder:
         return None, np.arange(self.size)
 
     def close(
-        self, mass: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+        self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
         known = (c for c in self.levels.categories if c is not None)
         texts: tuple[Label, ...] = tuple(known)
         places = np.arange(self.size) - 1
-        if mass[0] > 0:
+        if weight[0] > 0:
             texts, places[0] = (*texts, None), self.size - 1
         return FinalLevels(self.levels._replace(categories=texts), places)
 
@@ -250,6 +238,146 @@ class BinEncoder:
         """Take the plain form, which holds nothing."""
         if data != {}:
             raise ValueError("the bins are not valid")
+
+
+class OnePassBinner:
+    """Codes of numbers: of each value, or of cells when there are too many."""
+
+    def __init__(
+        self, name: str, spec: ColumnSpec, missing: frozenset[str], most: int
+    ) -> None:
+        self.name, self.spec, self.missing, self.most = name, spec, missing, most
+        self.whole = True
+        self.rows = 0
+        self.shift = 0
+        self._low, self._high = np.empty(0), np.empty(0)
+        self._sort()
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self._low) + 1
+
+    def read(self, column: Any) -> Floats:
+        """Return the cells of a column as floats."""
+        values, whole = numbers(self.name, column, self.spec, self.missing)
+        values = np.clip(values, -LARGEST, LARGEST)
+        if self.spec.kind == "auto" and bool((np.abs(values) > EXACT).any()):
+            raise ValueError(
+                f"Column {self.name!r} holds integers of more than 2**53, which one "
+                "pass cannot tell apart: make it a column of text, or give a source "
+                "that can be read twice."
+            )
+        self.whole &= whole
+        return values
+
+    def admit(self, values: Floats) -> tuple[NDArray[Any], Places | None]:
+        """Return the code of each value; and if that renumbers, each code's new one."""
+        self.rows += len(values)
+        gone = np.isnan(values)
+        if gone.all():
+            return np.zeros(len(values), np.intp), None
+        moved = None
+        places, known = self._find(values)
+        known |= gone
+        if not known.all():
+            fresh = np.unique(values[~known])
+            moved, _ = self._join(fresh, fresh, self.shift)
+            places, _ = self._find(values)
+        codes = self._order[places] + 1
+        codes[gone] = 0
+        if self.shift:
+            rest = ~gone
+            np.minimum.at(self._low, codes[rest] - 1, values[rest])
+            np.maximum.at(self._high, codes[rest] - 1, values[rest])
+        return codes, moved
+
+    def _find(self, values: Floats) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the place of each value's cell in their order, and if it is there."""
+        shifted = keys(values) >> self.shift
+        places = np.searchsorted(self._keys, shifted)
+        places[places == len(self._keys)] = 0
+        if not len(self._keys):
+            return places, np.zeros(len(values), np.bool_)
+        return places, self._keys[places] == shifted
+
+    def _join(
+        self, low: Floats, high: Floats, shift: int
+    ) -> tuple[Places | None, Places]:
+        """Add cells; return the new codes of the own ones, if changed, and of these."""
+        own = len(self._low)
+        low = np.concatenate([self._low, low])
+        high = np.concatenate([self._high, high])
+        places = keys(low)
+        shift, _ = fitting(np.sort(places), shift, self.most)
+        found, first, inverse = np.unique(
+            places >> shift, return_index=True, return_inverse=True
+        )
+        renumbered = shift != self.shift
+        if not renumbered:  # own cells come first, in their order
+            inverse = np.argsort(np.argsort(first))[inverse]
+        self.shift = shift
+        self._low = np.full(len(found), np.inf)
+        self._high = np.full(len(found), -np.inf)
+        np.minimum.at(self._low, inverse, low)
+        np.maximum.at(self._high, inverse, high)
+        self._sort()
+        moved = np.append(0, inverse[:own] + 1) if renumbered else None
+        return moved, np.append(0, inverse[own:] + 1)
+
+    def _sort(self) -> None:
+        shifted = keys(self._low) >> self.shift
+        self._order = np.argsort(shifted)
+        self._keys = shifted[self._order]
+
+    def merge(self, other: Any) -> tuple[Places | None, Places]:
+        """Return the new code of each own code, if changed, and of the other's."""
+        self.whole &= other.whole
+        self.rows += other.rows
+        shift = max(self.shift, other.shift)
+        return self._join(other._low, other._high, shift)
+
+    def close(
+        self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+    ) -> FinalLevels:
+        """Return the levels of the column, given the rows of each code."""
+        low, high, whole = self._low, self._high, self.whole
+        held = low[weight[1:] > 0]
+        if self.spec.kind == "auto":
+            many = self.shift > 0 or column_rules.is_number(whole, len(held))
+            if not many:
+                return close_labels([int(v) for v in low], weight, encoder, rare)
+            if self.shift == 0 and weight[0] <= 0:
+                sketch = Sketch()
+                sketch.add(held)
+                column_rules.check_row_numbers(self.name, sketch, self.rows)
+        return close_numbers(low, high, weight, encoder.bins, whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        low, high = self._low.tolist(), self._high.tolist()
+        counts = {"shift": self.shift, "rows": self.rows}
+        return {**counts, "whole": self.whole, "low": low, "high": high}
+
+    def fill(self, data: Any) -> None:
+        """Take the cells of a plain form, checked."""
+        good = (
+            isinstance(data, dict)
+            and set(data) == set(self.to_dict())
+            and type(data["shift"]) is type(data["rows"]) is int
+            and type(data["whole"]) is bool
+            and _are_floats(data["low"])
+            and _are_floats(data["high"])
+        )
+        if good:
+            self.shift, self.rows = data["shift"], data["rows"]
+            self.whole = data["whole"]
+            self._low, self._high = np.array(data["low"]), np.array(data["high"])
+            good = are_bounds(self._low, self._high, self.shift, self.most)
+        if good:
+            self._sort()
+        if not good or not ascending(self._keys):
+            raise ValueError("the cells of a column are not valid")
 
 
 def _same(dictionary: Any, before: Any) -> bool:
@@ -286,3 +414,7 @@ def _label(entry: Any) -> Label:
     if type(entry) not in (str, int, float, bool):
         raise ValueError("a label is not valid")
     return entry  # type: ignore[no-any-return]
+
+
+def _are_floats(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is float for value in values)

@@ -17,12 +17,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
+from renyi.encoding.column_rules import (
+    check_identifiers,
+    check_target,
+    no_target,
+    no_weight,
+)
 from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import Encoder
-from renyi.encoding.identifiers import refuse_labels
+from renyi.encoding.encoder import target_encoder
 from renyi.streaming.arrow_values import ROWS, Slice, slices
-from renyi.streaming.column_encoders import BinEncoder, FinalLevels, LabelEncoder
-from renyi.streaming.one_pass_bins import OnePassBinner
+from renyi.streaming.column_encoders import (
+    BinEncoder,
+    FinalLevels,
+    LabelEncoder,
+    OnePassBinner,
+)
 from renyi.streaming.pair_table import PairTable
 from renyi.streaming.spec import CountSpec
 from renyi.streaming.wire import filled, one_each, packed, row_count
@@ -250,8 +259,8 @@ class Tally:
         if not self.spec.fitted:
             kinds = np.array([column.kind == "label" for column in columns])
             kinds[-1] = False
-            refuse_labels(columns.take(np.flatnonzero(kinds).tolist()), self.n)
-        refuse_labels(columns[-1:], self.n)
+            check_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
+        check_target(columns[-1], self.n)
         counts, inner = self._counts(closings, columns)
         n = self.n if self.spec.weight is None else self._weight
         return Marginals(counts, n, columns, self.spec.target, self.spec.encoder, inner)
@@ -261,20 +270,19 @@ class Tally:
             return
         target = self.spec.target
         if self.left_out and self.left_out == self.seen:
-            raise ValueError(f"The target {target!r} is missing in every row.")
+            raise no_target(target)
         if self.left_out:
             raise ValueError(
                 f"No row counts: the target {target!r} is missing, or the weight zero."
             )
         if self.seen:
-            raise ValueError("All weights are zero: at least one row must count.")
+            raise no_weight()
         raise ValueError("There are no rows to count.")
 
     def _close(self, j: int, book: Book) -> FinalLevels:
-        encoder, levels = self.spec.encoder, book.role.levels
+        encoder, levels = self.spec.encoder, book.spec.levels
         if j == len(self._books) - 1:
-            plain = Encoder(missing=encoder.missing, numeric=())
-            return book.close(self._table.mass(j), plain, None)
+            return book.close(self._table.mass(j), target_encoder(encoder), None)
         rare = (levels.rare if levels else ()) if self.spec.fitted else None
         return book.close(self._table.mass(j), encoder, rare)
 

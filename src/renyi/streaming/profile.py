@@ -18,9 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding.bins import bin_cells
+from renyi.encoding.column_rules import (
+    MAX_INTEGER_LABELS,
+    are_whole,
+    check_row_numbers,
+    is_number,
+)
 from renyi.encoding.columns import Levels
-from renyi.encoding.frame_columns import MAX_INTEGER_LABELS
-from renyi.encoding.identifiers import refuse_row_numbers
 from renyi.encoding.sketch import EXACT, MOST, Cells, Sketch
 from renyi.encoding.text_cells import TextKind
 from renyi.streaming.arrow_values import look_at, numbers, slices
@@ -157,7 +161,7 @@ class _Undecided:
         if rows is not None:
             values = values[rows]
         # How text was read so far may differ from batch to batch: its values count.
-        self.whole &= whole if self.text is None else _are_whole(values)
+        self.whole &= whole if self.text is None else are_whole(values)
         self.gaps = self.gaps or bool(np.isnan(values).any())
         self._note_large(cells, rows, values)
         self.sketch.add(values, weights)
@@ -198,10 +202,10 @@ class _Undecided:
         if role.kind == "label" or (role.kind == "auto" and role.text == "words"):
             return role._replace(kind="label")
         whole = self._is_whole(role)
-        if role.kind == "auto" and whole and not self._many():
+        if role.kind == "auto" and not is_number(whole, self._distinct()):
             return role._replace(kind="label")
         if whole and not self.gaps:
-            refuse_row_numbers(self.name, self.sketch, n)
+            check_row_numbers(self.name, self.sketch, n)
         edges, texts = bin_cells(self.sketch.cells, bins, whole)
         levels = Levels("number", texts, tuple(edges.tolist()))
         return role._replace(kind="number", levels=levels)
@@ -211,10 +215,11 @@ class _Undecided:
             return role.text == "integers"
         return self.whole
 
-    def _many(self) -> bool:
+    def _distinct(self) -> int:
+        """Return the number of different values, as far as a rule asks for it."""
         low = self.sketch.cells.low
         count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
-        return not self.sketch.exact or max(len(low), count) > MAX_INTEGER_LABELS
+        return max(self.sketch.distinct, len(low), count)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -242,11 +247,6 @@ class _Undecided:
         self.large = set(data["large"])
         if self.text is not None:
             self.text = TextKind.from_dict(data["text"])
-
-
-def _are_whole(values: NDArray[np.float64]) -> bool:
-    known = values[~np.isnan(values)]
-    return bool((np.isfinite(known) & (np.floor(known) == known)).all())
 
 
 def _only(weights: Any, keep: NDArray[np.bool_]) -> Any:

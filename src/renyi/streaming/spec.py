@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.arrow_cells import refuse_type
-from renyi.encoding.columns import RARE, Levels
+from renyi.encoding.arrow_cells import check_type
+from renyi.encoding.column_rules import check_names
+from renyi.encoding.columns import RARE, Levels, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.frame_columns import label_text, refuse_twins
 
 _KINDS = ("label", "number", "auto")
 _TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
@@ -159,10 +159,10 @@ class CountSpec:
                 "read the table into memory, and use from_data with its order."
             )
         names = [str(name) for name in schema.names]
-        refuse_twins(names)
-        need_column(names, target, "to predict")
+        check_names(names)
+        check_column(names, target, "to predict")
         if weight is not None:
-            need_column(names, weight, "of weights")
+            check_column(names, weight, "of weights")
         if weight == target:
             raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
         features = _features(names, target, weight, encoder)
@@ -300,7 +300,7 @@ def family(name: str, kind: pa.DataType) -> str:
         inner = family(name, kind.value_type)
         # A dictionary of numbers is of labels, whatever its values.
         return "text" if inner == "text" else "other"
-    refuse_type(name, kind)
+    check_type(name, kind)
     if types.is_string(kind) or types.is_large_string(kind):
         return "text"
     if types.is_string_view(kind):
@@ -323,10 +323,10 @@ def family(name: str, kind: pa.DataType) -> str:
     return "other"
 
 
-def need_column(names: Sequence[str], name: str, what: str) -> None:
+def check_column(names: Sequence[str], name: str, what: str) -> None:
     """Refuse a name that is none of a table's columns; `what` says what it is for.
 
-    >>> need_column(["age", "y"], "party", "to predict")
+    >>> check_column(["age", "y"], "party", "to predict")
     Traceback (most recent call last):
     ValueError: There is no column 'party' to predict; the columns are 'age', 'y'.
     """
