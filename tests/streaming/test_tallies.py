@@ -252,7 +252,7 @@ def test_identifiers_are_refused_as_in_memory() -> None:
             counted(pieces(table, [30]), CountSpec.of(table.schema, "y"), 2)
         assert str(got.value) == str(want.value)
     table = pa.table({"a": y, "y": [f"id {k}" for k in range(n)]})
-    with pytest.raises(ValueError, match="Column 'y' has 200 different labels"):
+    with pytest.raises(ValueError, match="target 'y'"):
         counted([table], CountSpec.of(table.schema, "y"))
 
 

@@ -283,19 +283,20 @@ def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
 # ---- weights
 
 
-def check_weights(values: Floats, name: str = "sample_weight", start: int = 0) -> None:
+def check_weights(values: Floats, name: str | None = None, start: int = 0) -> None:
     """Raise an error that names the first row whose weight cannot be one.
 
     >>> check_weights(np.array([1.0, -2.0]), "w", start=10)
     Traceback (most recent call last):
-    ValueError: The weight 'w' of row 11 is -2: weights must be finite and not negative.
+    ValueError: The weight of row 11 in column 'w' is -2: weights must be finite ...
     """
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])
+        where = "" if name is None else f" in column {name!r}"
         raise ValueError(
-            f"The weight {name!r} of row {start + row} is {values[row]:g}: weights "
-            "must be finite and not negative."
+            f"The weight of row {start + row}{where} is {values[row]:g}: weights must "
+            "be finite and not negative."
         )
 
 

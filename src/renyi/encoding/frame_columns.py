@@ -474,7 +474,7 @@ def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
                 values[k] = np.nan if label is None else float(label)
             except (ValueError, OverflowError):
                 raise ValueError(
-                    f"Column {name!r} should be numeric but holds {label!r:.60}: "
+                    f"Column {name!r} is to be numeric but holds {label!r:.60}: "
                     "correct it, name it as a missing code, or leave the column as "
                     "labels."
                 ) from None

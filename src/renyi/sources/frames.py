@@ -47,11 +47,11 @@ def marginals(
         rows = np.flatnonzero(kept)
         X, weights = take_rows(X, rows), None if weights is None else weights[rows]
         answer, classes = _occurring(answer, classes[rows])
-    if refuse_identifiers:
-        check_target(answer, len(classes))
     features, codes = encoder.fit_transform(
         X, weights, refuse_identifiers=refuse_identifiers
     )
+    if refuse_identifiers:
+        check_target(answer, len(classes))
     return from_codes(features, codes, answer, classes, class_conditional, weights)
 
 
