@@ -220,7 +220,7 @@ def test_missing_target_column(bad: Callable[..., str]) -> None:
 
 def test_target_of_one_class(bad: Callable[..., str]) -> None:
     message = bad("fit", save(table().assign(y="yes")), *FIT)
-    assert "'y' of t.csv has only one class, 'yes'" in message
+    assert "'y' has only one class, 'yes'" in message
 
 
 def test_target_that_is_no_class(bad: Callable[..., str]) -> None:

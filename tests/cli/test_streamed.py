@@ -329,7 +329,7 @@ def test_fit_of_a_file_that_is_too_large(
     assert read["rows"] == held["rows"]
     assert read["training_error"] is None
     assert held["training_error"] is not None
-    assert "Dropped 1 column with one category only: 'same'." in read["notes"]
+    assert "Dropped 1 column with one value only: 'same'." in read["notes"]
     assert "Dropped 1 column with no value: 'void'." in read["notes"]
     assert not any("leave-one-out" in text for text in read["notes"])
     read = good("fit", "t.csv", *given).json

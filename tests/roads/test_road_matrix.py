@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from renyi import Marginals
+from renyi import Marginals, RenyiClassifier
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.warnings import DataWarning
 from support import warehouses
 from support.commandline import Run
-from support.roads import CANNOT, CASES, ROADS, Case, Place
+from support.roads import CANNOT, CASES, ROADS, Case, Place, write
 
 postgres = warehouses.postgres
 
@@ -82,3 +83,18 @@ def test_road(
     if not road.startswith("command"):
         codes = {w.message.code for w in seen if isinstance(w.message, DataWarning)}
         assert ("dropped-rows" in codes) == case.dropped
+
+
+def test_usable_features_are_the_same_in_memory_and_streamed(run: Run) -> None:
+    """A column whose labels are all rare has one category, which tells nothing."""
+    table = CASES["kinds"].table.append_column(
+        "rare", pa.array([f"r{k // 5}" for k in range(60)])
+    )
+    path = write(table, Path("t.csv"))
+    found = []
+    for words in ((path,), (path, "--checkpoint", "job")):
+        given = ("--target", "y", "--min-count", "15", "--out", "m", "--json")
+        done = run("fit", *words, *given)
+        assert done.code == 0, done.err
+        found.append(RenyiClassifier.load("m.json").encoder_.feature_names)
+    assert found[0] == found[1] == ("word", "few", "many", "real", "plain")
