@@ -58,7 +58,9 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.ridge import Moments, cholesky, weight_of
+from renyi.solvers.alpha import weight_of
+from renyi.solvers.decompositions import cholesky
+from renyi.solvers.ridge import Moments
 
 if TYPE_CHECKING:
     import pandas as pd

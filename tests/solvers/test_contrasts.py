@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from renyi.solvers.contrasts import Contrasts
+
 from support.joints import one_hot
 
 

@@ -14,7 +14,7 @@ from renyi import rules
 from renyi.certificates import text
 from renyi.certificates.closed_form import bounds_of_moments, closed_form
 from renyi.certificates.record import Certificate
-from renyi.certificates.score_moments import moments_of_rows
+from renyi.certificates.score_moments import ScoreMoments, moments_of_rows
 from renyi.certification import Warned, certificate
 from renyi.encoding import targets
 from renyi.encoding.encoder import Encoder
@@ -27,6 +27,7 @@ from renyi.marginals.digest import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
+from renyi.solvers.alpha import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class RenyiClassifier(TupleClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        ridge.check_alpha(self.alpha)
+        check_alpha(self.alpha)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
@@ -253,7 +254,7 @@ class RenyiClassifier(TupleClassifier):
         self._effective_n = float(m.n) if effective_n is None else effective_n
         Q, F, priors = self._training_moments(m)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
-        alpha = ridge.check_alpha(self.alpha)
+        alpha = check_alpha(self.alpha)
         d = len(m.feature_names)
         fit = ridge.fit_primal(equations, self._effective_n, d, alpha, rows)
         if self.class_weight is not None and fit.choice.error is None:
@@ -279,15 +280,14 @@ class RenyiClassifier(TupleClassifier):
     def _fit_dual(self, block: TrainingRows) -> None:
         rows = self._rows(block)
         columns = block.encoder.columns
-        alpha = ridge.check_alpha(self.alpha)
+        alpha = check_alpha(self.alpha)
         dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
         self.marginals_, self._class_counts, self._digest = None, counts, None
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
-        # For the certificate, when it is asked for; codes may be the user's own array.
-        codes = block.codes.copy()
-        self._uncounted: TrainingRows | None = TrainingRows(
-            block.encoder, codes, block.y, block.sample_weight
+        t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
+        self._moments: ScoreMoments | None = moments_of_rows(
+            t, block.y, block.sample_weight, counts, columns
         )
 
     def _finish(
@@ -302,7 +302,7 @@ class RenyiClassifier(TupleClassifier):
         )
         self._take(card, fit.choice)
 
-    def _take(self, card: Scorecard, choice: ridge.AlphaChoice) -> None:
+    def _take(self, card: Scorecard, choice: AlphaChoice) -> None:
         """Set the fitted attributes that follow from the scorecard."""
         # Before a model file is believed; a fit did so before.
         targets.class_factors(self.class_weight, self.classes_, np.ones(card.n_classes))
@@ -314,7 +314,7 @@ class RenyiClassifier(TupleClassifier):
         self.alpha_choice_ = choice
         self.alpha_ = choice.alpha
         self._certificate: Certificate | None = None
-        self._uncounted = None
+        self._moments = None
 
     # ---- prediction
 
@@ -384,23 +384,19 @@ class RenyiClassifier(TupleClassifier):
         if known is not None and known.rule != self.rule:  # set_params after fit
             # A model file keeps the bounds of all rules, the steps of one.
             known = replace(known, rule=self.rule, steps=())
-            counted = self.marginals_ is not None or self._uncounted is not None
-            self._certificate = None if counted else known
+            from_file = self.marginals_ is None and self._moments is None
+            self._certificate = known if from_file else None
         if self._certificate is None:
             self._certificate = self._certified()
         return self._certificate
 
     def _certified(self) -> Certificate:
         card, choice = self.scorecard_, self.alpha_choice_
-        rows, counts = self._uncounted, self._class_counts
-        if rows is None or counts is None:
+        if self._moments is None:
             assert self.marginals_ is not None
             closed = closed_form(card, card.match(self.marginals_))
         else:
-            t = card.estimates(rows.codes)  # what `predict` goes by, rounding and all
-            columns = card.encoder.columns
-            moments = moments_of_rows(t, rows.y, rows.sample_weight, counts, columns)
-            closed = bounds_of_moments(moments, card)
+            closed = bounds_of_moments(self._moments, card)
         notes = self._notes
         if self._weighted:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
@@ -408,10 +404,10 @@ class RenyiClassifier(TupleClassifier):
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep the certificate of rows instead of the rows."""
-        if getattr(self, "_uncounted", None) is not None:
+        if getattr(self, "_moments", None) is not None:
             _ = self.certificate_
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "_uncounted": None} if "_uncounted" in state else state
+        return {**state, "_moments": None} if "_moments" in state else state
 
     @property
     def data_digest_(self) -> DataDigest | None:

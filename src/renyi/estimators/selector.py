@@ -29,7 +29,7 @@ from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.selection import check_path_settings, entry_path, nested_fits
-from renyi.solvers import ridge
+from renyi.solvers.alpha import check_alpha
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -349,7 +349,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        ridge.check_alpha(self.refit_alpha)
+        check_alpha(self.refit_alpha)
         _check_penalty(self.penalty)
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)

@@ -44,7 +44,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.robust import direct_program
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.solvers import programs
-from renyi.solvers.ridge import eigen
+from renyi.solvers.decompositions import eigen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

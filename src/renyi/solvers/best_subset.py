@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from renyi.checks import check_positive
 from renyi.counting.onehot import offsets
+from renyi.solvers.alpha import weight_of
 from renyi.solvers.l1inf import places_of
-from renyi.solvers.ridge import Moments, weight_of
+from renyi.solvers.ridge import Moments
 
 Floats = NDArray[np.float64]
 

@@ -44,7 +44,8 @@ from numpy.typing import NDArray
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import pair_counts
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.ridge import Moments, moments, weight_of
+from renyi.solvers.alpha import weight_of
+from renyi.solvers.ridge import Moments, moments
 
 if TYPE_CHECKING:
     from renyi.solvers.l1inf_path import LassoPath

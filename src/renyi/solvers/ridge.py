@@ -10,20 +10,13 @@ column is enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Wit
 intercept nothing is centred and the classes are coded e_Y − 1/K, which at K = 2 is the
 paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``.
 
-*Leave-one-out.* residual/(1 − h), h the leverage of one unit copy of the row: that
-equals refitting without it at an unchanged total penalty, and weights count as
-repetition does. Here ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``.
-
-*Generalised cross-validation* needs no rows: ``γ̂/(1 − df/n)²`` with
-df = 1 + Σ e/(e + alpha), e the eigenvalues of Q_c.
-
-Where there are more categories than rows, `renyi.solvers.ridge_dual` solves the same
-problem.
+`renyi.solvers.alpha` tells how alpha is chosen; the leverage of a row in it is
+``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``. Where there are more categories than rows,
+`renyi.solvers.ridge_dual` solves the same problem.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,56 +28,34 @@ from scipy.special import comb
 
 from renyi.counting.onehot import agreement, dense
 from renyi.encoding.tuples import Factors
-from renyi.solvers.contrasts import Contrasts
-from renyi.solvers.tridiagonal import INDEFINITE, Tridiagonal, refuse_indefinite
+from renyi.solvers.alpha import (
+    GRID_SIZE,
+    AlphaChoice,
+    HeldOut,
+    alpha_floor,
+    alpha_grid,
+    choose,
+    corrected,
+    given,
+    weight_of,
+)
+from renyi.solvers.decompositions import (
+    Contrasts,
+    Tridiagonal,
+    cholesky,
+    eigen,
+    pseudo_inverse,
+    shrinkage,
+)
 
 Floats = NDArray[np.float64]
 
-GRID_SIZE = 50
 # Beyond this many rows per indicator, leave-one-out and its approximation by
 # generalised cross-validation agree to three digits and more.
 ROWS_PER_INDICATOR = 100
 # Multiplications that leave-one-out may cost before it counts as too dear.
 AFFORDABLE = 1e10
-METHODS = ("given", "loo", "gcv")
 _ROW_BLOCK = 4096
-
-
-@dataclass(frozen=True)
-class AlphaChoice:
-    """How `alpha` was chosen.
-
-    Parameters
-    ----------
-    method : {"given", "loo", "gcv"}
-        By the user, by leave-one-out, or by generalised cross-validation.
-    alpha : float
-        The value chosen.
-    risk : float or None
-        Estimated risk at that value: leave-one-out with rows, else generalised
-        cross-validation; None where neither can be trusted.
-    error : float or None
-        Share of rows that the map rule gets wrong in leave-one-out.
-    alphas, risks : tuple of float
-        The values tried and the estimated risk of each.
-    """
-
-    method: str
-    alpha: float
-    risk: float | None
-    error: float | None = None
-    alphas: tuple[float, ...] = ()
-    risks: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that no fit gives: a choice may come from a file."""
-        if self.method not in METHODS:
-            raise ValueError(f"alpha was chosen by {self.method!r:.60}, no known way")
-        check_alpha(self.alpha)
-        if self.risk is not None and not 0 <= self.risk <= sys.float_info.max:
-            raise ValueError(f"the estimated risk cannot be {self.risk!r}")
-        if self.error is not None and not 0 <= self.error <= 1 + 1e-9:
-            raise ValueError(f"the estimated error cannot be {self.error!r}")
 
 
 class RidgeFit(NamedTuple):
@@ -154,35 +125,6 @@ class Moments(NamedTuple):
     fit_intercept: bool
 
 
-def alpha_grid(n_features: int) -> Floats:
-    """Values of alpha to try: the trace of Q is the number of features.
-
-    >>> alpha_grid(10)[[0, -1]]
-    array([1.e-07, 1.e+02])
-    """
-    return n_features * np.logspace(-8, 1, GRID_SIZE)
-
-
-def check_alpha(alpha: float | str) -> float | str:
-    """Return a valid `alpha`; anything else is an error."""
-    if isinstance(alpha, str):
-        if alpha not in ("auto", "loo"):
-            raise ValueError(f"alpha must be a number, 'auto' or 'loo', not {alpha!r}.")
-        return alpha
-    if isinstance(alpha, bool) or not 0 <= alpha <= sys.float_info.max:
-        raise ValueError(f"alpha must be finite and not negative, not {alpha!r}.")
-    return float(alpha)
-
-
-def weight_of(n_classes: int) -> float:
-    """Return w of ``γ = w·E‖T − s‖²``: for two classes one column stands for both.
-
-    >>> weight_of(2), weight_of(3)
-    (1.0, 0.5)
-    """
-    return 1.0 if n_classes == 2 else 0.5
-
-
 def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moments:
     """Centre the moments, or code the classes around 1/K."""
     mu, n_classes = np.diag(Q).copy(), F.shape[1]
@@ -199,38 +141,6 @@ def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moment
         variance = float(spread.sum())
     R = F[:, keep] - np.outer(mu, base)
     return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
-
-
-def cholesky(A: Floats, alpha: float) -> Floats:
-    """Return the lower factor L of ``A + alpha·I``."""
-    M = A.copy(order="F")
-    M.flat[:: len(M) + 1] += alpha
-    L, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
-    if info:
-        raise ValueError(INDEFINITE)
-    return np.asarray(L)
-
-
-def eigen(A: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues, none below 0, and eigenvectors."""
-    values, vectors = np.linalg.eigh(A)
-    return refuse_indefinite(values), vectors
-
-
-def pseudo_inverse(values: Floats) -> Floats:
-    """Return 1/values, and 0 for what is 0 but for rounding."""
-    cutoff = values[-1] * len(values) * np.finfo(float).eps * 8
-    positive = values > max(cutoff, 1e-14)
-    return np.where(positive, 1 / np.where(positive, values, 1), 0)
-
-
-def shrinkage(values: Floats, alphas: Floats) -> Floats:
-    """Return 1/(values + alpha) with one column per alpha."""
-    columns = [
-        1 / (values + alpha) if alpha > 0 else pseudo_inverse(values)
-        for alpha in alphas
-    ]
-    return np.stack(columns, axis=1)
 
 
 def fit_primal(
@@ -274,7 +184,8 @@ def _fit_path(
     values, vectors = _eigenvectors(equations, rows)
     C = vectors.T @ equations.R
     shrink = shrinkage(values, alphas)
-    choice = choose("loo", alphas, leave_one_out(rows, equations, vectors, C, shrink))
+    held_out = leave_one_out(rows, equations, vectors, C, shrink)
+    choice = choose("loo", alphas, held_out, alpha_floor(n, len(equations.A)))
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
     return RidgeFit(Z, _intercept(equations, Z), choice)
 
@@ -301,9 +212,9 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
     risks = np.array([_fitted_risk(equations, C, reduced @ u, u) for u in solutions])
     values = reduced.eigenvalues()
     df = equations.fit_intercept + (values[:, None] / (values[:, None] + alphas)).sum(0)
-    held_out = HeldOut.of_risk(_corrected(risks, df, n))
-    _need_finite(held_out.risk, n)
-    choice = choose("gcv", alphas, held_out)
+    held_out = HeldOut.of_risk(corrected(risks, df, n))
+    _check_finite(held_out.risk, n)
+    choice = choose("gcv", alphas, held_out, alpha_floor(n, len(values)))
     Z = reduced.rotate_back(solutions[choice.alphas.index(choice.alpha)])
     return RidgeFit(Z, _intercept(equations, Z), choice)
 
@@ -314,64 +225,12 @@ def _fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
     return float(weight_of(equations.n_classes) * (equations.variance - fit))
 
 
-def _need_finite(risks: Floats, n: float) -> None:
+def _check_finite(risks: Floats, n: float) -> None:
     if not np.isfinite(risks).any():
         raise ValueError(
             f"The total weight, {n:g}, is too small to choose alpha from, since it "
             "stands for the number of rows: scale the weights to counts (marginals m "
             "as m * number_of_rows / m.n), or give alpha as a number."
-        )
-
-
-class HeldOut(NamedTuple):
-    """Estimates for each alpha: by fit weights, by report weights, and the error."""
-
-    weighted: Floats
-    risk: Floats
-    error: Floats | None
-
-    @classmethod
-    def of_risk(cls, risk: Floats) -> HeldOut:
-        """Risk alone, without an estimate of the error."""
-        return cls(risk, risk, None)
-
-    @classmethod
-    def of_sums(cls, sums: Floats, rows: Rows) -> HeldOut:
-        """Means of the sums over rows that `left_out` returns."""
-        total = float(rows.n if rows.weights is None else rows.weights.sum())
-        mass = float(rows.n if rows.mass is None else rows.mass.sum())
-        half = weight_of(rows.n_classes)
-        return cls(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
-
-
-def choose(method: str, alphas: Floats, held_out: HeldOut) -> AlphaChoice:
-    """Take the alpha of smallest risk, the largest among equals."""
-    risks = held_out.weighted
-    # Equal but for rounding counts as equal: the choice must not hang on it.
-    best = int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[-1])
-    return AlphaChoice(
-        method,
-        float(alphas[best]),
-        *_trusted(held_out, best),
-        tuple(alphas.tolist()),
-        tuple(held_out.weighted.tolist()),
-    )
-
-
-def _trusted(held_out: HeldOut, place: int) -> tuple[float | None, float | None]:
-    """Risk and error; none where the fit without some row is undefined."""
-    risk, error = held_out.risk[place], held_out.error
-    if not np.isfinite(risk):
-        return None, None
-    return float(risk), None if error is None else float(error[place])
-
-
-def _corrected(risk: Any, df: Any, n: float) -> Floats:
-    """Return risk/(1 − df/n)², infinite where no degree of freedom is left."""
-    left = np.maximum(1 - df / n, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(
-            np.where(left > 1e-9, np.maximum(risk, 0) / left**2, np.inf), np.float64
         )
 
 
@@ -394,16 +253,11 @@ def _fit_given(
     if rows is None:
         risk = _fitted_risk(equations, R, A @ Z, Z)
         df += equations.fit_intercept
-        held_out = HeldOut.of_risk(np.atleast_1d(_corrected(risk, df, n)))
+        held_out = HeldOut.of_risk(np.atleast_1d(corrected(risk, df, n)))
     else:
         ones = np.ones((basis.shape[1], 1))
         held_out = leave_one_out(rows, equations, basis, C, ones)
     return RidgeFit(Z, _intercept(equations, Z), given(alpha, held_out))
-
-
-def given(alpha: float, held_out: HeldOut) -> AlphaChoice:
-    """Return the record of an alpha that the user chose."""
-    return AlphaChoice("given", alpha, *_trusted(held_out, 0))
 
 
 def _intercept(equations: Moments, Z: Floats) -> Floats:
@@ -427,7 +281,7 @@ def leave_one_out(
         fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
         residual = (Y - equations.base)[:, None, :] - fitted
         sums += left_out(residual, leverage, Y, rows, block)
-    return HeldOut.of_sums(sums, rows)
+    return held_out_of_sums(sums, rows)
 
 
 def _projected(
@@ -463,3 +317,11 @@ def left_out(
     weights = ones if rows.weights is None else rows.weights[block]
     mass = ones if rows.mass is None else rows.mass[block]
     return np.stack([weights @ squares, mass @ squares, mass @ wrong])
+
+
+def held_out_of_sums(sums: Floats, rows: Rows) -> HeldOut:
+    """Return the means of the sums over rows that `left_out` returns."""
+    total = float(rows.n if rows.weights is None else rows.weights.sum())
+    mass = float(rows.n if rows.mass is None else rows.mass.sum())
+    half = weight_of(rows.n_classes)
+    return HeldOut(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)

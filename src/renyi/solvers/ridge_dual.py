@@ -12,6 +12,10 @@ system has n unknowns instead of D, and the one-hot vectors are never written ou
 may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to zero, and
 the right-hand side is orthogonal to it.)
 
+*Rounding.* The scores of the rows are Ãπ^½a, and so are those of the points Z, but the
+smaller alpha is, the larger are the terms that cancel in Z. Where that may show, the
+scores are computed from the points, as `predict` does.
+
 *Leave-one-out.* The leverage of a row, in `renyi.solvers.ridge` a norm of its centred
 one-hot vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its
 residual is ``alpha·a_i/π_i^½``. At alpha = 0 both come from the projector on the range
@@ -26,27 +30,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from renyi.counting.onehot import class_label_counts, label_sums, offsets
-from renyi.solvers.ridge import (
+from renyi.counting.onehot import class_label_counts, label_sums, lookup_sum, offsets
+from renyi.solvers.alpha import (
     AlphaChoice,
     HeldOut,
-    RidgeFit,
-    Rows,
+    alpha_floor,
     alpha_grid,
-    cholesky,
     choose,
-    eigen,
     given,
-    left_out,
-    pseudo_inverse,
-    shrinkage,
 )
+from renyi.solvers.decompositions import cholesky, eigen, pseudo_inverse, shrinkage
+from renyi.solvers.ridge import RidgeFit, Rows, held_out_of_sums, left_out
 
 Floats = NDArray[np.float64]
 
+ROUNDING = 1e-8
+"""By how much scores may differ from those of the points without a second look."""
+
 
 class DualFit(NamedTuple):
-    """Fit of the dual road, with what would else take another pass over the rows."""
+    """Fit of the dual road, with what would else take another pass over the rows.
+
+    The scores are those of the points at the training rows, but for `ROUNDING`.
+    """
 
     fit: RidgeFit
     scores: Floats
@@ -80,9 +86,22 @@ def fit_dual(
     Z = label_sums(rows.codes, rows.sizes, beta)
     scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
     # s(x) = intercept + Zᵀ W at every x, hence at the first row.
-    first = Z[offsets(rows.sizes)[:-1] + rows.codes[:, 0]].sum(axis=0)
-    fit = RidgeFit(Z, scores[0] - first, choice)
+    starts = offsets(rows.sizes)[:-1]
+    intercept = scores[0] - Z[starts + rows.codes[:, 0]].sum(axis=0)
+    if _rounding(beta, len(starts)) > ROUNDING:
+        scores = lookup_sum(rows.codes, Z, starts) + intercept
+    fit = RidgeFit(Z, intercept, choice)
     return DualFit(fit, scores, _target_counts(rows))
+
+
+def _rounding(beta: Floats, d: int) -> float:
+    """Bound by how much Σ_b β_b agree(x, x_b) and the sum of d points may differ.
+
+    Each point is a sum of at most n terms, each row adds d points, and the intercept is
+    such a difference: 4·eps·(n + d)·d·Σ|β| in all.
+    """
+    n = len(beta)
+    return float(4 * np.finfo(float).eps * (n + d) * d * np.abs(beta).sum())
 
 
 def _target_counts(rows: Rows) -> NDArray[Any]:
@@ -147,7 +166,8 @@ def _path(
     a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
     diagonal = vectors**2 @ shrink
     held_out = _leave_one_out(kernel, rows, a, diagonal, alphas, fit_intercept)
-    choice = choose("loo", alphas, held_out)
+    floor = alpha_floor(rows.copies, int(rows.sizes.sum()))
+    choice = choose("loo", alphas, held_out, floor)
     return a[:, choice.alphas.index(choice.alpha)], choice
 
 
@@ -173,4 +193,4 @@ def _held_out(kernel: _Kernel, rows: Rows, residual: Floats, hat: Floats) -> Hel
         unit = 1.0 if rows.unit is None else rows.unit
         hat = hat * (unit / rows.weights)[:, None]
     sums = left_out(residual, hat, kernel.Y, rows, slice(None))
-    return HeldOut.of_sums(sums, rows)
+    return held_out_of_sums(sums, rows)
