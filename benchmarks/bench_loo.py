@@ -22,6 +22,8 @@ from renyi.counting.onehot import dense
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.solvers import ridge, ridge_dual
+from renyi.solvers.alpha import alpha_grid
+from renyi.solvers.decompositions import cholesky
 from renyi.solvers.ridge import Rows
 
 MOST = 20
@@ -49,7 +51,7 @@ def pairs_of(name: str, share: float = 0.7) -> Rows:
 def tasks(rows: Rows) -> dict[str, Any]:
     """Return what is compared, each from the matrix of the smaller side."""
     n, D, d = rows.n, int(rows.sizes.sum()), len(rows.sizes)
-    grid = ridge.alpha_grid(d)
+    grid = alpha_grid(d)
     assert len(grid) == 50
     if n < D:
         kernel = ridge_dual._kernel(rows, True)
@@ -59,7 +61,7 @@ def tasks(rows: Rows) -> dict[str, Any]:
         equations = ridge.moments(W.T @ W / n, W.T @ Y / n, Y.mean(axis=0), True)
         matrix, path = equations.A, partial(ridge._fit_path, equations, n, grid, rows)
     compared = {
-        ONE: partial(ridge.cholesky, matrix, float(grid[25])),
+        ONE: partial(cholesky, matrix, float(grid[25])),
         LOO: path,
         EIGEN: partial(np.linalg.eigh, matrix),
     }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from renyi.marginals.marginals import Marginals
+    from renyi.solvers import Solver
 
 Floats = NDArray[np.float64]
 
@@ -99,6 +100,37 @@ class Scorecard:
         """Keep copies of the arrays that nobody can write to."""
         for name in _ARRAYS:
             object.__setattr__(self, name, _frozen(np.array(getattr(self, name))))
+
+    @classmethod
+    def solve(cls, m: Marginals, solver: Solver) -> Scorecard:
+        """Return the scorecard of a solver of one's own, which `certify` takes.
+
+        Parameters
+        ----------
+        m : Marginals
+            What to solve.
+        solver : callable
+            From Q and F (probabilities, as `m.Q` and `m.F`) to points of shape (D, K)
+            and an intercept of shape (K,), such that 1/K + intercept + points estimates
+            the class probabilities. What two classes have in common is left out: it
+            decides nothing.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+        >>> def mean_of_features(Q, F):
+        ...     return F / Q.diagonal()[:, None] / F.sum(), [-0.5, -0.5]
+        >>> card = renyi.Scorecard.solve(m, mean_of_features)
+        >>> round(renyi.certify(card, m).gamma, 2)
+        0.12
+        """
+        points, intercept = map(np.asarray, solver(m.Q, m.F))
+        if len(m.classes) == 2:
+            points = (points[:, 1] - points[:, 0]) / 2
+            intercept = (intercept[1] - intercept[0]) / 2
+        counts = np.diag(m.feature_counts)
+        return cls(m.encoder, m.classes, points, intercept, counts, m.target)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Freeze the arrays again: pickles and deep copies make them writable."""

@@ -1,11 +1,11 @@
-"""Contrasts: an orthonormal basis of what can vary, and the same eigenvectors."""
+"""Decompositions: contrasts of features, and the tridiagonal form."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from renyi.solvers.contrasts import Contrasts
 
+from renyi.solvers.decompositions import Contrasts, Tridiagonal
 from support.joints import one_hot
 
 
@@ -26,3 +26,17 @@ def test_all_of_a_covariance_is_in_the_contrasts(sizes: tuple[int, ...]) -> None
     np.testing.assert_allclose(idle.T @ H, 0, atol=1e-14)
     values = np.linalg.eigvalsh(A)[len(sizes) :]
     np.testing.assert_allclose(values, np.linalg.eigvalsh(small), atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_tridiagonal_systems_are_those_of_the_matrix(size: int) -> None:
+    rng = np.random.default_rng(size)
+    half, R = rng.normal(size=(size, size)), rng.normal(size=(size, 2))
+    A = half @ half.T
+    reduced = Tridiagonal.of(A)
+    u = reduced.solve(reduced.rotate(R), 0.1)
+    Z = reduced.rotate_back(u)
+    np.testing.assert_allclose(A @ Z + 0.1 * Z, R, atol=1e-11)
+    np.testing.assert_allclose(reduced @ u, reduced.rotate(A @ Z), atol=1e-11)
+    values = np.linalg.eigvalsh(A)
+    np.testing.assert_allclose(reduced.eigenvalues(), values, atol=1e-11)
