@@ -44,7 +44,9 @@ from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
+from renyi.solvers.alpha import weight_of
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
+from renyi.solvers.decompositions import cholesky
 from renyi.solvers.l1inf import CountsProblem, Problem, places_of
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -58,8 +60,6 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.alpha import weight_of
-from renyi.solvers.decompositions import cholesky
 from renyi.solvers.ridge import Moments
 
 if TYPE_CHECKING:

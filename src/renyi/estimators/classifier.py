@@ -402,13 +402,6 @@ class RenyiClassifier(TupleClassifier):
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
         return certificate(closed, card, self.rule, choice.risk, choice.error, notes)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep the certificate of rows instead of the rows."""
-        if getattr(self, "_moments", None) is not None:
-            _ = self.certificate_
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_moments": None} if "_moments" in state else state
-
     @property
     def data_digest_(self) -> DataDigest | None:
         """Digest of the training data; None if a model file does not tell."""
