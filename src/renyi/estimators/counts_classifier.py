@@ -28,6 +28,7 @@ from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.ridge import Rows
 from renyi.sources import frames as source
+from renyi.sources.code_blocks import CodeBlock, from_codes
 
 Floats = NDArray[np.float64]
 
@@ -284,9 +285,8 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         labels = tuple(self.classes_.tolist())
         target = Column(self._target, Levels("label", labels))
         inner = self._class_pairs_for() is not None
-        return source.from_codes(
-            block.encoder, block.codes, target, block.y, inner, block.sample_weight
-        )
+        rows = CodeBlock(block.codes, block.y, block.sample_weight)
+        return from_codes(block.encoder, target, rows, inner)
 
     def _codes(self, X: Any) -> NDArray[Any]:
         """Return rows to predict as codes (d, n); unseen labels are one beyond."""

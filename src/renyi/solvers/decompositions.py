@@ -50,7 +50,7 @@ def eigen(A: Floats) -> tuple[Floats, Floats]:
 
 def _check_semidefinite(values: Floats) -> Floats:
     """Return eigenvalues with none below 0; clearly negative ones are an error."""
-    if values[0] < -1e-6 * max(1.0, values[-1]):
+    if len(values) and values[0] < -1e-6 * max(1.0, values[-1]):
         raise ValueError(INDEFINITE)
     return np.maximum(values, 0)
 

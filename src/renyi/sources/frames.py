@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.counting.pair_counts import class_pair_counts, pair_counts
 from renyi.encoding.column_rules import (
     check_column,
     check_names,
@@ -18,10 +17,11 @@ from renyi.encoding.column_rules import (
     check_target,
     no_target,
 )
-from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import as_objects, column_names
 from renyi.marginals.marginals import Marginals
+from renyi.sources.code_blocks import CodeBlock, from_codes
 from renyi.warnings import warn_dropped
 
 
@@ -52,7 +52,8 @@ def marginals(
     )
     if refuse_identifiers:
         check_target(answer, len(classes))
-    return from_codes(features, codes, answer, classes, class_conditional, weights)
+    block = CodeBlock(codes, classes, weights)
+    return from_codes(features, answer, block, class_conditional)
 
 
 def encoded_target(
@@ -103,27 +104,6 @@ def _as_column(y: Any, name: str) -> Any:
     if array.ndim != 1:
         raise ValueError(f"y must be one column of classes; it has {array.ndim} axes.")
     return pd.DataFrame({name: array})
-
-
-def from_codes(
-    encoder: Encoder,
-    codes: NDArray[Any],
-    target: Column,
-    y: NDArray[Any],
-    class_conditional: bool = False,
-    weights: NDArray[np.float64] | None = None,
-) -> Marginals:
-    """Count the pairs of codes made by `encoder`, and of the classes y."""
-    columns = Columns.of([*encoder.columns, target])
-    dtype = np.min_scalar_type(int(columns.sizes.max()))
-    everything = np.concatenate([codes, y[None, :]], dtype=dtype, casting="unsafe")
-    counts = pair_counts(everything, columns.sizes, weights)
-    inner = None
-    if class_conditional:
-        size = len(target.categories)
-        inner = class_pair_counts(codes, encoder.columns.sizes, y, size, weights)
-    n = codes.shape[1] if weights is None else float(weights.sum())
-    return Marginals(counts, n, columns, target.name, encoder.settings(), inner)
 
 
 def from_blocks(
