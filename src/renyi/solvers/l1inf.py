@@ -33,14 +33,16 @@ and residuals have one row per column of the target.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
-from functools import cache, cached_property
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.compiled import load
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import pair_counts
 from renyi.marginals.marginals import Marginals
@@ -106,16 +108,6 @@ def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
 # ---- numpy or compiled
 
 
-@cache
-def kernels() -> ModuleType | None:
-    """Import the compiled passes; None if numba is absent or too old for numpy."""
-    try:
-        from renyi.solvers import l1inf_kernels
-    except ImportError:
-        return None
-    return l1inf_kernels
-
-
 class StepCounter:
     """Steps of all problems that are solved together: many are compiled.
 
@@ -129,7 +121,8 @@ class StepCounter:
     def kernels(self, more: float = 0) -> ModuleType | None:
         """Return the compiled passes if so many more steps are too many for numpy."""
         self.taken += more
-        return kernels() if max(self.expected, self.taken) > FEW_STEPS else None
+        few = max(self.expected, self.taken) <= FEW_STEPS
+        return None if few else load("renyi.solvers.l1inf_kernels")
 
 
 # ---- the problem
@@ -151,7 +144,7 @@ def feature_norms(G: Floats, starts: Places) -> Floats:
     return np.add.reduceat(np.abs(G).sum(axis=0), starts[:-1])
 
 
-class Problem:
+class Problem(ABC):
     """Training data, and the current points of their features.
 
     What it is over some features only (`restricted`), all others at rest, is a problem
@@ -181,60 +174,63 @@ class Problem:
 
     # ---- what counts and rows do in their own ways
 
+    @abstractmethod
     def move_to(self, z: Floats) -> None:
         """Take these points, with their state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def norms(self, threshold: float) -> Floats:
         """Return ‖G_i‖₁, or for those below the threshold something between."""
-        raise NotImplementedError
 
+    @abstractmethod
     def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
         """Return E[r²] and E[rT]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restricted(self, features: Places) -> Self:
         """Return the problem over some features, all others at rest."""
-        raise NotImplementedError
 
+    @abstractmethod
     def absorb(self, part: Self, features: Places) -> None:
         """Take over the points of a restricted problem."""
-        raise NotImplementedError
 
+    @abstractmethod
     def moments(self, features: Places) -> tuple[Moments, Floats]:
         """Return the normal equations of some features, and the class probabilities."""
-        raise NotImplementedError
 
+    @abstractmethod
     def probabilities(self) -> Floats:
         """Return the probability of every category, 0 for those without rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def risks(self, found: LassoPath) -> Floats:
         """Return γ of every solution of a path, which may be of other rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _gradient(self, i: int, own: slice) -> Floats:
-        raise NotImplementedError
+        """Return G_i, before a step of feature i."""
 
+    @abstractmethod
     def _move(self, i: int, own: slice, change: Floats) -> None:
-        raise NotImplementedError
+        """Bring the state up to date, after a step of feature i."""
 
     # ---- what they do alike
 
     def begin(self, n_penalties: int = 1) -> None:
         """Put all features at rest; so many penalties will follow."""
-        expected = self._steps_each() * len(self.sizes) * n_penalties
-        self.steps.expected = max(self.steps.expected, expected)
-        self._prepare()
+        self._prepare(n_penalties)
         columns = 1 if self.n_classes == 2 else self.n_classes
         self.move_to(np.zeros((columns, int(self.starts[-1]))))
         self.remember()
 
-    def _steps_each(self) -> int:
-        return _STEPS
-
-    def _prepare(self) -> None:
+    def _prepare(self, n_penalties: int) -> None:
         """Compute what only paths need."""
+        self._expect(_STEPS * n_penalties)
+
+    def _expect(self, steps_each: int) -> None:
+        """Expect so many steps of each feature."""
+        expected = float(steps_each * len(self.sizes))
+        self.steps.expected = max(self.steps.expected, expected)
 
     def remember(self) -> None:
         """Keep points and state."""
@@ -486,10 +482,9 @@ class RowsProblem(Problem):
         F, priors = label_sums(codes, sizes, classes), classes.sum(axis=0)
         return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
 
-    def _steps_each(self) -> int:
-        return _STEPS_WIDE if self.starts[-1] > len(self.y) else _STEPS
-
-    def _prepare(self) -> None:
+    def _prepare(self, n_penalties: int) -> None:
+        wide = self.starts[-1] > len(self.y)
+        self._expect((_STEPS_WIDE if wide else _STEPS) * n_penalties)
         compiled = self.steps.kernels()
         if compiled is None:
             self.q = self.probabilities()

@@ -9,25 +9,18 @@ Arrays of points and gradients have one row per column of the target: shape (C, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-import numba
 import numpy as np
+
+from renyi.compiled import compile_loop
 
 # What a vectorised sum needs: no order of additions, no care for the sign of zero.
 _SUMS = {"reassoc", "nsz", "contract"}
 FEW = 8  # categories up to which comparing beats scattering
 FOUR = 4  # categories up to which choices beat lookups
 
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use and keep the machine code on disk where that is allowed."""
-    try:
-        return numba.njit(nogil=True, cache=True, fastmath=_SUMS)(function)
-    except RuntimeError:
-        # Neither the package folder nor the home folder can be written.
-        return numba.njit(nogil=True, fastmath=_SUMS)(function)
+_compiled = partial(compile_loop, fastmath=_SUMS)
 
 
 @_compiled
