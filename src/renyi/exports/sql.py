@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.encoding.columns import RARE, Column, Label, label_text
+from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.sources.dialects import Dialect, binned, named
@@ -48,28 +48,7 @@ ANSWER = "renyi_prediction"
 def expression(
     card: Scorecard, dialect: str = "duckdb", label: Label | None = None
 ) -> str:
-    """Return the score of a class as an expression over the columns of a table.
-
-    Parameters
-    ----------
-    card : Scorecard
-        The model.
-    dialect : {"duckdb", "postgres", "spark", "sqlite"}
-        The engine it is for.
-    label : label, optional
-        The class; for two classes the second one by default, whose score is what
-        `decision_function` gives.
-
-    Examples
-    --------
-    >>> from renyi.scorecard import Scorecard
-    >>> encoder, ones = Encoder().fit([["a"], ["b"]]), np.ones(2)
-    >>> card = Scorecard(encoder, ("n", "y"), ones / 4 - [0.5, 0], ones[0] / 8, ones)
-    >>> print(expression(card))
-    (0.125e0
-    + CASE CAST("x0" AS VARCHAR) COLLATE "C" WHEN 'a' THEN -0.25e0 WHEN 'b' THEN 0.25e0
-    ELSE 0.0e0 END)
-    """
+    """Return the score of a class as an expression over the columns of a table."""
     place = _class_place(card, label)
     tables, starts = card.tables
     points, intercept = tables[:, 0], float(np.atleast_1d(card.intercept)[0])
@@ -85,28 +64,11 @@ def expression(
 
 
 def query(card: Scorecard, table: str | Sequence[str], dialect: str = "duckdb") -> str:
-    """Return the query that adds scores and answers to the rows of a table.
+    """Return the query that adds scores and predictions to the rows of a table.
 
     The scores are in the column ``renyi_score``, or one column ``renyi_score_…`` for
     each of more than two classes; the answer of the rule ``map`` is in
-    ``renyi_prediction``. A table that has such a column already, as one that was
-    scored before, is an error of the engine: the name is ambiguous.
-
-    Parameters
-    ----------
-    card : Scorecard
-        The model.
-    table : str or sequence of str
-        The table: ``"schema.table"``, or a tuple of the parts of its name.
-    dialect : {"duckdb", "postgres", "spark", "sqlite"}
-        The engine it is for.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> card = renyi.RenyiClassifier().fit([["a"], ["b"]], ["n", "y"]).scorecard_
-    >>> print(query(card, "visits").splitlines()[-2])
-    FROM (SELECT "row".* FROM "visits" AS "row"
+    ``renyi_prediction``.
     """
     engine = named(dialect)
     name = engine.identifier
@@ -117,7 +79,7 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str = "duckdb") 
             f"{SCORE}_{label_text(c)}": expression(card, dialect, c)
             for c in card.classes
         }
-    _refuse_names(engine, card, [*scores, ANSWER])
+    _check_names(engine, card, [*scores, ANSWER])
     columns = [name(column) for column in scores]
     pairs = zip(columns, scores.values(), strict=True)
     made = ",\n".join(f"{score} AS {column}" for column, score in pairs)
@@ -129,16 +91,16 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str = "duckdb") 
     )
 
 
-def _refuse_names(engine: Dialect, card: Scorecard, made: list[str]) -> None:
-    """Refuse columns whose names the engine takes for one another."""
+def _check_names(engine: Dialect, card: Scorecard, made: list[str]) -> None:
+    """Check that the engine tells the names of all columns apart."""
     same = str if engine.name == "postgres" else str.lower
     seen = {same(name) for name in card.encoder.input_names}
     for name in made:
         if same(name) in seen:
             raise ValueError(
-                f"The query would make a column {name!r} beside one of that name: ask "
-                "for the expressions of the scores instead, without a table, and name "
-                "them yourself."
+                f"The query would add a column {name!r} beside one of that name: take "
+                "the expressions of the scores instead, without a table, and name them "
+                "yourself."
             )
         seen.add(same(name))
 
@@ -172,7 +134,7 @@ def _class_place(card: Scorecard, label: Label | None) -> int:
 
 def _answer(engine: Dialect, card: Scorecard, scores: list[str]) -> str:
     """Return the class of the largest estimate, the first of equals, as `map` does."""
-    labels = [_literal(engine, label) for label in card.classes]
+    labels = [engine.literal(label) for label in card.classes]
     share = engine.number(1 / card.n_classes)
     if card.n_classes == 2:
         # Not whether the score is positive: tiny ones vanish in the estimates.
@@ -185,14 +147,6 @@ def _answer(engine: Dialect, card: Scorecard, scores: list[str]) -> str:
         tests = " AND ".join(f"{mine} >= {other}" for other in estimates[k + 1 :])
         branches.append(f"WHEN {tests} THEN {label}" if tests else f"ELSE {label}")
     return "CASE " + "\n  ".join(branches) + " END"
-
-
-def _literal(engine: Dialect, label: Label) -> str:
-    if isinstance(label, bool):
-        return str(label).upper()
-    if isinstance(label, float):
-        return engine.number(label)
-    return str(label) if isinstance(label, int) else engine.string(str(label))
 
 
 def _sum(terms: list[str]) -> str:
@@ -224,23 +178,18 @@ def _terms(
 def _term(
     engine: Dialect, encoder: Encoder, column: Column, answers: Sequence[str]
 ) -> str:
-    """Return the expression that answers for the category of a column's cell.
-
-    The last of the answers is for labels that are unseen.
-    """
+    """Return the CASE of a column's category; its last answer is for unseen labels."""
     if len(set(answers)) == 1:
         return answers[0]
     name, levels = engine.identifier(column.name), column.levels
-    missing = [label_text(code) for code in encoder.missing]
-    absent = answers[-2] if None in levels.categories else answers[-1]
+    known = [*levels.categories, *levels.rare, *encoder.missing]
+    labels = [label for label in known if label is not None]
+    *found, absent = (answers[code] for code in encoder.code_table(levels, labels))
     if levels.kind == "number":
         bins = answers[: len(levels.edges) + 1]
+        missing = [label_text(code) for code in encoder.missing]
         return binned(engine, name, levels.edges, missing, [*bins, absent], "NULL")
-    known = [label for label in levels.categories if label is not None]
-    entries = {label_text(v): answers[k] for k, v in enumerate(known)}
-    for label in levels.rare:
-        entries[label_text(label)] = entries.get(RARE, answers[-1])
-    entries.update(dict.fromkeys(missing, absent))
+    entries = dict(zip(map(label_text, labels), found, strict=True))
     return _by_text(engine, name, entries, absent, answers[-1])
 
 
@@ -253,7 +202,7 @@ def _by_text(
         branches.append(f"WHEN {name} IS NULL THEN {absent}")
     if _hidden(engine, entries):
         branches.append(f"WHEN {engine.is_of(name, [engine.binary])} THEN NULL")
-    if absent != unseen or any(map(_looks_real, entries)):
+    if absent != unseen or any(_float(text) is not None for text in entries):
         cases = _number_cases(engine, entries, absent)
         real = _case(_real(engine, name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
@@ -268,8 +217,11 @@ def _by_text(
         moment = _case(engine.in_utc(_moment(engine, name)), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, [engine.zoned])} THEN {moment}")
     nul = engine.name == "postgres"  # which has no text with this character
-    held = [(t, a) for t, a in entries.items() if not (nul and "\0" in t)]
-    cases = [(engine.string(text), answer) for text, answer in held]
+    cases = [
+        (engine.string(text), answer)
+        for text, answer in entries.items()
+        if not (nul and "\0" in text)
+    ]
     case = _case(engine.as_text(name), cases, unseen)
     return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"]) if branches else case
 
@@ -278,11 +230,13 @@ def _number_cases(
     engine: Dialect, entries: Mapping[str, str], absent: str
 ) -> list[tuple[str, str]]:
     """Return the entries that are texts of floats, and what is not a number."""
-    cases = []
-    for text, answer in entries.items():
-        value = _number(text)
-        if value is not None:
-            cases.append((engine.number(value), answer))
+    cases = [
+        (engine.number(value), answer)
+        for text, answer in entries.items()
+        if (value := _float(text)) is not None
+        and label_text(value) == text
+        and not math.isnan(value)
+    ]
     if engine.nan:
         cases.append((f"CAST('NaN' AS {engine.double})", absent))
     return cases
@@ -328,22 +282,12 @@ def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:
     return engine.name == "postgres" or any("\ufffd" in text for text in entries)
 
 
-def _number(text: str) -> float | None:
-    """Return the float whose label has this text, if there is one."""
+def _float(text: str) -> float | None:
+    """Return the float that an engine might print like this, if there is one."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         return None
-    return value if label_text(value) == text else None
-
-
-def _looks_real(text: str) -> bool:
-    """Whether an engine might print some float like this."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # ---- tuples of columns

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from renyi.encoding.columns import Label
+
 _POWER = 2**62  # the largest that an integer of 64 bits holds
 
 
@@ -50,8 +52,10 @@ class Dialect:
         parts = name.split(".") if isinstance(name, str) else list(name)
         return ".".join(self.identifier(part) for part in parts)
 
-    def literal(self, value: str | bytes | bool | float) -> str:
+    def literal(self, value: Label | bytes) -> str:
         """Return the literal of a value."""
+        if value is None:
+            return "NULL"
         if isinstance(value, bool):
             return str(value).upper()
         if isinstance(value, bytes):
