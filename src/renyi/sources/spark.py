@@ -1,15 +1,15 @@
 """Marginals of a Spark DataFrame, counted where the rows are.
 
-A worker counts a partition and sends its `Tally`, never rows. Workers merge what
+A worker counts a partition and sends its counts, never rows. Workers merge what
 `fan_in` partitions sent, then `fan_in` of these, then once more; the driver merges what
-is left, one tally for every ``fan_in ** 3`` partitions. Where columns are still to be
+is left, one message for every ``fan_in ** 3`` partitions. Where columns are still to be
 binned, a `ColumnProfile` of each goes the same way first. Spark uses the result of
 one attempt of a task only, and counts are integers: an executor that dies changes
 nothing.
 
 Only the DataFrame API is used, so that classic sessions and Spark Connect run the same
-code. A worker that meets bad data sends a sentence as a row like any other instead of
-raising an error: Spark would try three times more, and then wrap it in a traceback.
+code. A worker that meets bad data sends the error as a row like any other instead of
+raising it: Spark would try three times more, and then wrap it in a traceback.
 """
 
 from __future__ import annotations
@@ -35,9 +35,14 @@ from renyi.streaming.spec import CountSpec
 State = TypeVar("State", ColumnProfile, Tally)
 
 # What a worker sends: the number of its partition, which of the specs it followed, and
-# what it found or its sentence.
-_SENT = "part long, which long, state binary, trouble string"
+# what it found or why it could not.
+_MESSAGE = "part long, which long, state binary, error string"
 _LEVELS = 3
+_INSTALL = (
+    "install renyi {renyi}, pyarrow {pyarrow} and numpy {numpy} for Python {Python} on "
+    "every worker, or set PYSPARK_PYTHON, before the session starts, to a Python there "
+    "that has them"
+)
 
 
 def marginals(
@@ -55,21 +60,21 @@ def marginals(
         )
     if not isinstance(fan_in, int) or fan_in < 2:
         raise ValueError(f"fan_in must be an integer of at least 2, not {fan_in!r}.")
-    with _spark_speaks("read the columns of this frame"):
+    with _spark_errors("read the columns of this frame"):
         schema = df.limit(0).toArrow().schema
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
-    check_workers(df.sparkSession)
+    _check_workers(df.sparkSession)
     if spec.undecided:
         alone = [_alone(spec, name) for name in spec.undecided]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         found = zip(spec.undecided, profiles, strict=True)
         spec = spec.decided({name: each.spec().column(name) for name, each in found})
-    (tally,) = _reduced(df, schema.names, Tally, [spec], fan_in)
-    return tally.finish()
+    (counter,) = _reduced(df, schema.names, Tally, [spec], fan_in)
+    return counter.finish()
 
 
 def _alone(spec: CountSpec, name: str) -> CountSpec:
-    """Return the spec of one feature, so that each travels in a parcel of its own."""
+    """Return the spec of one feature, so that each travels in a message of its own."""
     columns = (spec.column(name), spec.column(spec.target))
     return dataclasses.replace(spec, names=(name, spec.target), columns=columns)
 
@@ -80,18 +85,18 @@ def _reduced(
     """Return what all partitions hold together, spec by spec."""
     texts = [json.dumps(spec.to_dict()) for spec in specs]
     wanted = list(dict.fromkeys(name for spec in specs for name in spec.read_columns))
-    with _spark_speaks("count this frame"):
+    with _spark_errors("count this frame"):
         count = _counter(kind, wanted, texts, versions())
-        sent = _only(df, names, wanted).mapInArrow(count, _SENT)
+        sent = _only(df, names, wanted).mapInArrow(count, _MESSAGE)
         for _ in range(_LEVELS):
             group = (sent["part"] / fan_in).cast("long")
             merge = _merger(kind, texts, fan_in)
-            sent = sent.groupBy("which", group).applyInArrow(merge, _SENT)
+            sent = sent.groupBy("which", group).applyInArrow(merge, _MESSAGE)
         rows = sent.collect()
     totals = [kind(spec) for spec in specs]
     for row in sorted(rows, key=lambda row: row["part"]):
-        if row["trouble"] is not None:
-            raise ValueError(row["trouble"])
+        if row["error"] is not None:
+            raise ValueError(row["error"])
         which = row["which"]
         totals[which].merge(kind.from_bytes(specs[which], bytes(row["state"])))
     return totals
@@ -103,13 +108,13 @@ def _only(df: Any, names: list[str], wanted: list[str]) -> Any:
     return df.toDF(*aliases).select(*(aliases[names.index(name)] for name in wanted))
 
 
-# ---- what workers do
+# ---- what workers do; they find these functions in their own renyi
 
 
 def _counter(
     kind: type[State], names: list[str], specs: list[str], expected: dict[str, str]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that counts a partition; workers find its parts in renyi."""
+    """Return the function that counts a partition."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
@@ -125,33 +130,28 @@ def counted(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield what the batches of a partition hold; nothing if there are none."""
-    part = partition()
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    part = context.partitionId() if context else 0
     states: list[State] = []
     try:
-        same_versions(expected, versions())
+        check_versions(expected, versions())
         made = [CountSpec.from_dict(json.loads(each)) for each in specs]
         for batch in batches:
             states = states or [kind(spec) for spec in made]
             for spec, state in zip(made, states, strict=True):
                 state.add(batch.select(list(spec.read_columns)))
         for which, state in enumerate(states):
-            yield sent(part, which, state.to_bytes())
+            yield _message(part, which, state.to_bytes())
     except ValueError as error:
-        yield sent(part, 0, None, str(error))
-
-
-def partition() -> int:
-    """Return the number of the partition that this worker has before it."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.partitionId() if context else 0
+        yield _message(part, 0, None, str(error))
 
 
 def _merger(
     kind: type[State], specs: list[str], fan_in: int
 ) -> Callable[[pa.Table], pa.Table]:
-    """Return the function that merges a group; workers find its parts in renyi."""
+    """Return the function that merges a group."""
 
     def merge(table: pa.Table) -> pa.Table:
         return pa.Table.from_batches([merged(kind, specs, fan_in, table)])
@@ -162,55 +162,45 @@ def _merger(
 def merged(
     kind: type[State], specs: list[str], fan_in: int, table: pa.Table
 ) -> pa.RecordBatch:
-    """Merge what the partitions of one group sent; the first sentence wins."""
+    """Merge what the partitions of one group sent; the first error wins."""
     table = table.sort_by("part")  # weights add up in one order, whatever comes first
     part, which = table["part"][0].as_py() // fan_in, table["which"][0].as_py()
-    for trouble in table["trouble"].drop_null():
-        return sent(part, which, None, trouble.as_py())
+    for error in table["error"].drop_null():
+        return _message(part, which, None, error.as_py())
     if len(table) == 1:
-        return sent(part, which, table["state"][0].as_py())
+        return _message(part, which, table["state"][0].as_py())
     spec = CountSpec.from_dict(json.loads(specs[which]))
     total = kind(spec)
     try:
         for state in table["state"]:
             total.merge(kind.from_bytes(spec, state.as_py()))
-        return sent(part, which, total.to_bytes())
+        return _message(part, which, total.to_bytes())
     except ValueError as error:
-        return sent(part, which, None, str(error))
+        return _message(part, which, None, str(error))
 
 
-def sent(
-    part: int, which: int, state: bytes | None, trouble: str | None = None
+def _message(
+    part: int, which: int, state: bytes | None, error: str | None = None
 ) -> pa.RecordBatch:
-    """Return the row of one parcel, or of what was wrong.
-
-    >>> sent(3, 0, b"counts").to_pylist()
-    [{'part': 3, 'which': 0, 'state': b'counts', 'trouble': None}]
-    """
+    """Return the row of what was found, or of what was wrong."""
     arrays = [
         pa.array([part], pa.int64()),
         pa.array([which], pa.int64()),
         pa.array([state], pa.binary()),
-        pa.array([trouble], pa.string()),
+        pa.array([error], pa.string()),
     ]
-    return pa.RecordBatch.from_arrays(arrays, ["part", "which", "state", "trouble"])
+    return pa.RecordBatch.from_arrays(arrays, ["part", "which", "state", "error"])
 
 
 # ---- which Python workers have
 
 
-def check_workers(session: Any) -> None:
-    """Raise an error that says what to set, unless a worker's Python is like this one.
-
-    Parameters
-    ----------
-    session : SparkSession
-        Of Spark, classic or Connect.
-    """
-    with _spark_speaks("run renyi on a worker", _INSTALL):
+def _check_workers(session: Any) -> None:
+    """Check that a worker's Python is like this one; an error says what to set."""
+    with _spark_errors("run renyi on a worker", _INSTALL):
         found = session.range(0, 1, 1, 1).mapInArrow(reported, "versions string")
         (row,) = found.collect()
-    same_versions(versions(), json.loads(row["versions"]))
+    check_versions(versions(), json.loads(row["versions"]))
 
 
 def reported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -220,11 +210,7 @@ def reported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def versions() -> dict[str, str]:
-    """Return what must be the same everywhere: renyi to the last digit.
-
-    >>> sorted(versions())
-    ['Python', 'numpy', 'pyarrow', 'renyi']
-    """
+    """Return what must be the same everywhere: renyi to the last digit."""
     return {
         "Python": "{}.{}".format(*sys.version_info),
         "renyi": renyi.__version__,
@@ -233,18 +219,8 @@ def versions() -> dict[str, str]:
     }
 
 
-_INSTALL = (
-    "install renyi {renyi}, pyarrow {pyarrow} and numpy {numpy} for Python {Python} on "
-    "every worker, or set PYSPARK_PYTHON, before the session starts, to a Python there "
-    "that has them"
-)
-
-
-def same_versions(expected: dict[str, str], found: dict[str, str]) -> None:
-    """Raise an error that names the first version which differs.
-
-    >>> same_versions(versions(), versions())
-    """
+def check_versions(expected: dict[str, str], found: dict[str, str]) -> None:
+    """Raise an error that names the first version which differs."""
     for name, version in expected.items():
         if found.get(name) != version:
             raise ValueError(
@@ -253,38 +229,38 @@ def same_versions(expected: dict[str, str], found: dict[str, str]) -> None:
             )
 
 
-# ---- what Spark says
+# ---- errors of Spark
 
 
 @contextmanager
-def _spark_speaks(task: str, advice: str = "see the log of Spark") -> Iterator[None]:
-    """Turn Spark's errors into one sentence; the whole is kept as its context."""
+def _spark_errors(task: str, advice: str = "see the log of Spark") -> Iterator[None]:
+    """Turn Spark's errors into one sentence."""
     try:
         yield
     except Exception as error:
         family = type(error).__module__.partition(".")[0]
         if family not in ("pyspark", "py4j", "grpc"):
             raise
-        told = advice.format(**versions())
+        remedy = advice.format(**versions())
         raise RuntimeError(
-            f"Spark could not {task} ({gist(str(error))}): {told}."
+            f"Spark could not {task} ({reason_in(str(error))}): {remedy}."
         ) from None
 
 
-def gist(message: str) -> str:
+def reason_in(message: str) -> str:
     """Return the line of Spark's message that says what happened.
 
-    >>> gist('''An exception was thrown from the Python worker.
+    >>> reason_in('''An exception was thrown from the Python worker.
     ... Traceback (most recent call last):
     ...   File "a.py", line 1, in f
     ... ModuleNotFoundError: No module named 'renyi'
     ... ''')
     "ModuleNotFoundError: No module named 'renyi'"
-    >>> gist("[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01")
+    >>> reason_in("[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01")
     '[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01'
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
     python = "Traceback (most recent call last)" in message
-    said = raised[-1] if raised and python else (lines or ["no reason was given"])[0]
-    return said[:200].rstrip(".")
+    reason = raised[-1] if raised and python else (lines or ["no reason was given"])[0]
+    return reason[:200].rstrip(".")
