@@ -197,7 +197,7 @@ def roads(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
     absent = [road for road in ROADS if road not in there]
     notes = [
         f"{same} of {len(found)} roads give the marginals of the rows in memory, "
-        "count for count; from_sql has its counts from DuckDB.",
+        "count for count.",
         "from_spark: Java and its workers count too, the start of the session does "
         "not; memory is the sum of the peaks of all processes. Java runs as in the "
         "tests, with its first compiler only.",

@@ -79,7 +79,7 @@ def from_sql(folder: Path, n: int) -> Task:
 
 def from_spark(folder: Path, n: int) -> Task:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from spark import spark_session  # which brings a Java
+    from support.spark import spark_session  # which brings a Java
 
     df = spark_session().read.parquet(str(folder / "rows.parquet"))
     return lambda: renyi.Marginals.from_spark(df, rows.TARGET)

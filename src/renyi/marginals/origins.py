@@ -149,11 +149,11 @@ class Origins:
         weight: str | None = None,
         progress: Any = None,
     ) -> Marginals:
-        """Count the pairs of a table in a database, which only counts leave.
+        """Count the pairs of a table in a database; from a server only counts leave.
 
         `connection` is any DB-API 2 one; the parameters are those of
-        `renyi.sources.sql.marginals`. Rows without a target are left out, with a
-        warning.
+        `renyi.sources.sql.marginals`. SQLite and DuckDB run in this process, and their
+        rows are read in batches. Rows without a target are left out, with a warning.
 
         >>> import sqlite3
         >>> import renyi

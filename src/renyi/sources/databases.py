@@ -122,11 +122,9 @@ class Database:
                 f"There is no table {shown!r} to read ({reason}): {self._hint(shown)}"
             ) from error.__cause__
         self._kinds = {str(entry[0]): entry[1] for entry in description}
-        self.reals = frozenset(
-            str(name)
-            for name, kind, _, _, _, scale, *_ in description
-            if self._is_real(kind) and not (scale == 0 or str(kind).endswith(",0)"))
-        )
+        if self.dialect.name == "postgres":
+            reals = [entry for entry in description if entry[1] in _REALS]
+            self.reals = frozenset(entry[0] for entry in reals if entry[5] != 0)
         return [str(entry[0]) for entry in description]
 
     def expression(self, name: str) -> str:
@@ -156,12 +154,6 @@ class Database:
     def is_interval(self, name: str) -> bool:
         """Whether a column of DuckDB holds intervals, which are durations elsewhere."""
         return self.dialect.name == "duckdb" and str(self._kinds[name]) == "INTERVAL"
-
-    def _is_real(self, kind: Any) -> bool:
-        """Whether a driver calls a type one of floats, where that can be told."""
-        if self.dialect.name == "postgres":
-            return kind in _REALS
-        return str(kind).partition("(")[0] in self.dialect.reals
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -55,11 +55,11 @@ _T = TypeVar("_T")
 
 
 class _Request(NamedTuple):
-    """What is to be counted."""
+    """What is to be counted, as the user asked for it."""
 
     table: str | Sequence[str]
     target: str
-    columns: list[str]
+    columns: Sequence[str] | None
     encoder: Encoder
     class_conditional: bool
     where: str | None
@@ -116,12 +116,12 @@ def marginals(
     >>> marginals(connection, "votes", "party") == renyi.Marginals.from_data(X, y)
     True
     """
+    request = _Request(
+        table, target, columns, encoder or Encoder(), class_conditional, where, weight
+    )
     database = Database(connection)
     with database.snapshot():
-        request = _checked(
-            database, table, target, columns, encoder, class_conditional, where, weight
-        )
-        rows, total = _filtered(database, request)
+        request, rows, total = _checked(database, request)
         if database.dialect.embedded:
             with closing(_rows_of(database, request, rows, total, progress)) as stream:
                 return arrow.marginals(
@@ -178,12 +178,12 @@ def statements(
     >>> print(*statements(connection, "t", "y", where="y < 5")[-2:], sep="; ")
     SELECT +"a" AS "a", +"y" AS "y" FROM "t" WHERE (y < 5); ROLLBACK
     """
+    request = _Request(
+        table, target, columns, encoder or Encoder(), class_conditional, where, weight
+    )
     database = Database(connection)
     with database.snapshot():
-        request = _checked(
-            database, table, target, columns, encoder, class_conditional, where, weight
-        )
-        rows, total = _filtered(database, request)
+        request, rows, total = _checked(database, request)
         if database.dialect.embedded:
             later = [_rows_of(database, request, rows, total).statement]
             now_about, later_about = "types", "reading the rows"
@@ -200,17 +200,10 @@ def statements(
 
 
 def _checked(
-    database: Database,
-    table: str | Sequence[str],
-    target: str,
-    columns: Sequence[str] | None,
-    encoder: Encoder | None,
-    class_conditional: bool,
-    where: str | None,
-    weight: str | None,
-) -> _Request:
-    """Return the request, if the table has all its columns."""
-    encoder = encoder or Encoder()
+    database: Database, request: _Request
+) -> tuple[_Request, FilteredTable, int]:
+    """Return the request with its columns, the rows to count, and their number."""
+    table, target, columns, encoder, _, _, weight = request
     if encoder.order > 1:
         raise ValueError(
             f"A database is counted by single columns, not by {encoder.order}: give "
@@ -233,13 +226,12 @@ def _checked(
         raise ValueError(f"The table has no column beside the target {target!r}.")
     if not encoder.columns:
         encoder.numeric_names(columns)
-    return _Request(
-        table, target, list(columns), encoder, class_conditional, where, weight
-    )
+    request = request._replace(columns=columns, encoder=encoder)
+    return request, *_filtered(database, request)
 
 
 def _filtered(database: Database, request: _Request) -> tuple[FilteredTable, int]:
-    """Return the rows to count and their number."""
+    """Return the rows that meet the user's condition, if there are some."""
     rows = FilteredTable(database.dialect, database.dialect.table(request.table))
     where = request.where
     if where:
@@ -267,7 +259,7 @@ def _rows_of(
     progress: ProgressCallback | None = None,
 ) -> TableRows:
     """Return the rows of an embedded engine, with the columns that are counted."""
-    names = [*request.columns, request.target]
+    names = [*(request.columns or ()), request.target]
     missing = [label_text(code) for code in request.encoder.missing]
     return TableRows(database, rows, names, request.weight, total, missing, progress)
 
@@ -309,7 +301,7 @@ def _columns(
                 "cannot leave out: leave these rows out with `where`."
             )
     found, errors = [], []
-    for name in _watched("reading columns", request.columns, progress):
+    for name in _watched("reading columns", request.columns or (), progress):
         try:
             found.append(reader.column(name))
         except ColumnError as error:  # all of them are reported at once
