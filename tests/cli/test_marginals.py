@@ -93,7 +93,7 @@ def test_negative_subtraction(
         good("marginals", "build", f"{name}.csv", *made)
     less = ("marginals", "subtract")
     message = bad(*less, "a.renyi", "b.renyi", "--out", "x.renyi")
-    assert "b.renyi cannot be taken out of a.renyi" in message
+    assert "b.renyi cannot be subtracted from a.renyi" in message
     assert "negative" in message
     message = bad(*less, "a.renyi", "a.renyi", "--out", "x.renyi")
     assert "Nothing is left" in message

@@ -77,8 +77,8 @@ def _borrowed(args: argparse.Namespace) -> Encoder:
         encoder = load_model(args.encoder).encoder_
     if encoder.order > 1 and args.order not in (None, encoder.order):
         raise ValueError(
-            f"{args.encoder} is of order {encoder.order}, and --order {args.order} is "
-            "asked for: leave --order out, or take an --encoder of order 1."
+            f"--order {args.order} does not fit {args.encoder}, which is of order "
+            f"{encoder.order}: leave --order out, or take an --encoder of order 1."
         )
     return encoder
 
@@ -103,7 +103,7 @@ def _subtract(args: argparse.Namespace, recorded: Recorded) -> None:
         rest = first - second
     except ValueError as error:
         raise ValueError(
-            f"{args.second} cannot be taken out of {args.first}: {error}"
+            f"{args.second} cannot be subtracted from {args.first}: {error}"
         ) from None
     _save_marginals(dataclasses.replace(rest, provenance=first.provenance), place, args)
 
