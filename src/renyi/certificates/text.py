@@ -80,7 +80,7 @@ def certificate_text(c: Certificate) -> str:
 
 
 def _of_marginals(c: Certificate) -> list[str]:
-    lines = [*_rules(c), *_steps(c)]
+    lines = [*rule_lines(c), *_steps(c)]
     if c.separable is not None:
         lines.append(
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
@@ -97,7 +97,8 @@ def _of_marginals(c: Certificate) -> list[str]:
     return lines
 
 
-def _rules(c: Certificate) -> list[str]:
+def rule_lines(c: Certificate) -> list[str]:
+    """Return a line for the bound of each rule."""
     return [
         f"  rule {rule:<6} errs at most {at_most(c.bounds[rule], 1):>6}"
         + ("  <- this model" if rule == c.rule else "")
@@ -137,7 +138,7 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
         f"With confidence {100 * c.confidence:.10g} %, on every population with the "
         "marginals of the one",
         f"these {c.n:,.10g} rows were drawn from:",
-        *_rules(c),
+        *rule_lines(c),
     ]
     if c.sampled_error is not None and c.observed_error is not None:
         lines.append(

@@ -16,6 +16,7 @@ import numpy as np
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
+from renyi.certificates.text import rule_lines
 from renyi.cli import check_marginals, streamed
 from renyi.cli.inputs import (
     Rows,
@@ -41,7 +42,7 @@ from renyi.cli.output import (
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.figures import at_most, wrapped
+from renyi.figures import at_most, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.selection import short
@@ -326,9 +327,7 @@ def certificate_text(certificate: Certificate) -> list[str]:
     if certificate.doubtful:
         return _doubtful(certificate)
     lines = [f"Certificate: on every population with {_counts_text(certificate)}"]
-    for rule, bound in certificate.bounds.items():
-        mark = "  <- this model" if rule == certificate.rule else ""
-        lines.append(f"  rule {rule:<6} errs at most {at_most(bound, 1):>8}{mark}")
+    lines += rule_lines(certificate)
     if len(certificate.steps) > 1:
         steps = (f"{step.name} {at_most(step.upper, 1)}" for step in certificate.steps)
         lines.append(_indented(f"Rule {certificate.rule}: {', '.join(steps)}."))
@@ -424,11 +423,6 @@ def _arrows(entries: list[Facts], room: int) -> str:
 
 def _row(text: str, share: float) -> str:
     return f"  {text:<46} {percent(share):>8}"
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage, rounded to the nearest tenth."""
-    return f"{100 * share:.1f} %"
 
 
 def _short(text: str, width: int) -> str:
