@@ -55,7 +55,7 @@ def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
     clf = fitted(good)
     text = good("certify", "m.json", "m.renyi").out
     for bound in clf.certificate_.bounds.values():
-        assert f"errs at most {100 * bound:6.1f} %" in text
+        assert f"errs at most {at_most(bound, 1):>6}" in text
     assert "Next: renyi certify m.json m.renyi --exact " in text
     assert "in steps" not in text
 

@@ -23,7 +23,7 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     assert "16 with 48 categories" in text
     assert f"{100 * c.loo_error:.1f} %" in text
     for bound in c.bounds.values():
-        assert f"errs at most {at_most(bound, 1):>8}" in text
+        assert f"errs at most {at_most(bound, 1):>6}" in text
     assert "physician-fee-freeze" in text
     card = clf.scorecard_
     (j,) = card.encoder.columns.places(["physician-fee-freeze"])
