@@ -42,11 +42,10 @@ from renyi.certificates.record import (
     Step,
     WarningCode,
     exact_status,
-    has_few_rows,
     is_optimistic,
 )
 from renyi.certificates.score_moments import best_feature
-from renyi.checks import Deadline, check_time_limit
+from renyi.checks import Deadline, check_time_limit, has_few_rows
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible

@@ -87,6 +87,15 @@ def check_time_limit(value: Any) -> None:
         check_positive("time_limit", value, ": seconds, or None for no limit")
 
 
+def has_few_rows(n: float, n_indicators: Any) -> Any:
+    """Whether rows are too few for a bound to say much about their population.
+
+    >>> has_few_rows(106, 228), has_few_rows(435, 48)
+    (True, False)
+    """
+    return n <= 2 * n_indicators
+
+
 class Deadline:
     """A moment by which work has to end, or none: the one clock of every search.
 

@@ -235,7 +235,8 @@ class Scorecard:
                     f"{label!r}, which the model does not know."
                 )
         classes = np.array([places[label_text(v)] for v in m.classes], np.intp)
-        return m if m.feature_names == names else m.select(names), classes
+        same = tuple(m.feature_names) == tuple(names)
+        return m if same else m.select(names), classes
 
     def points_of(self, codes: NDArray[Any]) -> Floats:
         """Points of every feature at every row: (rows, features, 1 or K)."""

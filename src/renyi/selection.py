@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from renyi.checks import check_positive, check_share, check_whole
+from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.encoding.targets import need_two_classes, refuse_missing_class
 from renyi.encoding.tuples import AND
@@ -220,7 +220,7 @@ class PathResult:
     @property
     def doubtful(self) -> NDArray[np.bool_]:
         """Whether γ and bounds say little about new rows: categories are too many."""
-        return np.asarray(self.n_indicators >= self.n / 2)
+        return np.asarray(has_few_rows(self.n, self.n_indicators))
 
     def __str__(self) -> str:
         """Return one line per feature, in order of entry."""

@@ -24,7 +24,6 @@ from renyi.figures import at_least, at_most, wrapped
 from renyi.progress import Progress
 from renyi.robust import minimax_problem, worst
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.feature_importance import swings
 from renyi.robust.pairwise_program import quadratic_rule
 from support.joints import (
     constraint_matrix,
@@ -326,54 +325,3 @@ def test_a_lower_end_of_nothing_is_nothing() -> None:
     assert BoundReport(certificate, steps, steps[:1]).lower == 0.0
     assert BoundReport(certificate, steps, steps).lower == 0.1
     assert BoundReport(certificate, steps, steps[:1]).upper == 0.2
-
-
-# ---- what a rule looks at
-
-
-@pytest.mark.parametrize("class_conditional", [False, True])
-@pytest.mark.parametrize("K", [2, 3])
-def test_swings_split_the_variance_of_the_choice(
-    K: int, class_conditional: bool
-) -> None:
-    table = random_joint((2, 3, 2), K, random_state=K)
-    m = marginals(table, class_conditional=class_conditional)
-    rule = renyi.minimax(m, method="lp").rule
-    found = swings(rule)
-    # All outcomes, as if the columns were independent.
-    X = outcomes(table.shape[:-1])
-    single = [table.sum(axis=tuple(k for k in range(4) if k != i)) for i in range(3)]
-    weight = np.prod([p[X[:, i]] for i, p in enumerate(single)], axis=0)
-    values = rule.functions(X.T)
-    values = values - values.mean(axis=1, keepdims=True)
-    spread = weight @ ((values - weight @ values) ** 2).mean(axis=1)
-    assert (found**2).sum() == pytest.approx(spread, rel=1e-9)
-    assert found.is_monotonic_decreasing
-
-
-def test_swings_do_not_depend_on_how_the_functions_are_split() -> None:
-    table = random_joint((2, 3, 2), 3, random_state=0)
-    m = marginals(table, class_conditional=True)
-    rule = renyi.minimax(m, method="lp").rule
-    tables, starts = rule.ambiguity.tables, rule.ambiguity.starts
-    one = next(t for t, table in enumerate(tables) if table.features == (1,))
-    two = next(t for t, table in enumerate(tables) if table.features == (0, 1))
-    moved = rule.multiplier.copy()
-    shift = np.random.default_rng(0).normal(size=(3, 3))  # of x1 and the class
-    moved[starts[one] : starts[one + 1]] += shift.ravel()
-    moved[starts[two] : starts[two + 1]] -= np.tile(shift.ravel(), 2)
-    X = outcomes(table.shape[:-1])
-    other = replace(rule, multiplier=moved)
-    np.testing.assert_allclose(other.functions(X.T), rule.functions(X.T), atol=1e-12)
-    assert not np.allclose(moved, rule.multiplier)
-    pd.testing.assert_series_equal(swings(other), swings(rule), atol=1e-9)
-
-
-def test_empty_cells_weigh_no_more_than_an_answer() -> None:
-    table = np.array([[[0.4, 0.0], [0.1, 0.1]], [[0.0, 0.2], [0.1, 0.1]]])
-    m = marginals(table)
-    rule = renyi.minimax(m, method="exact").rule
-    completed = rule.ambiguity.completed(rule.multiplier)
-    wild = np.where(rule.ambiguity.b <= 0, 1e6, completed)
-    found = swings(replace(rule, multiplier=wild))
-    assert found.max() < 5

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, Literal, NoReturn, get_args
 
 from renyi.certificates import text
-from renyi.checks import CLOSED_GAP
+from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.rules import RULES
 from renyi.storage import LABEL, NUMBER, checked_fields
 
@@ -227,7 +227,7 @@ class Certificate:
     def doubtful(self) -> bool:
         """Whether the bound says little about new rows."""
         return self.basis == "marginals" and (
-            has_few_rows(self.n, self.n_indicators)
+            bool(has_few_rows(self.n, self.n_indicators))
             or is_optimistic(self.gamma, self.loo_risk)
         )
 
@@ -267,11 +267,6 @@ class Certificate:
         if "warning_codes" not in data:
             values["warning_codes"] = tuple(map(_code_of, data["warnings"]))
         return cls(**values)
-
-
-def has_few_rows(n: float, n_indicators: int) -> bool:
-    """Whether rows are too few for a bound to say much about their population."""
-    return n <= 2 * n_indicators
 
 
 def is_optimistic(gamma: float, loo_risk: float | None) -> bool:

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates import text
-from renyi.certificates.record import has_few_rows
-from renyi.checks import Deadline, check_positive, check_time_limit
+from renyi.checks import Deadline, check_positive, check_time_limit, has_few_rows
 from renyi.encoding import targets
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
