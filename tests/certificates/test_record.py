@@ -515,20 +515,3 @@ def test_plain_forms_of_earlier_versions(votes, promoters):
     ):
         with pytest.raises(ValueError, match="its certificate"):
             Certificate.from_dict({**plain, **change})
-
-
-def test_rows_of_a_wide_model_may_change_before_the_certificate_is_asked_for():
-    rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 2, (20, 100)).astype(np.uint8), np.arange(20) % 2
-    clf = RenyiClassifier(alpha=1.0).fit(X, y)
-    expected = RenyiClassifier(alpha=1.0).fit(X, y).certificate_
-    X[:] = 0
-    assert clf.certificate_ == expected
-
-
-def test_wide_models_are_pickled_without_their_rows(promoters):
-    clf = promoters[2]
-    again = pickle.loads(pickle.dumps(clf))
-    assert again._uncounted is None
-    assert again.certificate_ == clf.certificate_
-    assert again.set_params(rule="sharp").certificate_.bounds == clf.certificate_.bounds

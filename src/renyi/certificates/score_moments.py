@@ -7,6 +7,7 @@ intercept first, so that points of any size keep their digits.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,23 +81,29 @@ def moments_of_rows(
     sample_weight: Floats | None,
     F: NDArray[Any],
     columns: Columns,
+    error: float = 0.0,
 ) -> ScoreMoments:
-    """Return the same from the rows, where the pairs would be too many to count."""
+    """Return the same from the rows, where the pairs would be too many to count.
+
+    Estimates t may be off by `error` at each class.
+    """
     n, K = t.shape
     share = np.full(n, 1 / n)
     if sample_weight is not None:
         share = sample_weight / sample_weight.sum()
     own, middle = t[np.arange(n), y], t.mean(axis=1)
-    rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1)))
+    risk = float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1))
+    spread = float(share @ ((t - middle[:, None]) ** 2).sum(axis=1))
+    rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
     return ScoreMoments(
         float(n if sample_weight is None else sample_weight.sum()),
         int((F.sum(axis=1) > 0).sum()),
         np.bincount(y, share, minlength=K).astype(np.float64),
-        float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1)),
-        rounding,
-        float(share @ ((t - middle[:, None]) ** 2).sum(axis=1)),
+        risk,
+        rounding + 2 * math.sqrt(K * risk) * error,
+        spread,
         float(share @ (own - middle)),
-        rounding,
+        rounding + 2 * (1 + math.sqrt(K * spread)) * error,
         F,
         columns,
     )

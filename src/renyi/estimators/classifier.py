@@ -287,7 +287,7 @@ class RenyiClassifier(TupleClassifier):
         self._finish(block.encoder, dual.fit, counts.sum(axis=1))
         t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
         self._moments: ScoreMoments | None = moments_of_rows(
-            t, block.y, block.sample_weight, counts, columns
+            t, block.y, block.sample_weight, counts, columns, dual.score_error
         )
 
     def _finish(

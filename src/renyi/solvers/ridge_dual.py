@@ -13,8 +13,8 @@ may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to
 the right-hand side is orthogonal to it.)
 
 *Rounding.* The scores of the rows are Ãπ^½a, and so are those of the points Z, but the
-smaller alpha is, the larger are the terms that cancel in Z. Where that may show, the
-scores are computed from the points, as `predict` does.
+smaller alpha is, the larger are the terms that cancel in Z. Where that may show, or the
+table is small, the scores are computed from the points, as `predict` does.
 
 *Leave-one-out.* The leverage of a row, in `renyi.solvers.ridge` a norm of its centred
 one-hot vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its
@@ -46,16 +46,19 @@ Floats = NDArray[np.float64]
 
 ROUNDING = 1e-8
 """By how much scores may differ from those of the points without a second look."""
+_FEW_CELLS = 200_000  # which take well under a millisecond to score
 
 
 class DualFit(NamedTuple):
     """Fit of the dual road, with what would else take another pass over the rows.
 
-    The scores are those of the points at the training rows, but for `ROUNDING`.
+    The scores are those of the points at the training rows, but for `score_error`,
+    which is at most `ROUNDING`.
     """
 
     fit: RidgeFit
     scores: Floats
+    score_error: float
     target_counts: NDArray[Any]
 
 
@@ -88,10 +91,11 @@ def fit_dual(
     # s(x) = intercept + Zᵀ W at every x, hence at the first row.
     starts = offsets(rows.sizes)[:-1]
     intercept = scores[0] - Z[starts + rows.codes[:, 0]].sum(axis=0)
-    if _rounding(beta, len(starts)) > ROUNDING:
-        scores = lookup_sum(rows.codes, Z, starts) + intercept
+    score_error = _rounding(beta, len(starts))
+    if score_error > ROUNDING or rows.codes.size <= _FEW_CELLS:
+        scores, score_error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
     fit = RidgeFit(Z, intercept, choice)
-    return DualFit(fit, scores, _target_counts(rows))
+    return DualFit(fit, scores, score_error, _target_counts(rows))
 
 
 def _rounding(beta: Floats, d: int) -> float:
