@@ -39,7 +39,7 @@ from scipy.linalg import lapack
 
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
-from renyi.encoding.targets import need_two_classes, refuse_missing_class
+from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.consistency import check_possible
@@ -340,8 +340,7 @@ def selection_path(
         )
     check_positive("alpha", alpha, ALMOST_NONE)
     check_path_settings(n_lambdas, ratio, tol, max_passes)
-    refuse_missing_class(m)
-    need_two_classes(np.asarray(m.classes))
+    check_classes(m.classes, m.target)
     check_possible(m)
     problem = CountsProblem.of(m)
     grid = penalty_grid(problem, n_lambdas, ratio)

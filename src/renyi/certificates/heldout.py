@@ -58,7 +58,7 @@ class HeldoutBounds(NamedTuple):
 def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
-    labels, of_row = targets.distinct(targets.checked_labels(y, codes.shape[1]))
+    labels, of_row = targets.distinct(targets.check_labels(y, codes.shape[1]))
     known = {label_text(label): k for k, label in enumerate(card.classes)}
     for label in labels.tolist():
         if label_text(label) not in known:

@@ -22,9 +22,9 @@ from renyi import datasets
 from renyi.encoding.column_rules import (
     IDENTIFIER_SHARE,
     MAX_INTEGER_LABELS,
+    check_classes,
     check_sample_weight,
     check_target,
-    check_two_classes,
     constant_columns,
 )
 from renyi.encoding.columns import Column, Label, label_text
@@ -236,7 +236,7 @@ def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
         table, codes = table.filter(pa.array(kept)), codes[kept]
         weights = None if weights is None else weights[kept]
     check_target(answer, len(codes))
-    check_two_classes(answer.categories, target)
+    check_classes(answer.categories, target)
     y = pd.Series(class_labels(answer.categories)[codes], name=target)
     aside = [target] if args.weight is None else [target, args.weight]
     return Rows(target, table.drop_columns(aside), y, weights)

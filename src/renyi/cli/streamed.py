@@ -26,7 +26,7 @@ from renyi.cli.inputs import (
     target_of,
 )
 from renyi.cli.output import MARGINALS, Meter, print_notes
-from renyi.encoding.column_rules import check_two_classes, missing_texts
+from renyi.encoding.column_rules import check_classes, missing_texts
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.text_cells import is_missing
 from renyi.marginals.marginals import Marginals
@@ -97,7 +97,7 @@ def marginals(
             )
     else:
         m = _of_files(args, encoder, class_conditional)
-    check_two_classes(m.classes, m.target)
+    check_classes(m.classes, m.target)
     return with_texts(m)
 
 

@@ -25,11 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
-    """Code of each value; a missing value (NaN) gets ``len(edges) + 1``.
-
-    >>> bin_codes(np.array([-1.0, 0.0, 7.0, np.nan]), np.array([0.0, 5.0]))
-    array([0, 1, 2, 3])
-    """
+    """Code of each value; a missing value (NaN) gets ``len(edges) + 1``."""
     codes = np.searchsorted(edges, values, side="right")
     codes[np.isnan(values)] = len(edges) + 1
     return codes
@@ -54,12 +50,7 @@ def bin_column(
 
 
 def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
-    """Edges and names of the bins of a column, from its cells in ascending order.
-
-    >>> ages = np.array([20.0, 30, 40, 50])
-    >>> bin_cells(Cells(ages, ages, np.array([5, 5, 4, 4])), bins=2, integer=True)
-    (array([40.]), ('up to 39', '40 and more'))
-    """
+    """Edges and names of the bins of a column, from its cells in ascending order."""
     if len(cells.low) > MOST:
         cells, _ = joined(cells, most=MOST)
     points, mass = cells.low, cells.mass

@@ -258,9 +258,15 @@ def no_target(name: str) -> ValueError:
     return ValueError(f"The target {name!r} is missing in every row.")
 
 
-def check_two_classes(classes: Iterable[Label], target: str = "y") -> None:
-    """Raise an error if there is a single class."""
+def check_classes(classes: Iterable[Label], target: str = "y") -> None:
+    """Raise an error if there is a single class, or if a missing value is one."""
     found = list(classes)
+    if None in found:
+        raise ValueError(
+            f"The target {target!r} is missing in some of the rows behind the "
+            "marginals, and a missing value is no class: build marginals without "
+            "these rows, or choose another target with with_target()."
+        )
     if len(found) < 2:
         raise ValueError(
             f"The target {target!r} has only one class, {found[0]!r}: a classifier "

@@ -132,11 +132,7 @@ class Levels(NamedTuple):
         return hash((self.kind, self.categories))
 
     def reads_as(self, other: Levels) -> bool:
-        """Whether these are the same levels, labels being compared by their texts.
-
-        >>> Levels("label", (False, True)).reads_as(Levels("label", ("False", "True")))
-        True
-        """
+        """Whether these are the same levels, labels being compared by their texts."""
         if self == other:
             return True
         return self._read() == other._read()
@@ -255,15 +251,7 @@ def _unique(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 
 class Columns(Sequence[Column]):
-    """An immutable sequence of `Column`, in which equal levels are stored once.
-
-    Examples
-    --------
-    >>> yes_no = Levels("label", ("n", "y"))
-    >>> columns = Columns(["crime", "immigration"], [yes_no], np.array([0, 0]))
-    >>> columns.sizes, columns[1].name
-    (array([2, 2]), 'immigration')
-    """
+    """An immutable sequence of `Column`, in which equal levels are stored once."""
 
     def __init__(
         self, names: Sequence[str], levels: Sequence[Levels], which: NDArray[Any]

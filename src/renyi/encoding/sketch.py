@@ -51,21 +51,13 @@ class Cells(NamedTuple):
 
 
 def keys(values: Floats) -> NDArray[np.int64]:
-    """Return integers in the order of the floats; the two zeros are one.
-
-    >>> keys(np.array([-1.0, -0.0, 0.0, 2.0])).argsort().tolist()
-    [0, 1, 2, 3]
-    """
+    """Return integers in the order of the floats; the two zeros are one."""
     bits = np.asarray(values + 0.0, np.float64).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
 def ascending(numbers: NDArray[np.int64]) -> bool:
-    """Whether each number is larger than the one before.
-
-    >>> ascending(np.array([-5, 2**62, 2**63 - 1]))
-    True
-    """
+    """Whether each number is larger than the one before."""
     return bool((numbers[:-1] < numbers[1:]).all())  # a difference might overflow
 
 
@@ -115,15 +107,7 @@ def fitting(
 
 
 class Sample:
-    """A sample of different values, to estimate their number.
-
-    Examples
-    --------
-    >>> sample = Sample()
-    >>> sample.add(np.arange(1e6))
-    >>> abs(sample.count / 1e6 - 1) < 0.03
-    True
-    """
+    """A sample of different values, to estimate their number."""
 
     def __init__(self) -> None:
         self.bits = _LEAST_BITS
@@ -166,22 +150,7 @@ def _hashed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 class Sketch:
-    """The different values of a numeric column with their counts.
-
-    Parameters
-    ----------
-    most : int, default=2**16
-        The number of cells kept, at least 2; with at most so many different values the
-        sketch is exact.
-
-    Examples
-    --------
-    >>> sketch = Sketch()
-    >>> sketch.add(np.array([2.5, np.nan, 1.0]))
-    >>> sketch.add(np.array([2.5]))
-    >>> sketch.cells.low, sketch.cells.mass, sketch.exact
-    (array([1. , 2.5]), array([1, 2]), True)
-    """
+    """The different values of a numeric column with their counts."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
@@ -260,13 +229,7 @@ class Sketch:
             _ = self.cells
 
     def to_parts(self) -> tuple[dict[str, int], dict[str, NDArray[Any]]]:
-        """Return the numbers and the arrays that `from_parts` takes.
-
-        >>> sketch = Sketch()
-        >>> sketch.add(np.array([1.0, 2.0]))
-        >>> Sketch.from_parts(*sketch.to_parts()).cells.low
-        array([1., 2.])
-        """
+        """Return the numbers and the arrays that `from_parts` takes."""
         arrays: dict[str, NDArray[Any]] = self.cells._asdict()
         sample = self._sample or Sample()
         told = {"shift": self._shift, "bits": sample.bits}
@@ -294,11 +257,7 @@ class Sketch:
 
 
 def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> bool:
-    """Whether these can be the bounds of cells, in any order.
-
-    >>> are_bounds(np.array([2.0]), np.array([1.0]), 0, MOST)
-    False
-    """
+    """Whether these can be the bounds of cells, in any order."""
     return (
         0 <= shift <= _MAX_SHIFT
         and low.dtype == high.dtype == np.float64

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from renyi.encoding.column_rules import check_classes, missing_texts
 from renyi.encoding.columns import Label, label_text
-
-if TYPE_CHECKING:
-    from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]
 
 
-def checked_labels(y: Any, n: int) -> NDArray[Any]:
+def check_labels(y: Any, n: int) -> NDArray[Any]:
     """Return the labels as a one-dimensional array without missing values."""
     if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "iloc"):
         y = np.asarray(y)
@@ -75,11 +73,7 @@ def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the code of each row's class among the sorted classes.
-
-    >>> codes_among(np.array(["no", "yes"]), np.array(["yes", "no", "yes"]))
-    array([1, 0, 1])
-    """
+    """Return the code of each row's class among the sorted classes."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise ValueError(
@@ -89,10 +83,10 @@ def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]
     return np.searchsorted(classes, labels)
 
 
-def check_classes(classes: NDArray[Any], missing: Iterable[Label]) -> None:
-    """Refuse a single class, and a class that means missing."""
-    need_two_classes(classes)
-    gone = {label_text(code) for code in missing}
+def check_class_labels(classes: NDArray[Any], missing: Iterable[Label]) -> None:
+    """Raise an error if there is a single class, or one that means missing."""
+    check_classes(classes.tolist())
+    gone = missing_texts(missing)
     for label in classes.tolist():
         if label_text(label) in gone:
             raise ValueError(
@@ -101,31 +95,8 @@ def check_classes(classes: NDArray[Any], missing: Iterable[Label]) -> None:
             )
 
 
-def need_two_classes(classes: NDArray[Any]) -> None:
-    """Refuse a single class."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"There is only one class, {classes.tolist()[0]!r}: a classifier needs "
-            "rows of at least two."
-        )
-
-
-def refuse_missing_class(m: Marginals) -> None:
-    """Refuse marginals whose target is missing in some rows."""
-    if None in m.classes:
-        raise ValueError(
-            f"The target {m.target!r} is missing in some of the rows behind the "
-            "marginals, and a missing value is no class: build marginals without "
-            "these rows, or choose another target with with_target()."
-        )
-
-
 def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats:
-    """Return the weight of each class, given the rows of each.
-
-    >>> class_factors("balanced", np.array(["a", "b"]), np.array([1.0, 3.0]))
-    array([2.        , 0.66666667])
-    """
+    """Return the weight of each class, given the rows of each."""
     K = len(classes)
     if weights is None:
         return np.ones(K)
@@ -148,11 +119,7 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
 
 
 def target_name(y: Any, taken: Collection[str]) -> str:
-    """Return the name of y, made different from the names that are taken.
-
-    >>> target_name([0, 1], ["x", "y"])
-    'y_'
-    """
+    """Return the name of y, made different from the names that are taken."""
     name = str(getattr(y, "name", None) or "y")
     while name in taken:
         name += "_"

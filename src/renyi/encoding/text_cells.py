@@ -37,11 +37,7 @@ _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
 def is_missing(column: pa.ChunkedArray, missing: frozenset[str]) -> pa.ChunkedArray:
-    """Return which cells are null, NaN or a missing code.
-
-    >>> is_missing(pa.chunked_array([[1, None, -9]]), frozenset(["-9"])).to_pylist()
-    [False, True, True]
-    """
+    """Return which cells are null, NaN or a missing code."""
     null = pc.is_null(column, nan_is_null=True)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -58,18 +54,7 @@ def is_missing(column: pa.ChunkedArray, missing: frozenset[str]) -> pa.ChunkedAr
 
 
 class TextKind:
-    """What a column of text holds, as far as it was seen.
-
-    Examples
-    --------
-    >>> kind = TextKind()
-    >>> kind.add(pa.array(["1", "2"]), np.array([5, 3]))
-    >>> kind.name
-    'integers'
-    >>> kind.add(pa.array(["2.5"]), np.array([1]))
-    >>> kind.name
-    'numbers'
-    """
+    """What a column of text holds, as far as it was seen."""
 
     def __init__(self) -> None:
         self.known = 0  # cells that are not missing
@@ -179,11 +164,7 @@ class TextKind:
 
     @classmethod
     def from_dict(cls, data: Any) -> TextKind:
-        """Return what a plain form holds, checked.
-
-        >>> TextKind.from_dict(TextKind().to_dict()).name
-        'words'
-        """
+        """Return what a plain form holds, checked."""
         made = cls()
         good = isinstance(data, dict) and set(data) == set(vars(made))
         for name, value in vars(made).items():
@@ -298,11 +279,7 @@ def _are_words(few: list[str] | None, missing: frozenset[str]) -> bool:
 
 
 def as_floats(name: str, column: Any) -> Any:
-    """Return a column of some type as floats, as the user asked for.
-
-    >>> as_floats("a", pa.array([1, None])).to_pylist()
-    [1.0, None]
-    """
+    """Return a column of some type as floats, as the user asked for."""
     try:
         return arrow_cells.as_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -329,9 +306,6 @@ def figures(texts: Any) -> pa.Array:
     """Return text of a column whose labels are numbers as these are compared.
 
     Each cell is read for itself, whatever the others are.
-
-    >>> figures(pa.array(["1.0", "x", "nan", None])).to_pylist()
-    ['1', 'x', None, None]
     """
     known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
     return pa.array([text and number_text(text) for text in known], pa.string())

@@ -209,11 +209,7 @@ class TupleEncoder(Encoder):
 
 
 def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
-    """Return the encoder of tuples, unless single columns are asked for.
-
-    >>> encoder_of_order(Encoder(bins=4), 3).order
-    3
-    """
+    """Return the encoder of tuples, unless single columns are asked for."""
     whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
     if not whole or order < 1:
         raise ValueError(f"order must be a whole number of at least 1, not {order!r}.")
@@ -222,11 +218,7 @@ def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
 
 
 def encoder_from_dict(data: Any) -> Encoder:
-    """Return the encoder of a plain form, of single columns or of tuples.
-
-    >>> encoder_from_dict(Encoder(bins=4).to_dict()).bins
-    4
-    """
+    """Return the encoder of a plain form, of single columns or of tuples."""
     kind = TupleEncoder if isinstance(data, dict) and "order" in data else Encoder
     return kind.from_dict(data)
 

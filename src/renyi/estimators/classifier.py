@@ -195,7 +195,7 @@ class RenyiClassifier(TupleClassifier):
         X, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             self.classes_ = np.unique(np.asarray(classes))
-            targets.check_classes(self.classes_, self._settings().missing)
+            targets.check_class_labels(self.classes_, self._settings().missing)
         settings = self._settings() if first else self.encoder_
         encoder, codes = settings.fit_transform(X, weights, refuse_identifiers=False)
         codes_y = targets.codes_among(self.classes_, labels)

@@ -19,7 +19,7 @@ from renyi import rules
 from renyi.certificates import text
 from renyi.certification import Warned
 from renyi.encoding import targets
-from renyi.encoding.column_rules import check_sample_weight
+from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
@@ -248,7 +248,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
             )
         table = as_table(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        labels = targets.checked_labels(y, table.shape[0])
+        labels = targets.check_labels(y, table.shape[0])
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)
         weights = check_sample_weight(sample_weight, len(labels))
@@ -260,8 +260,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_marginals(self, m: Marginals) -> None:
         """Check that this classifier can be trained on the marginals."""
-        targets.refuse_missing_class(m)
-        targets.need_two_classes(np.asarray(m.classes))
+        check_classes(m.classes, m.target)
         check_usable(m.encoder)
         reason = self._class_pairs_for()
         if reason is not None:
@@ -274,7 +273,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         table, labels, weights = self._checked(X, y, sample_weight)
         settings = self._settings()
         self.classes_, codes_y = targets.distinct(labels)
-        targets.check_classes(self.classes_, settings.missing)
+        targets.check_class_labels(self.classes_, settings.missing)
         encoder, codes = settings.fit_transform(table, weights)
         check_usable(encoder)
         self._target = targets.target_name(y, encoder.input_names)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from renyi.certificates import text
 from renyi.checks import Deadline, check_positive, check_time_limit, has_few_rows
-from renyi.encoding import targets
+from renyi.encoding.column_rules import check_classes
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
@@ -333,10 +333,10 @@ def _given(
     elif isinstance(m, str):
         raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
     else:
-        targets.refuse_missing_class(m)
+        check_classes(m.classes, m.target)
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
         plain = ambiguity
-    targets.need_two_classes(np.asarray(ambiguity.target.categories, object))
+    check_classes(ambiguity.target.levels.texts, ambiguity.target.name)
     return ambiguity, encoder, plain is not None
 
 

@@ -85,35 +85,6 @@ class CountSpec:
     """What is counted: the columns, the target, and how cells become categories.
 
     Made by `CountSpec.of`.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The features in the order of the table, then the target.
-    columns : tuple of ColumnSpec
-        What is known of each.
-    encoder : Encoder
-        The settings, without columns.
-    fitted : bool
-        Whether the user's encoder was fitted: it then said which columns are numbers,
-        and which labels are rare.
-    class_conditional : bool
-        Whether the pairs of features are counted within each class too.
-    weight : str, optional
-        The column of weights.
-    ignored : frozenset of str
-        Other columns of the table.
-    cells : int
-        Cells of an undecided column in a single pass; 0 before `one_pass`.
-
-    Examples
-    --------
-    >>> schema = pa.schema({"age": pa.int64(), "sex": pa.string(), "y": pa.string()})
-    >>> spec = CountSpec.of(schema, "y")
-    >>> spec.names, spec.undecided, spec.one_pass().undecided
-    (('age', 'sex', 'y'), ('age',), ())
-    >>> CountSpec.from_dict(spec.to_dict()) == spec
-    True
     """
 
     names: tuple[str, ...]
@@ -135,23 +106,7 @@ class CountSpec:
         weight: str | None = None,
         texts: Collection[str] = (),
     ) -> CountSpec:
-        """Return the spec for a table of this schema.
-
-        Parameters
-        ----------
-        schema : pyarrow.Schema
-            Names and types of the columns.
-        target : str
-            The column to predict.
-        encoder : Encoder, optional
-            How cells become categories; a fitted one decides everything.
-        class_conditional : bool, default=False
-            Count the pairs of features within each class too.
-        weight : str, optional
-            The column that holds the weights of the rows.
-        texts : collection of str
-            Columns of text that may turn out to be integers or numbers, as in CSV.
-        """
+        """Return the spec for a table of this schema."""
         encoder = encoder or Encoder()
         if encoder.order > 1:
             raise ValueError(
@@ -216,12 +171,7 @@ class CountSpec:
         return self.columns[self.names.index(name)]
 
     def decided(self, columns: dict[str, ColumnSpec]) -> CountSpec:
-        """Return the spec with some columns replaced.
-
-        >>> spec = CountSpec.of(pa.schema({"a": pa.int8(), "y": pa.string()}), "y")
-        >>> spec.decided({"a": ColumnSpec("integer", "label")}).undecided
-        ()
-        """
+        """Return the spec with some columns replaced."""
         pairs = zip(self.names, self.columns, strict=True)
         made = tuple(columns.get(name, role) for name, role in pairs)
         return dataclasses.replace(self, columns=made)
@@ -234,10 +184,6 @@ class CountSpec:
         while it has at most so many different values; beyond, a bin may hold the rows
         of one cell more or fewer than its share. An undecided column of text is counted
         by its texts.
-
-        >>> spec = CountSpec.of(pa.schema({"a": pa.float64(), "y": pa.string()}), "y")
-        >>> spec.one_pass().cells
-        512
         """
         count = sum(not role.decided and not role.text for role in self.columns)
         share = _ALL_CELLS // max(count, 1)
@@ -288,11 +234,7 @@ class CountSpec:
 
 
 def family(name: str, kind: pa.DataType) -> str:
-    """Return what a type holds; batches of one family are read alike.
-
-    >>> family("a", pa.large_string()), family("a", pa.dictionary(pa.int8(), pa.utf8()))
-    ('text', 'text')
-    """
+    """Return what a type holds; batches of one family are read alike."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -324,12 +266,7 @@ def family(name: str, kind: pa.DataType) -> str:
 
 
 def check_column(names: Sequence[str], name: str, what: str) -> None:
-    """Refuse a name that is none of a table's columns; `what` says what it is for.
-
-    >>> check_column(["age", "y"], "party", "to predict")
-    Traceback (most recent call last):
-    ValueError: There is no column 'party' to predict; the columns are 'age', 'y'.
-    """
+    """Refuse a name that is none of a table's columns; `what` says what it is for."""
     if name not in names:
         raise ValueError(
             f"There is no column {name!r} {what}; the columns are "
@@ -383,9 +320,6 @@ def fitted_text(levels: Levels) -> str:
     """Return how text is read for a column of a fitted encoder.
 
     Labels that are numbers are figures: "1.0" in a file is the label 1.
-
-    >>> fitted_text(Levels("label", ("a", 1))), fitted_text(Levels("label", (1, 2)))
-    ('words', 'figures')
     """
     if levels.kind == "number":
         return "numbers"
