@@ -17,11 +17,8 @@ ties, choose trees and smooth tables in other ways.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from renyi.baselines.tan import fit_bayes_tree
 from renyi.baselines.trees import (
@@ -36,9 +33,10 @@ from renyi.baselines.trees import (
 )
 from renyi.checks import check_amount
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
+from renyi.estimators.counts_classifier import class_pairs
+from renyi.estimators.minimax_classifier import RuleClassifier
 from renyi.marginals.marginals import Marginals
-from renyi.robust.minimax_problem import MinimaxRule, answer_proba
+from renyi.robust.minimax_problem import MinimaxRule
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +48,7 @@ _ROWS, _SURPRISE = 5.0, 50.0
 _STRUCTURES = {"tree": information_tree, "greedy": greedy_tree}
 
 
-class DiscreteChebyshevClassifier(CountsClassifier):
+class DiscreteChebyshevClassifier(RuleClassifier):
     """Smallest worst error given the pairs of features on a tree within each class.
 
     Parameters
@@ -143,39 +141,9 @@ class DiscreteChebyshevClassifier(CountsClassifier):
         self.edges_ = [(names[i], names[j]) for i, j in found.edges]
         self.bounds_ = found.bounds
 
-    @property
-    def guarantee_(self) -> float:
-        """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
-        check_is_fitted(self)
-        return self.rule_.guarantee
-
-    def rule_proba(self, X: Any) -> Floats:
-        """Probability with which the rule answers each class at each row."""
-        codes = self._codes(X)
-        return answer_proba(self.rule_.functions(codes))
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return `rule_proba`: how the rule answers, not how likely each class is."""
-        return self.rule_proba(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable answer of the rule at each row; nothing is drawn."""
-        codes = self._codes(X)
-        best = self.rule_.functions(codes).argmin(axis=1)
-        return np.asarray(self.classes_[best])
-
 
 def second_opinion(m: Marginals, edges: list[Edge]) -> Floats:
-    """Surprise −log P(x, y) of Bayes' rule along a tree, by the cells of its tables.
-
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X[["crime"]], y, class_conditional=True)
-    >>> second_opinion(m, []).reshape(3, 2).round(2)  # crime is n, y or missing
-    array([[0.96, 4.5 ],
-           [1.56, 1.02],
-           [3.77, 4.13]])
-    """
+    """Surprise −log P(x, y) of Bayes' rule along a tree, by the cells of its tables."""
     sizes = m.encoder.columns.sizes
     tree = fit_bayes_tree(class_pairs(m, "A tree"), sizes, edges, _ROWS)
     root = tree.priors + tree.root[:-1]

@@ -94,12 +94,7 @@ _NO_DISTRIBUTION = (
 
 
 def block_sums(values: Floats, sizes: NDArray[Any]) -> Floats:
-    """Sum each block of a D × D array: one number for each pair of features.
-
-    >>> block_sums(np.ones((3, 3)), np.array([1, 2]))
-    array([[1., 2.],
-           [2., 4.]])
-    """
+    """Sum each block of a D × D array: one number for each pair of features."""
     starts = offsets(sizes)[:-1]
     return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
 
@@ -107,20 +102,7 @@ def block_sums(values: Floats, sizes: NDArray[Any]) -> Floats:
 def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> Floats:
     """Information of every pair of features given the class, in nats: (d, d).
 
-    Parameters
-    ----------
-    class_counts : ndarray of shape (K, D, D)
-        Pair counts of the features within each class.
-    sizes : ndarray of shape (d,)
-        Number of categories of each feature.
-
-    Examples
-    --------
-    >>> same = np.eye(2) * 5  # within the class both columns are the same coin
-    >>> counts = np.block([[same, same], [same, same]])
-    >>> conditional_information(np.stack([counts, counts]), np.array([2, 2])).round(4)
-    array([[0.    , 0.6931],
-           [0.6931, 0.    ]])
+    `class_counts` are the pair counts of the features within each class: (K, D, D).
     """
     total = np.zeros(class_counts.shape[1:])
     mass = 0.0
@@ -140,19 +122,8 @@ def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> 
 def spanning_tree(weights: Floats, begun: Iterable[Edge] = ()) -> list[Edge]:
     """Edges (parent, child) of the tree of largest weight, from the root on (Prim).
 
-    Parameters
-    ----------
-    weights : ndarray of shape (d, d)
-        Symmetric weights.
-    begun : edges, optional
-        A part of the tree that is already decided; the first feature of the first
-        edge is the root, else feature 0.
-
-    Examples
-    --------
-    >>> weights = np.array([[0, 1, 5], [1, 0, 3], [5, 3, 0.0]])
-    >>> spanning_tree(weights)
-    [(0, 2), (2, 1)]
+    `begun` is a part that is already decided; the first feature of its first edge is
+    the root, else feature 0.
     """
     edges = list(begun)
     root = edges[0][0] if edges else 0
@@ -200,14 +171,7 @@ class ClassTables(NamedTuple):
 
 
 def smoothed(pairs: Floats, sizes: NDArray[Any], share: NDArray[Any]) -> Floats:
-    """Mix each class with independent features, `share` being how much of them.
-
-    >>> pairs = np.array([[[0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5],
-    ...                    [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5]]])
-    >>> smoothed(pairs, np.array([2, 2]), np.array([0.2]))[0, :2]
-    array([[0.5 , 0.  , 0.45, 0.05],
-           [0.  , 0.5 , 0.05, 0.45]])
-    """
+    """Mix each class with independent features, `share` being how much of them."""
     single = np.einsum("ykk->yk", pairs)
     mass = np.maximum(single[:, : sizes[0]].sum(axis=1), 1e-300)[:, None, None]
     independent = single[:, :, None] * single[:, None, :] / mass
@@ -252,14 +216,9 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     cost = np.zeros((len(sets), layout.width))
     cost[:, layout.single(0)] = -gains[:, None]
     zeros = np.zeros(agree.shape[0])
-    whole = Program(
-        cost.ravel(),
-        sparse.csc_array(sparse.vstack([agree, tie_rows(ambiguity, layout, members)])),
-        np.concatenate([zeros, np.full(len(b), -np.inf)]),
-        np.concatenate([zeros, b]),
-        np.zeros(cost.size),
-        np.full(cost.size, np.inf),
-    )
+    A = sparse.vstack([agree, tie_rows(ambiguity, layout, members)])
+    least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
+    whole = Program.of(cost.ravel(), A, least, most)
     closed = members.T @ ~open_cells(ambiguity, layout)
     kept = closed.ravel() == 0  # no class of the set is without mass there
     program, rows = without(whole, kept)
@@ -457,12 +416,7 @@ def margins(edges: list[Edge], tables: list[Floats], sizes: NDArray[Any]) -> Flo
 class Witnesses:
     """Measures of errors that the tables of a growing tree allow.
 
-    Parameters
-    ----------
-    loss : ndarray of shape (D, D)
-        ``min_y P(X_i, X_j, y)`` of all pairs of features.
-    sizes : ndarray of shape (d,)
-        Number of categories of each feature.
+    `loss` is ``min_y P(X_i, X_j, y)`` of all pairs of features, (D, D).
     """
 
     def __init__(self, loss: Floats, sizes: NDArray[Any]) -> None:

@@ -9,7 +9,7 @@ the sample's, which adds ``Σ η |coefficient|`` to what is minimised.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,36 @@ from renyi.robust.pairwise_program import solve_local
 Floats = NDArray[np.float64]
 
 
-class MinimaxClassifier(CountsClassifier):
+class RuleClassifier(CountsClassifier):
+    """Base of the classifiers that answer by a `MinimaxRule`, trained into `rule_`."""
+
+    rule_: MinimaxRule
+
+    @property
+    def guarantee_(self) -> float:
+        """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
+        check_is_fitted(self)
+        return self.rule_.guarantee
+
+    def _functions(self, X: Any) -> Floats:
+        codes = self._codes(X)  # first: it tells whether there is a rule
+        return self.rule_.functions(codes)
+
+    def rule_proba(self, X: Any) -> Floats:
+        """Probability with which the rule answers each class at each row."""
+        return answer_proba(self._functions(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return `rule_proba`: how the rule answers, not how likely each class is."""
+        return self.rule_proba(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable answer of the rule at each row; nothing is drawn."""
+        best = self._functions(X).argmin(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class MinimaxClassifier(RuleClassifier):
     """Classifier with the smallest worst error that the marginals allow to prove.
 
     Parameters
@@ -105,20 +134,6 @@ class MinimaxClassifier(CountsClassifier):
         self.time_limit = time_limit
         self.random_state = random_state
 
-    # ---- training
-
-    def fit_marginals(self, m: Marginals) -> Self:
-        """Train on marginals; the same answer as `fit` on their rows.
-
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> m = renyi.Marginals.from_data(X, y)
-        >>> clf = MinimaxClassifier().fit_marginals(m)
-        >>> round(clf.guarantee_, 5)
-        0.04368
-        """
-        return super().fit_marginals(m)
-
     def _check_parameters(self) -> None:
         check_time_limit(self.time_limit)
         if not 0 <= self.margin < np.inf:
@@ -164,34 +179,9 @@ class MinimaxClassifier(CountsClassifier):
         variance = np.maximum(b * (1 - b), 1 / n) / n
         return np.asarray(self.margin * np.sqrt(variance))
 
-    # ---- prediction
-
-    @property
-    def guarantee_(self) -> float:
-        """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
-        check_is_fitted(self)
-        return self.rule_.guarantee
-
     @property
     def note_(self) -> str:
         """Why the guarantee says little about the population, where rows are few."""
         check_is_fitted(self)
         assert self.marginals_ is not None
         return few_rows(self.marginals_)
-
-    def _functions(self, X: Any) -> Floats:
-        codes = self._codes(X)  # first: it tells whether there is a rule
-        return self.rule_.functions(codes)
-
-    def rule_proba(self, X: Any) -> Floats:
-        """Probability with which the rule answers each class at each row."""
-        return answer_proba(self._functions(X))
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return `rule_proba`: how the rule answers, not how likely each class is."""
-        return self.rule_proba(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable answer of the rule at each row; nothing is drawn."""
-        best = self._functions(X).argmin(axis=1)
-        return np.asarray(self.classes_[best])

@@ -330,9 +330,6 @@ def shortfall(values: Floats) -> float:
     """Largest violation of Σ_{y∈S} λ_y ≥ |S| − 1 by values of λ (outcomes, classes).
 
     Raising all λ_y by as much mends it.
-
-    >>> shortfall(np.array([[0.5, 0.5], [0.25, 0.5], [2.0, 1.0]]))
-    0.25
     """
     found = np.maximum(1 - values, 0).sum(axis=1) - 1
     return max(0.0, float(found.max(initial=0.0)))

@@ -33,7 +33,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from renyi.checks import Deadline
 from renyi.counting.onehot import offsets
@@ -44,8 +43,7 @@ from renyi.robust.master_program import Classes, Master, Member, Outcomes
 from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
 from renyi.robust.pairwise_min import ScoreLoss as ScoreLoss
 from renyi.robust.pairwise_min import SlicedScore as SlicedScore
-from renyi.solvers import programs
-from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE
+from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE, Program, solve
 
 Floats = NDArray[np.float64]
 Bounds = dict[Classes, float]
@@ -139,17 +137,10 @@ class AnyRule:
         if not np.isfinite(rows).all():
             return np.inf, multiplier
         need = np.array([len(S) - 1.0 for S in sets])
-        free, top = np.full(K, np.inf), np.full(len(sets), np.inf)
         expectation = float(ambiguity.b @ multiplier)
-        program = programs.Program(
-            np.append(ambiguity.priors, expectation),
-            sparse.csc_array(rows),
-            need,
-            top,
-            np.append(-free, 0.0),
-            np.append(free, np.inf),
-        )
-        answer = programs.solve(program)
+        cost, least = np.append(ambiguity.priors, expectation), np.full(K + 1, -np.inf)
+        least[K] = 0.0
+        answer = solve(Program.of(cost, rows, need, np.inf, least))
         if answer.status != "optimal":  # unbounded: the bounds leave no distribution
             return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
         c, w = answer.x[:K], max(float(answer.x[K]), 0.0)

@@ -87,14 +87,8 @@ def _by_sets(
     open_sets = np.flatnonzero(forbidden.ravel() == 0)
     spread = sparse.kron(sparse.eye_array(N), member, format="csc")[:, open_sets]
     gain = np.tile(member.sum(axis=0) - 1, N)[open_sets]
-    program = Program(
-        -gain,
-        sparse.csc_array(ambiguity.constraint_matrix(X) @ spread),
-        ambiguity.b,
-        ambiguity.b,
-        np.zeros(len(gain)),
-        np.full(len(gain), np.inf),
-    )
+    A, b = ambiguity.constraint_matrix(X) @ spread, ambiguity.b
+    program = Program.of(-gain, A, b, b)
     answer = solve(program, time_limit=time_limit)
     p = np.zeros(N * K)
     if len(answer.x) == len(gain):
@@ -115,13 +109,12 @@ def _by_largest(
         ],
         format="csc",
     )
-    program = Program(
+    program = Program.of(
         np.concatenate([np.zeros(N * K), np.ones(N)]),
         matrix,
         np.concatenate([b, np.zeros(N * K)]),
         np.concatenate([b, np.full(N * K, np.inf)]),
-        np.zeros(N * K + N),
-        np.concatenate([_upper(ambiguity, X), np.full(N, np.inf)]),
+        upper=np.concatenate([_upper(ambiguity, X), np.full(N, np.inf)]),
     )
     answer = solve(program, time_limit=time_limit)
     p = np.zeros(N * K)
@@ -145,20 +138,13 @@ def worst_member(
     time_limit: float | None = None,
 ) -> tuple[Floats, Solution]:
     """Return the member of C with the largest expected loss (outcomes × classes)."""
-    N, K = loss.shape
-    program = Program(
-        -loss.ravel(),
-        ambiguity.constraint_matrix(X),
-        ambiguity.b,
-        ambiguity.b,
-        np.zeros(N * K),
-        _upper(ambiguity, X),
-    )
+    A, b = ambiguity.constraint_matrix(X), ambiguity.b
+    program = Program.of(-loss.ravel(), A, b, b, upper=_upper(ambiguity, X))
     answer = solve(program, time_limit=time_limit)
-    p = np.zeros(N * K)
+    p = np.zeros(loss.size)
     if len(answer.x) == len(p):
         p = np.maximum(answer.x, 0)
-    return p.reshape(N, K), answer
+    return p.reshape(loss.shape), answer
 
 
 # ---- why C is empty
@@ -252,8 +238,7 @@ def _impossible(ambiguity: Ambiguity) -> str:
     )
     limit = np.append(np.ones(len(b)), 0.0)
     cost = np.append(np.zeros(A.shape[1]), -1.0)
-    free = np.full(len(cost), np.inf)
-    answer = solve(Program(cost, rows, -limit, limit, np.zeros(len(cost)), free))
+    answer = solve(Program.of(cost, rows, -limit, limit))
     u = answer.duals[: len(b)]
     if answer.status != "optimal" or not np.abs(u).max(initial=0.0):
         return ""

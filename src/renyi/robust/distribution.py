@@ -252,15 +252,8 @@ def _corrected(
     rest = (b - A @ p) / unit
     up = np.where(allowed, np.inf, 0.0)
     size = len(p)
-    program = Program(
-        np.ones(2 * size),
-        sparse.csc_array(sparse.hstack([A, -A])),
-        rest,
-        rest,
-        np.zeros(2 * size),
-        np.concatenate([up, p / unit]),
-    )
-    answer = solve(program)
+    both, most = sparse.hstack([A, -A]), np.concatenate([up, p / unit])
+    answer = solve(Program.of(np.ones(2 * size), both, rest, rest, upper=most))
     if answer.status != "optimal":
         return p
     moved = np.maximum(p + unit * (answer.x[:size] - answer.x[size:]), 0)

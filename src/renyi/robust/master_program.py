@@ -33,6 +33,7 @@ from scipy import linalg, sparse
 from renyi.checks import Deadline
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.solvers import programs
+from renyi.solvers.programs import Program
 
 Floats = NDArray[np.float64]
 Outcomes = NDArray[np.int64]
@@ -168,14 +169,7 @@ def solve(
     last: Point | None = None,
     deadline: Deadline | None = None,
 ) -> Point:
-    """Solve to a gap; `last` is the point before the last rows of G came.
-
-    >>> G, g, b = np.array([[1.0, 0.0], [1.0, 2.0]]), np.ones(2), np.array([1.0, 0.5])
-    >>> box = Box(np.array([1.0, 1.0]), 5.0, np.array([2.0, 2.0]))
-    >>> found = solve(G, g, b, box, 1e-9)
-    >>> found.a.round(6), found.w.round(6)
-    (array([1., 0.]), array([0.75, 0.25]))
-    """
+    """Solve to a gap; `last` is the point before the last rows of G came."""
     state, deadline = _State(G, g, b, box), deadline or Deadline(None)
     if last is None:
         w = np.full(len(g), 1.0 / max(len(g), 1))
@@ -210,9 +204,6 @@ def corrected(G: Floats, b: Floats, w: Floats) -> Floats | None:
 
     Least squares weighted by w, so that small weights move little; what turns negative
     becomes 0, and so on.
-
-    >>> corrected(np.eye(2), np.array([0.5, 0.5]), np.array([0.4, 0.6]))
-    array([0.5, 0.5])
     """
     for _ in range(_MOST_CORRECTIONS):
         rest = b - G.T @ w
@@ -320,10 +311,8 @@ class Master:
         if heavy and self.last is not None:
             use[:] = False
             use[: len(self.last.w)] = self.last.w > _LIGHT
-        n = int(use.sum())
         A, b = self._relative(self.G[use])
-        free = np.full(n, np.inf)
-        program = programs.Program(-self.g[use], A, b, b, np.zeros(n), free)
+        program = Program.of(-self.g[use], A, b, b)
         answer = programs.solve(program, time_limit=time_limit, method="simplex")
         if answer.status != "optimal":
             return None
@@ -346,14 +335,8 @@ class Master:
         A, b = self._relative(self.G)
         n, R = len(self.g), len(b)
         eye = sparse.eye_array(R)
-        program = programs.Program(
-            np.concatenate([np.zeros(n), np.ones(2 * R)]),
-            sparse.csc_array(sparse.hstack([A, -eye, eye])),
-            b,
-            b,
-            np.zeros(n + 2 * R),
-            np.full(n + 2 * R, np.inf),
-        )
+        cost = np.concatenate([np.zeros(n), np.ones(2 * R)])
+        program = Program.of(cost, sparse.hstack([A, -eye, eye]), b, b)
         answer = programs.solve(program, time_limit=time_limit, method="simplex")
         if answer.status != "optimal":
             return None

@@ -336,15 +336,8 @@ def _integer_program(
     equal = np.concatenate([np.zeros(consistency.shape[0]), np.ones(d)])
     integer = np.zeros(W, bool)
     integer[single] = True
-    plain = Program(
-        cost,
-        sparse.csc_array(sparse.vstack([consistency, one])),
-        equal,
-        equal,
-        np.zeros(W),
-        np.where(closed, 0.0, 1.0),
-        integer,
-    )
+    A, most = sparse.vstack([consistency, one]), np.where(closed, 0.0, 1.0)
+    plain = Program.of(cost, A, equal, equal, 0.0, most, integer)
     return (plain if score is None else _sliced(plain, single, score)), single
 
 
@@ -377,9 +370,9 @@ def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> 
     reach = np.maximum(np.abs(low), np.abs(high))
     assert program.integer is not None
     right = np.concatenate([program.low, [1.0, score.constant]])
-    return Program(
+    return Program.of(
         np.concatenate([program.cost, -height, -slope]),
-        sparse.csc_array(sparse.block_array(rows)),
+        sparse.block_array(rows),
         np.concatenate([right, np.zeros(2 * J)]),
         np.concatenate([right, np.full(2 * J, np.inf)]),
         np.concatenate([program.lower, np.zeros(J), -reach]),

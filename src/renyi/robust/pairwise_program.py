@@ -173,17 +173,11 @@ def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Pr
     ]
     b, zeros = ambiguity.b, np.zeros(consistency.shape[0])
     free = np.full(blocks[3].shape[0], np.inf)
-    size = components * layout.width
-    cost = np.zeros(size)
+    cost = np.zeros(components * layout.width)
     cost[layout.single(0)] = -1.0 if K == 2 else 1.0
-    return Program(
-        cost,
-        sparse.csc_array(sparse.vstack(blocks)),
-        np.concatenate([zeros, b - margin, [1.0], np.zeros(len(free))]),
-        np.concatenate([zeros, b + margin, [1.0], free]),
-        np.zeros(size),
-        np.full(size, np.inf),
-    )
+    low = np.concatenate([zeros, b - margin, [1.0], np.zeros(len(free))])
+    high = np.concatenate([zeros, b + margin, [1.0], free])
+    return Program.of(cost, sparse.vstack(blocks), low, high)
 
 
 def solved(program: Program, deadline: Deadline) -> Solution:
@@ -345,11 +339,14 @@ class _Entries:
         self.values = [np.empty(0)]
 
     def add(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64], value: float
+        self,
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+        values: Floats | float,
     ) -> None:
         self.rows.append(rows)
         self.columns.append(columns)
-        self.values.append(np.full(len(rows), value))
+        self.values.append(np.broadcast_to(values, rows.shape))
 
     def matrix(self, height: int, width: int) -> sparse.csr_array:
         where = (np.concatenate(self.rows), np.concatenate(self.columns))
@@ -367,10 +364,10 @@ def tie_rows(ambiguity: Ambiguity, layout: Layout, shares: Floats) -> sparse.csr
         cells = layout.table(table.features).ravel()
         classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
         number = np.arange(len(cells)) * bool(table.features)
-        for y, share in enumerate(classes):
-            place = int(start) + number * len(classes) + y
-            for c in np.flatnonzero(share):
-                entries.add(place, c * layout.width + cells, share[c])
+        y, c = np.nonzero(classes)
+        places = int(start) + number[:, None] * len(classes) + y
+        columns = cells[:, None] + c * layout.width
+        entries.add(places.ravel(), columns.ravel(), np.tile(classes[y, c], len(cells)))
     return entries.matrix(len(ambiguity.b), shares.shape[1] * layout.width)
 
 
@@ -382,9 +379,11 @@ def open_cells(ambiguity: Ambiguity, layout: Layout) -> Flags:
         each = np.moveaxis(some, -1, 0) if table.with_target else some[None]
         if table.features:
             found[:, layout.table(table.features)] &= each
+    plain = {table.features for table in ambiguity.tables if not table.with_target}
     for k, (i, j) in enumerate(layout.pairs):
-        first, second = found[:, layout.single(i)], found[:, layout.single(j)]
-        found[:, layout.pair(k)] &= first[:, :, None] & second[:, None, :]
+        if (i, j) in plain:
+            first, second = found[:, layout.single(i)], found[:, layout.single(j)]
+            found[:, layout.pair(k)] &= first[:, :, None] & second[:, None, :]
     return found
 
 
@@ -392,15 +391,9 @@ def without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
     """Return the program with some of its variables, and the rows that they are in."""
     A = sparse.csr_array(program.A[:, kept])
     rows = np.flatnonzero(np.diff(A.indptr))
-    small = Program(
-        program.cost[kept],
-        sparse.csc_array(A[rows]),
-        program.low[rows],
-        program.high[rows],
-        program.lower[kept],
-        program.upper[kept],
-    )
-    return small, rows
+    low, high = program.low[rows], program.high[rows]
+    lower, upper = program.lower[kept], program.upper[kept]
+    return Program.of(program.cost[kept], A[rows], low, high, lower, upper), rows
 
 
 def _mass(layout: Layout, shares: Floats) -> sparse.csr_array:

@@ -61,16 +61,6 @@ def solve_worst(
     The functions are above the losses at all outcomes that no empty cell forbids;
     `Ambiguity.completed` makes them so at the others. A semidefinite program that is
     too large, or for which there is no solver, is declined.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
-    >>> clf = renyi.RenyiClassifier().fit(few, y)
-    >>> losses = Losses.of(clf.scorecard_, clf.marginals_, "map")
-    >>> round(solve_worst(losses).value, 3), round(clf.certificate_.bounds["map"], 3)
-    (0.044, 0.153)
     """
     relaxation = _Relaxation.of(losses, semidefinite)
     whole = relaxation.program
@@ -143,13 +133,12 @@ class _Relaxation:
         A = sparse.block_array([[cells, None], [above, -sparse.block_diag(below)]])
         equal = np.concatenate([np.zeros(consistent.shape[0]), ambiguity.b])
         more, size = A.shape[0] - len(equal), R * layout.width
-        return Program(
+        return Program.of(
             np.concatenate([np.zeros(size), -np.ones(R)]),
-            sparse.csc_array(A),
+            A,
             np.concatenate([equal, np.zeros(more)]),
             np.concatenate([equal, np.full(more, np.inf)]),
             np.concatenate([np.zeros(size), np.full(R, -np.inf)]),
-            np.full(size + R, np.inf),
         )
 
     def _positive(self, part: Region) -> sparse.csr_array:
@@ -170,27 +159,12 @@ class _Relaxation:
     @cached_property
     def cones(self) -> list[Cone]:
         """Matrices of E[w w'] of the parts."""
-        size, found = self.layout.width, []
-        total = len(self.program.cost)
-        for c, part in enumerate(self.parts):
-            cone = self._matrix(self.open[c], part.y)
-            entries = sparse.csc_array(
-                sparse.hstack(
-                    [
-                        sparse.csc_array((cone.entries.shape[0], c * size)),
-                        cone.entries,
-                        sparse.csc_array(
-                            (cone.entries.shape[0], total - (c + 1) * size)
-                        ),
-                    ]
-                )
-            )
-            found.append(Cone(cone.order, entries))
-        return found
+        return [self._matrix(c) for c in range(len(self.parts))]
 
-    def _matrix(self, opened: Flags, y: int) -> Cone:
+    def _matrix(self, c: int) -> Cone:
         """Matrix of 1 and the open categories, less the likeliest of each column."""
         layout, P = self.layout, len(self.moments.first)
+        opened, y = self.open[c], self.parts[c].y
         chosen = opened[P:].copy()
         for table in self.losses.ambiguity.tables:
             if len(table.features) == 1:
@@ -208,8 +182,8 @@ class _Relaxation:
             int(chosen.sum()) + 1,
             np.concatenate(rows),
             np.concatenate(columns),
-            places,
-            layout.width,
+            c * layout.width + places,
+            len(self.program.cost),
         )
 
     def proven(self, u: Floats, squares: list[Floats]) -> tuple[float, Floats]:

@@ -47,7 +47,7 @@ from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.master_program import Classes, Outcomes
 from renyi.robust.pairwise_min import Low, ScoreLoss, Slice, SlicedScore
 from renyi.robust.pairwise_program import Layout
-from renyi.scorecard import Scorecard, centred
+from renyi.scorecard import Match, Scorecard, centred
 
 Floats = NDArray[np.float64]
 # Margin at which sharp turns deterministic.
@@ -65,18 +65,7 @@ _NARROW = 1e-4  # slices that are not split further
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses ℓ_y(x) = 1 − r_y(x) of a scorecard's rule, and the set C.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> clf = renyi.RenyiClassifier().fit(X[["crime", "immigration"]], y)
-    >>> losses = Losses.of(clf.scorecard_, clf.marginals_, "map")
-    >>> losses.at(np.array([[0, 0], [1, 1]]))
-    array([[0., 1.],
-           [1., 0.]])
-    """
+    """Losses ℓ_y(x) = 1 − r_y(x) of a scorecard's rule, and the set C."""
 
     ambiguity: Ambiguity
     points: Floats  # (categories, the model's classes), each feature's of mean 0
@@ -86,9 +75,9 @@ class Losses:
     rounding: float = 0.0  # what a margin of `predict` may be off by
 
     @classmethod
-    def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
-        """Match the scorecard with the marginals, by names and labels."""
-        match = card.match(m)
+    def of(cls, card: Scorecard, m: Marginals | Match, rule: str) -> Losses:
+        """Losses of a scorecard under marginals, matched by names and labels."""
+        match = m if isinstance(m, Match) else card.match(m)
         ambiguity = Ambiguity.of(match.marginals)
         points, base = centred(
             match.points,
@@ -431,15 +420,7 @@ class Piece(NamedTuple):
 
 
 def pieces(losses: Losses) -> list[Piece]:
-    """Quadratics of the margin above the loss, from the lowest margin to the highest.
-
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> clf = renyi.RenyiClassifier().fit(X[["crime", "immigration"]], y)
-    >>> losses = Losses.of(clf.scorecard_, clf.marginals_, "map")
-    >>> [piece.majorants[0].tolist() for piece in pieces(losses)]
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    """
+    """Quadratics of the margin above the loss, from the lowest margin on."""
     one, half = np.array([1.0, 0, 0]), np.array([0.5, -1.0, 0.5])  # half: (1 − g)²/2
     if losses.rule == "map":
         spans = [(-np.inf, losses.tie), (losses.tie, np.inf)]

@@ -43,8 +43,8 @@ from renyi.encoding.column_rules import check_sample_weight
 from renyi.marginals.marginals import Marginals
 from renyi.robust import direct_program
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.solvers import programs
 from renyi.solvers.decompositions import eigen
+from renyi.solvers.programs import Program, solve
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -203,17 +203,10 @@ def _best_minimiser(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
         [None, sparse.kron(eye, np.ones((1, d))), -column],
         [sparse.kron(np.ones((1, K)), sparse.eye_array(r)), None, None],
     ]
-    size = K * r + K * d + 1
-    infinite = np.full(size, np.inf)
-    program = programs.Program(
-        np.concatenate([np.zeros(size - 1), [-1.0]]),
-        sparse.csc_array(sparse.block_array(rows)),
-        np.concatenate([-Z.T.ravel(), np.zeros(K + r)]),
-        np.concatenate([np.full(K * D + K, np.inf), np.zeros(r)]),
-        -infinite,
-        infinite,
-    )
-    answer = programs.solve(program)
+    cost = np.append(np.zeros(K * (r + d)), -1.0)
+    low = np.concatenate([-Z.T.ravel(), np.zeros(K + r)])
+    high = np.concatenate([np.full(K * D + K, np.inf), np.zeros(r)])
+    answer = solve(Program.of(cost, sparse.block_array(rows), low, high, -np.inf))
     return -answer.value if answer.status == "optimal" else -np.inf
 
 
@@ -286,15 +279,9 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
     )
     tables, b = ambiguity.constraint_matrix(X) @ draw, ambiguity.b
     off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
-    program = programs.Program(
-        np.append(np.zeros(N), 1.0),
-        sparse.csc_array(sparse.block_array([[tables, off], [tables, -off]])),
-        np.concatenate([b, -infinite]),
-        np.concatenate([infinite, b]),
-        np.zeros(N + 1),
-        np.full(N + 1, np.inf),
-    )
-    answer = programs.solve(program)
+    both = sparse.block_array([[tables, off], [tables, -off]])
+    low, high = np.append(b, -infinite), np.append(infinite, b)
+    answer = solve(Program.of(np.append(np.zeros(N), 1.0), both, low, high))
     return answer.status == "optimal" and answer.value <= tolerance
 
 

@@ -194,7 +194,7 @@ def worst_case(
     match = card.match(m)
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
-    losses = Losses.of(card, m, name)
+    losses = Losses.of(card, match, name)
     _check_start(start, losses, closed)
     first = losses.closed_form()
     state = Search(first, float(losses.ambiguity.b @ first))

@@ -56,6 +56,23 @@ class Program:
     upper: Floats
     integer: NDArray[np.bool_] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        cost: Floats,
+        A: Any,
+        low: Floats | float,
+        high: Floats | float,
+        lower: Floats | float = 0.0,
+        upper: Floats | float = np.inf,
+        integer: NDArray[np.bool_] | None = None,
+    ) -> Program:
+        """Program of any sparse matrix; a number stands for as many as are needed."""
+        A = sparse.csc_array(A)
+        low, high = (np.broadcast_to(each, A.shape[0]) for each in (low, high))
+        lower, upper = (np.broadcast_to(each, A.shape[1]) for each in (lower, upper))
+        return cls(cost, A, low, high, lower, upper, integer)
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -188,11 +205,7 @@ def solve(
     `method` is "simplex", "ipm" (interior points: the answer is no corner of the set of
     optimal ones, but in its middle) or "choose".
 
-    >>> one = sparse.csc_array(np.array([[1.0, 1.0]]))
-    >>> program = Program(
-    ...     np.array([1.0, 2.0]), one, np.array([1.0]), np.array([np.inf]),
-    ...     np.zeros(2), np.ones(2)
-    ... )
+    >>> program = Program.of(np.array([1.0, 2.0]), np.array([[1.0, 1.0]]), 1.0, np.inf)
     >>> answer = solve(program)
     >>> answer.status, answer.value, answer.duals
     ('optimal', 1.0, array([1.]))
@@ -239,17 +252,7 @@ def _read(highs: Any, program: Program) -> Solution:
 
 
 def solve_interior(program: Program, *, time_limit: float | None = None) -> Solution:
-    """Minimise a linear program by the interior points of Clarabel.
-
-    >>> one = sparse.csc_array(np.array([[1.0, 1.0]]))
-    >>> program = Program(
-    ...     np.array([1.0, 2.0]), one, np.array([1.0]), np.array([np.inf]),
-    ...     np.zeros(2), np.full(2, np.inf)
-    ... )
-    >>> answer = solve_interior(program)
-    >>> answer.status, round(answer.value, 6), answer.duals.round(6)
-    ('optimal', 1.0, array([1.]))
-    """
+    """Minimise a linear program by the interior points of Clarabel."""
     try:
         module = clarabel()
     except ImportError:
@@ -338,12 +341,6 @@ class Cone(NamedTuple):
         """Matrix in which x[places] are added to the entries (rows, columns).
 
         Rows are never beyond columns; `size` is the number of variables.
-
-        >>> rows, columns = np.array([0, 0, 1]), np.array([0, 1, 1])
-        >>> Cone.of(2, rows, columns, np.arange(3), 3).entries.toarray().round(3)
-        array([[1.   , 0.   , 0.   ],
-               [0.   , 1.414, 0.   ],
-               [0.   , 0.   , 1.   ]])
         """
         triangle = columns * (columns + 1) // 2 + rows
         values = np.where(rows == columns, 1.0, np.sqrt(2))
@@ -352,11 +349,7 @@ class Cone(NamedTuple):
 
 
 def nearest(triangle: Floats, order: int) -> Floats:
-    """Triangle of the nearest semidefinite matrix.
-
-    >>> nearest(np.array([1.0, 0.0, -1.0]), 2)
-    array([1., 0., 0.])
-    """
+    """Triangle of the nearest semidefinite matrix."""
     b, a = np.tril_indices(order)  # the upper triangle, column by column
     factor = np.where(a == b, 1.0, np.sqrt(2))
     matrix = np.zeros((order, order))
@@ -373,14 +366,6 @@ def solve_semidefinite(
 
     The program has rows of equality and rows that are at least 0; its variables are
     free or not negative. Without Clarabel it is declined.
-
-    >>> entries = (np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 1, 2]))
-    >>> fixed = sparse.csc_array(np.array([[1.0, 0, 0], [0, 1.0, 0]]))
-    >>> free, values = np.full(3, np.inf), np.array([4.0, 2.0])
-    >>> least = Program(np.array([0, 0, 1.0]), fixed, values, values, -free, free)
-    >>> status, duals, _ = solve_semidefinite(least, [Cone.of(2, *entries, 3)])
-    >>> status, (duals @ values).round(5)  # x[2] ≥ 2²/4
-    ('optimal', np.float64(1.0))
     """
     try:
         module = clarabel()
