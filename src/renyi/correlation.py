@@ -56,18 +56,12 @@ class HGR:
 
     def __str__(self) -> str:
         """Return rho and the two functions as text."""
-        return "\n".join(
-            [
-                f"maximal correlation {self.rho:.4f}",
-                *(_function_text(values) for values in (self.f, self.g)),
-            ]
-        )
-
-
-def _function_text(values: pd.Series) -> str:
-    shown = ", ".join(f"{k} {v:+.2f}" for k, v in values[:8].items())
-    more = f", … {len(values) - 8} more" if len(values) > 8 else ""
-    return f"  {values.index.name or values.name}: {shown}{more}"
+        lines = [f"maximal correlation {self.rho:.4f}"]
+        for values in (self.f, self.g):
+            shown = ", ".join(f"{k} {v:+.2f}" for k, v in values[:8].items())
+            more = f", … {len(values) - 8} more" if len(values) > 8 else ""
+            lines.append(f"  {values.index.name or values.name}: {shown}{more}")
+        return "\n".join(lines)
 
 
 def hgr_table(P: Any) -> HGR:
@@ -91,15 +85,17 @@ def hgr_table(P: Any) -> HGR:
     table = _numbers(frame)
     if not np.isfinite(table).all() or table.min(initial=0) < 0 or not table.any():
         raise ValueError(
-            "The table must hold finite counts that are not negative, not all zero."
+            "P must hold finite counts that are not negative and not all zero."
         )
     table = table / table.max()  # so that no sum overflows
     rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
     rho, f, g = _maximal(table[np.ix_(rows, cols)] / table.sum())
+    first, second = np.full(len(rows), np.nan), np.full(len(cols), np.nan)
+    first[rows], second[cols] = f, g
     return HGR(
         rho,
-        pd.Series(_spread(f, rows), frame.index, name="f"),
-        pd.Series(_spread(g, cols), frame.columns, name="g"),
+        pd.Series(first, frame.index, name="f"),
+        pd.Series(second, frame.columns, name="g"),
     )
 
 
@@ -110,16 +106,10 @@ def _numbers(P: Any) -> Floats:
         table = np.empty(0)
     if table.ndim != 2:
         raise ValueError(
-            "The table must have numbers in rows and columns: count two columns with "
-            "pandas.crosstab, or pass them to hgr()."
+            "P must be a table of numbers with rows and columns. Count two columns "
+            "with pandas.crosstab, or pass them to hgr()."
         )
     return table
-
-
-def _spread(values: Floats, where: NDArray[np.bool_]) -> Floats:
-    full = np.full(len(where), np.nan)
-    full[where] = values
-    return full
 
 
 def _maximal(P: Floats) -> tuple[float, Floats, Floats]:
@@ -158,22 +148,16 @@ def hgr(x: Any, y: Any) -> HGR:
     import pandas as pd
 
     names = [str(getattr(v, "name", None) or k) for v, k in ((x, "x"), (y, "y"))]
-    pieces = [_codes(v, name) for v, name in zip((x, y), names, strict=True)]
-    (first, a), (second, b) = pieces
+    (first, a), (second, b) = _codes(x, names[0]), _codes(y, names[1])
     if len(a) != len(b):
         raise ValueError(
-            f"The columns have {len(a)} and {len(b)} rows: give two of equal length."
+            f"x and y must have the same length, not {len(a)} and {len(b)} rows."
         )
-    sizes = [len(first.texts), len(second.texts)]
-    counts = np.bincount(
-        a.astype(np.intp) * sizes[1] + b, minlength=sizes[0] * sizes[1]
-    )
+    m, k = len(first.texts), len(second.texts)
+    counts = np.bincount(a.astype(np.intp) * k + b, minlength=m * k).reshape(m, k)
+    index, columns = pd.Index(first.texts, name=names[0]), second.texts
     return hgr_table(
-        pd.DataFrame(
-            counts.reshape(sizes),
-            index=pd.Index(first.texts, name=names[0]),
-            columns=pd.Index(second.texts, name=names[1]),
-        )
+        pd.DataFrame(counts, index, pd.Index(columns, name=names[1])),
     )
 
 
@@ -186,10 +170,10 @@ def _codes(column: Any, name: str) -> tuple[Any, NDArray[Any]]:
         # A list goes to pandas as it is: an array would write its NaN as text.
         cells = column if isinstance(column, list) else np.asarray(column)
         if np.ndim(cells) != 1:
-            raise ValueError(f"{name} must be one column: a sequence of cells.")
+            raise ValueError(f"{name} must be one column, a sequence of cells.")
         frame = pd.DataFrame({name: cells})
     if not len(frame):
-        raise ValueError(f"{name} has no rows: give at least one.")
+        raise ValueError(f"{name} has no rows.")
     encoder, codes = Encoder().fit_transform(frame)
     return encoder.columns[0].levels, codes[0]
 
@@ -285,7 +269,7 @@ def hgr_lower_bound(m: Marginals, features: Iterable[str] | None = None) -> floa
 def _check_marginals(m: Any) -> None:
     if not isinstance(m, Marginals):
         raise TypeError(
-            f"Marginals are needed, not a {type(m).__name__}: count them with "
+            f"m must be Marginals, not a {type(m).__name__}. Count them with "
             "Marginals.from_data."
         )
 

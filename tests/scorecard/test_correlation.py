@@ -197,7 +197,7 @@ def test_text_is_short_for_many_categories():
     "table", [[1, 2], 3, np.ones((2, 2, 2)), [["a", 1]], [[1, 2], [3]], None]
 )
 def test_what_is_no_table_is_refused(table):
-    with pytest.raises(ValueError, match="must have numbers in rows and columns"):
+    with pytest.raises(ValueError, match="P must be a table"):
         hgr_table(table)
 
 
@@ -206,7 +206,7 @@ def test_what_is_no_table_is_refused(table):
     [[[1, -1]], [[1, np.nan]], [[np.inf, 1]], [[0, 0], [0, 0]], np.ones((0, 2))],
 )
 def test_what_is_no_count_is_refused(table):
-    with pytest.raises(ValueError, match="finite counts that are not negative"):
+    with pytest.raises(ValueError, match="P must hold finite counts"):
         hgr_table(table)
 
 
@@ -274,7 +274,7 @@ def test_constant_columns():
 
 
 def test_columns_must_be_of_equal_length():
-    with pytest.raises(ValueError, match="have 2 and 3 rows: give two of equal"):
+    with pytest.raises(ValueError, match="2 and 3 rows"):
         hgr(["a", "b"], [1, 2, 3])
 
 
@@ -478,7 +478,7 @@ def test_unknown_pairs_are_named():
 
 def test_marginals_are_needed():
     for function in (hgr_lower_bound, ranking):
-        with pytest.raises(TypeError, match="Marginals are needed, not a DataFrame"):
+        with pytest.raises(TypeError, match="m must be Marginals, not a DataFrame"):
             function(make_frame())
 
 

@@ -53,26 +53,10 @@ class BayesTree(NamedTuple):
 def fit_bayes_tree(
     class_counts: NDArray[Any], sizes: NDArray[Any], edges: list[Edge], smoothing: float
 ) -> BayesTree:
-    """Probabilities of a tree from the pair counts within each class.
+    """Probabilities of a tree from the pair counts (K, D, D) within each class.
 
-    Parameters
-    ----------
-    class_counts : ndarray of shape (K, D, D)
-        Pair counts of the features within each class.
-    sizes : ndarray of shape (d,)
-        Number of categories of each feature.
-    edges : list of (parent, child)
-        The tree, from its root on.
-    smoothing : float
-        Rows that every conditional distribution is drawn to the feature's own by.
-
-    Examples
-    --------
-    >>> counts = np.diag([3.0, 1.0]), np.diag([0.0, 4.0])  # one feature, two classes
-    >>> tree = fit_bayes_tree(np.stack(counts), np.array([2]), [], 0.0)
-    >>> np.exp(tree.log_joint(np.array([[0, 1]]))).round(3)
-    array([[0.375, 0.   ],
-           [0.125, 0.5  ]])
+    `edges` are (parent, child) from the root on; every conditional distribution is
+    drawn to the feature's own by `smoothing` rows.
     """
     starts = offsets(sizes)
     spans = [slice(starts[i], starts[i + 1]) for i in range(len(sizes))]
@@ -117,12 +101,7 @@ def _log(values: Floats) -> Floats:
 
 
 def posterior(log_joint: Floats, log_priors: Floats) -> Floats:
-    """Class probabilities of rows; the priors where no class allows the row.
-
-    >>> impossible = np.full((1, 2), -np.inf)
-    >>> posterior(impossible, np.log([0.25, 0.75]))
-    array([[0.25, 0.75]])
-    """
+    """Class probabilities of rows; the priors where no class allows the row."""
     nowhere = np.isneginf(log_joint).all(axis=1, keepdims=True)
     return np.asarray(softmax(np.where(nowhere, log_priors, log_joint), axis=1))
 
