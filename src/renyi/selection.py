@@ -376,7 +376,9 @@ def entry_path(
     sizes = problem.sizes
     order, first = entries(found, sizes)
     candidates = np.concatenate([order, unentered(problem, found, order, at_least)])
-    looked_at = candidates[: _affordable(sizes[candidates])]
+    # Pairs of too many categories are not held, but of one feature always.
+    affordable = int((np.cumsum(sizes[candidates]) <= _MOST_CATEGORIES).sum())
+    looked_at = candidates[: max(affordable, 1)]
     equations, priors = problem.moments(looked_at)
     last = np.zeros(len(candidates), bool)
     last[: len(looked_at)] = functions_of_earlier(equations, sizes[looked_at])
@@ -388,6 +390,9 @@ def entry_path(
     gamma, hgr, by_map, sharp = (_padded(v, len(kept)) for v in fits[:4])
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
     needed = (entered >= 0) & ~last[kept]
+    with_rows = np.add.reduceat(
+        problem.probabilities() > 0, problem.starts[:-1], 0, int
+    )
     return PathResult(
         tuple(names[i] for i in places.tolist()),
         np.where(needed, found.lambdas[entered], np.nan),
@@ -399,24 +404,13 @@ def entry_path(
         places,
         found,
         problem.n,
-        np.cumsum(_with_rows(problem)[places]),
+        np.cumsum(with_rows[places]),
     )
-
-
-def _affordable(sizes: Places) -> int:
-    """Return of how many features all pairs of categories are held; at least one."""
-    return max(int((np.cumsum(sizes) <= _MOST_CATEGORIES).sum()), 1)
 
 
 def _padded(values: Floats, count: int) -> Floats:
     """Return `count` values, NaN where there are none."""
     return np.concatenate([values, np.full(count - len(values), np.nan)])
-
-
-def _with_rows(problem: Problem) -> Places:
-    """Return how many categories of each feature have rows."""
-    there = (problem.probabilities() > 0).astype(np.int64)
-    return np.add.reduceat(there, problem.starts[:-1])
 
 
 def _reordered(equations: Moments, own: Places) -> Moments:

@@ -145,6 +145,49 @@ def test_noise_leaves_one_feature_at_least():
     assert one.features_.tolist() == ["x1"]
 
 
+def test_columns_go_back_to_their_places():
+    X, y = load("votes")
+    selector = renyi.RenyiSelector(n_features=3).fit(X, y)
+    few = selector.set_output(transform="pandas").transform(X)
+    assert few.isna().any(axis=None)  # votes has missing cells
+    whole = pd.DataFrame(selector.inverse_transform(few), columns=X.columns)
+    chosen = selector.get_support()
+    pd.testing.assert_frame_equal(
+        whole.loc[:, chosen], few.reset_index(drop=True), check_dtype=False
+    )
+    assert whole.loc[:, ~chosen].isna().all(axis=None)
+    np.testing.assert_array_equal(selector.predict(whole), selector.predict(X))
+    with pytest.raises(ValueError, match="3 columns"):
+        selector.inverse_transform(X)
+
+
+def test_numbers_go_back_as_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (60, 4))
+    selector = renyi.RenyiSelector(n_features=2).fit(X, X[:, 1] > 0)
+    whole = selector.inverse_transform(selector.transform(X))
+    assert whole.dtype == np.float64
+    chosen = selector.get_support()
+    np.testing.assert_array_equal(whole[:, chosen], X[:, chosen])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        renyi.RenyiClassifier(),
+        renyi.RenyiSelector(),
+        renyi.baselines.TreeAugmentedNaiveBayes(),
+        renyi.baselines.DiscreteChebyshevClassifier(),
+        renyi.baselines.MinimaxProbabilityMachine(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_rows_in_place_of_marginals(estimator):
+    X, _ = load("votes")
+    with pytest.raises(TypeError, match="takes Marginals, not a DataFrame"):
+        estimator.fit_marginals(X)
+
+
 # ---- how many, otherwise
 
 

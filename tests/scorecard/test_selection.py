@@ -162,6 +162,21 @@ def test_plot(votes_path):
     assert votes_path.plot(ax) is ax
 
 
+def test_plot_marks_names_and_counts_whole(votes, votes_path):
+    path = votes_path
+    ax = path.plot(selected=path.entries[:3])
+    marked = {line.get_label(): line.get_xdata() for line in ax.lines}
+    assert list(marked["selected"]) == [1, 2, 3]
+    texts = [text.get_text() for text in ax.get_xticklabels()]
+    assert texts[0] == f"1 {path.entries[0]}" and len(texts) == len(path.entries)
+    pairs = renyi.Marginals.from_data(*votes, order=2)
+    ax = renyi.selection_path(pairs).plot()
+    ax.figure.draw_without_rendering()
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+    with pytest.raises(TypeError, match=r"not a str.*savefig"):
+        path.plot("path.svg")
+
+
 def test_plot_without_matplotlib_says_how_to_get_it(votes_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'renyi\[plot\]'"):
@@ -202,3 +217,16 @@ def test_nested_fits_against_separate_ones(votes):
         assert value - 0.01 * np.vdot(z, z) == pytest.approx(gamma, abs=1e-10)
     np.testing.assert_allclose(fits.gcv(435), fits.gamma / (1 - fits.df / 435) ** 2)
     assert np.isinf(fits.gcv(2.0)).all()
+
+
+@pytest.mark.parametrize("width", [9, 12, 20, 40])
+@pytest.mark.parametrize(
+    "name", ["a" * 50, "left & right", " & ".join(["abcdefgh"] * 3)]
+)
+def test_short_names(name, width):
+    text = selection.short(name, width)
+    assert len(text) <= width
+    assert (text == name) == (len(name) <= width)
+    assert "…" in text or text == name
+    if width >= 20:
+        assert text.count(" & ") == name.count(" & ")

@@ -8,7 +8,6 @@ import pytest
 
 import renyi
 from renyi.datasets import load
-from renyi.selection import short
 from renyi.solvers.l1inf import CountsProblem
 from renyi.solvers.l1inf_path import (
     entries,
@@ -124,76 +123,3 @@ def test_penalties_down_to_one(least):
     assert len(found) < 40
     above = grid[grid > least * 1.001]
     np.testing.assert_array_equal(found[: len(above)], above)
-
-
-@pytest.mark.parametrize("width", [9, 12, 20, 40])
-@pytest.mark.parametrize(
-    "name", ["a" * 50, "left & right", " & ".join(["abcdefgh"] * 3)]
-)
-def test_short_names(name, width):
-    text = short(name, width)
-    assert len(text) <= width
-    assert (text == name) == (len(name) <= width)
-    assert "…" in text or text == name
-    if width >= 20:
-        assert text.count(" & ") == name.count(" & ")
-
-
-# ---- what users of the path and of the selector run into
-
-
-def test_plot_marks_names_and_counts_whole(pairs):
-    path = renyi.selection_path(renyi.Marginals.from_data(*load("votes")))
-    ax = path.plot(selected=path.entries[:3])
-    marked = {line.get_label(): line.get_xdata() for line in ax.lines}
-    assert list(marked["selected"]) == [1, 2, 3]
-    texts = [text.get_text() for text in ax.get_xticklabels()]
-    assert texts[0] == f"1 {path.entries[0]}" and len(texts) == len(path.entries)
-    ax = renyi.selection_path(pairs).plot()
-    ax.figure.draw_without_rendering()
-    assert all(float(tick).is_integer() for tick in ax.get_xticks())
-    with pytest.raises(TypeError, match=r"not a str.*savefig"):
-        path.plot("path.svg")
-
-
-def test_columns_go_back_to_their_places():
-    X, y = load("votes")
-    selector = renyi.RenyiSelector(n_features=3).fit(X, y)
-    few = selector.set_output(transform="pandas").transform(X)
-    assert few.isna().any(axis=None)  # votes has missing cells
-    whole = pd.DataFrame(selector.inverse_transform(few), columns=X.columns)
-    chosen = selector.get_support()
-    pd.testing.assert_frame_equal(
-        whole.loc[:, chosen], few.reset_index(drop=True), check_dtype=False
-    )
-    assert whole.loc[:, ~chosen].isna().all(axis=None)
-    np.testing.assert_array_equal(selector.predict(whole), selector.predict(X))
-    with pytest.raises(ValueError, match="3 columns"):
-        selector.inverse_transform(X)
-
-
-def test_numbers_go_back_as_numbers():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, (60, 4))
-    selector = renyi.RenyiSelector(n_features=2).fit(X, X[:, 1] > 0)
-    whole = selector.inverse_transform(selector.transform(X))
-    assert whole.dtype == np.float64
-    chosen = selector.get_support()
-    np.testing.assert_array_equal(whole[:, chosen], X[:, chosen])
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        renyi.RenyiClassifier(),
-        renyi.RenyiSelector(),
-        renyi.baselines.TreeAugmentedNaiveBayes(),
-        renyi.baselines.DiscreteChebyshevClassifier(),
-        renyi.baselines.MinimaxProbabilityMachine(),
-    ],
-    ids=lambda estimator: type(estimator).__name__,
-)
-def test_rows_in_place_of_marginals(estimator):
-    X, _ = load("votes")
-    with pytest.raises(TypeError, match="takes Marginals, not a DataFrame"):
-        estimator.fit_marginals(X)

@@ -211,6 +211,10 @@ class Problem(ABC):
         """Return G_i, before a step of feature i."""
 
     @abstractmethod
+    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
+        """Do what `passes` does, by compiled loops."""
+
+    @abstractmethod
     def _move(self, i: int, own: slice, change: Floats) -> None:
         """Bring the state up to date, after a step of feature i."""
 
@@ -263,10 +267,18 @@ class Problem(ABC):
         self, active: Places, penalty: float, points: Floats, states: Floats
     ) -> None:
         """Pass over the active features; write points and state after each pass."""
+        work = len(points) * len(active) * self._step_length()
+        kernels = self.steps.kernels(work)
+        if kernels is not None:
+            self._compiled_passes(kernels, active, penalty, points, states)
+            return
         for p in range(len(points)):
             for i in active.tolist():
                 self._step(i, penalty)
             points[p], states[p] = self.z, self.state
+
+    def _step_length(self) -> float:
+        return 1.0
 
     def _step(self, i: int, penalty: float) -> None:
         own = slice(self.starts[i], self.starts[i + 1])
@@ -372,18 +384,10 @@ class CountsProblem(Problem):
         self.z[:, places_of(features, self.sizes)] = part.z
         self.move_to(self.z)
 
-    def passes(
-        self, active: Places, penalty: float, points: Floats, states: Floats
-    ) -> None:
-        """Pass over the active features of a restricted problem."""
-        compiled = self.steps.kernels(len(points) * len(active))
-        if compiled is None:
-            super().passes(active, penalty, points, states)
-            return
-        compiled.gram_passes(
-            self.Q, self.q, self.starts, active, penalty, self.z, self.state, points,
-            states,
-        )  # fmt: skip
+    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
+        active, penalty, *out = arguments
+        own = self.Q, self.q, self.starts
+        kernels.gram_passes(*own, active, penalty, self.z, self.state, *out)
 
     def _gradient(self, i: int, own: slice) -> Floats:
         return self.state[:, own]
@@ -563,22 +567,17 @@ class RowsProblem(Problem):
         """Take over the points of a restricted problem."""
         self.z[:, places_of(features, self.sizes)] = part.z
 
-    def passes(
-        self, active: Places, penalty: float, points: Floats, states: Floats
-    ) -> None:
-        """Pass over the active features of a restricted problem."""
-        length = 1 + self.state.size / _STEP_ROWS
-        compiled = self.steps.kernels(len(points) * len(active) * length)
-        if compiled is None:
-            super().passes(active, penalty, points, states)
-            return
+    def _step_length(self) -> float:
+        return 1 + self.state.size / _STEP_ROWS
+
+    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
+        active, penalty, *out = arguments
         # Equal weights are one number, which spares the compiled loop a stream.
         equal = bool((self.shares == self.shares[0]).all())
         shares = self.shares[:1] if equal else self.shares
-        compiled.row_passes(
-            self.codes, shares, self.q, self.starts, active, penalty,
-            self.fit_intercept, self.z, self.state, points, states,
-        )  # fmt: skip
+        own = self.codes, shares, self.q, self.starts
+        state = self.fit_intercept, self.z, self.state
+        kernels.row_passes(*own, active, penalty, *state, *out)
 
     def _gradient(self, i: int, own: slice) -> Floats:
         count = own.stop - own.start
