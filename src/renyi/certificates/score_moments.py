@@ -97,7 +97,7 @@ def moments_of_rows(
     rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
     return ScoreMoments(
         float(n if sample_weight is None else sample_weight.sum()),
-        int((F.sum(axis=1) > 0).sum()),
+        int(np.count_nonzero(F @ np.ones(K, F.dtype))),
         np.bincount(y, share, minlength=K).astype(np.float64),
         risk,
         rounding + 2 * math.sqrt(K * risk) * error,

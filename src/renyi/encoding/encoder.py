@@ -335,7 +335,7 @@ class Encoder:
             keys = counts
         else:
             counts = label_counts(part)
-            keys = np.packbits(counts > 0, axis=1)
+            keys = counts > 0
         merged = {name: v.rare for name, v in known.items() if v.rare}
         if merged:
             keys = np.arange(len(counts))[:, None]  # each column for itself
@@ -398,9 +398,10 @@ def _check_row_numbers(part: Numbers) -> None:
 
 def _distinct_rows(keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the first row of each kind, and the kind of each row."""
-    keys = np.ascontiguousarray(keys)
     if (keys == keys[:1]).all():
         return np.zeros(1, np.intp), np.zeros(len(keys), np.intp)
+    keys = np.packbits(keys, axis=1) if keys.dtype == bool else keys
+    keys = np.ascontiguousarray(keys)
     rows = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1])))
     _, first, which = np.unique(rows.ravel(), return_index=True, return_inverse=True)
     return first, which
