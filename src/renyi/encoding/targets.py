@@ -25,7 +25,8 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
     kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if kind is not None and not y.isna().any():
         y = np.asarray(y, kind)
-    labels = np.asarray(column_or_1d(y, warn=True))
+    flat = type(y) is np.ndarray and y.ndim == 1
+    labels = y if flat else np.asarray(column_or_1d(y, warn=True))
     if labels.dtype.kind not in "biufUO":
         raise ValueError(
             f"y holds values of the type {labels.dtype}, which are no labels: "
@@ -55,7 +56,7 @@ def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes and the code of each row's."""
     import pandas as pd
 
-    if labels.dtype.kind in "iu" and len(labels) > 1000:
+    if labels.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
         if high - low < 256:
             shifted = (labels - low).astype(np.uint8)
