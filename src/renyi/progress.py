@@ -28,6 +28,10 @@ class Progress:
         The interval that a search has reached.
     rounds, cuts : int
         How often it has solved its program, and how many constraints it has met.
+    rows : int, optional
+        Rows read so far in this step, where rows are read.
+    share_before : float
+        How much of it an earlier run had done, of work that is resumed.
 
     Examples
     --------
@@ -48,13 +52,16 @@ class Progress:
     upper: float | None = None
     rounds: int = 0
     cuts: int = 0
+    rows: int | None = None
+    share_before: float = 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """How long it will still take at this pace; None where that is not known."""
-        if not self.share:
+        made = (self.share or 0.0) - self.share_before
+        if self.share is None or made <= 0:
             return None
-        return self.seconds * (1 - self.share) / self.share
+        return max(0.0, self.seconds * (1 - self.share) / made)
 
     def __str__(self) -> str:
         """Write it as one line."""
@@ -68,7 +75,7 @@ class Progress:
         return f"{self.step}: {', '.join(parts)}" if parts else self.step
 
 
-ProgressCallback = Callable[[Progress], None]
+ProgressCallback = Callable[[Progress], object]
 
 
 def duration(seconds: float) -> str:

@@ -23,7 +23,7 @@ from renyi.counting.onehot import lookup_sum, offsets
 from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
-from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
+from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json
 
 if TYPE_CHECKING:
     import os
@@ -370,7 +370,7 @@ class Scorecard:
     @classmethod
     def from_dict(cls, data: Any) -> Scorecard:
         """Scorecard of a plain form, checked: it may come from a stranger's file."""
-        checked_fields(data, _FIELDS, "scorecard")
+        check_fields(data, _FIELDS, "scorecard")
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
         _check_classes(classes)

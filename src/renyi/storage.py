@@ -3,8 +3,14 @@
 A file is written to a temporary name beside its place and renamed, so that a reader
 sees the old file or the new one, never half of one. What is read may come from a
 stranger: it is data, never code (no pickle), its checksum must agree, and no memory is
-taken for a size that the file merely declares. Archives of arrays are in
-`renyi.archives`.
+taken for a size that the file merely declares.
+
+There are two formats. Models are JSON documents with a checksum. All else (marginals,
+checkpoints, counts sent to another process) is an archive: npz with a JSON header and
+one checksum over everything. A few kilobytes of zip can unfold to gigabytes. So a
+header may be only so large, what it says fixes the names and shapes of the arrays, and
+the archive's directory must agree with these before anything else is unpacked, piece by
+piece into the room it needs.
 """
 
 from __future__ import annotations
@@ -12,10 +18,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import shutil
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -27,25 +35,39 @@ from numpy.typing import NDArray
 NUMBER: tuple[type, ...] = (int, float)
 LABEL: tuple[type, ...] = (str, int, float, bool)
 
+Place = str | os.PathLike[str]
+Arrays = Mapping[str, NDArray[Any]]
+
 _MAX_JSON_BYTES = 10**9
 # Empty lists and objects take twenty and more times the memory of their text; in what
 # is written here there is at most one in so many characters.
-_ROOMS = {b"[": 8, b"{": 32}
-_ROOM_ALLOWANCE = 100_000
+_BYTES_PER = {b"[": 8, b"{": 32}
+_ALLOWANCE = 100_000
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Deflate cannot expand its input more than this (RFC 1951 allows 1032 to 1).
+_MAX_EXPANSION = 1_032
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# A header is stored as it is. Those of older files are packed, to a tenth or so.
+_MAX_HEADER_BYTES = 16 * 2**20
+_HEADER_EXPANSION, _HEADER_ALLOWANCE = 100, 2**20
+_MAX_PREFIX = 512  # bytes of an npy file before its numbers; numpy writes 128
+_CHUNK = 2**20
+
+
+class InvalidFileError(ValueError):
+    """What is wrong with a file."""
+
+
+class VersionError(ValueError):
+    """A file is of a version that is not known here."""
+
+
+# ---- writing, and errors of the system
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file that takes the place of `path` when all went well.
-
-    >>> import tempfile, pathlib
-    >>> place = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
-    >>> with replacing(place) as stream:
-    ...     _ = stream.write(b"whole")
-    >>> place.read_text()
-    'whole'
-    """
+def replacing(path: Place) -> Iterator[IO[bytes]]:
+    """Open a temporary file that takes the place of `path` when all went well."""
     place = Path(path)
     if place.is_dir():
         raise IsADirectoryError(f"{place} is a folder: name a file in it.")
@@ -65,19 +87,36 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
-            raise blamed(error, place) from None
+            raise naming(error, place) from None
         raise
 
 
-def blamed(error: OSError, place: Path) -> OSError:
-    """Return an error of the system that names the file the user knows of.
-
-    >>> print(blamed(OSError(28, "No space left", ".m.json.0f"), Path("m.json")))
-    [Errno 28] No space left: 'm.json'
-    """
+def naming(error: OSError, place: Path) -> OSError:
+    """Return an error of the system that names the file the user knows of."""
     if error.errno is None:
         return error
     return OSError(error.errno, error.strerror, str(place))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, without its full stop."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text.strip().rstrip(".:!")[:160]
+
+
+def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str:
+    """Return a sentence that names a file, what it is not, and what to do.
+
+    >>> unreadable(Path("a.csv"), EOFError("Too short."), "is not a CSV file")
+    'a.csv is not a CSV file (Too short).'
+    """
+    if isinstance(error, PermissionError):
+        return f"{path} cannot be read: permission denied."
+    return f"{path} {what} ({first_line(error)}){f': {remedy}' if remedy else ''}."
+
+
+# ---- JSON documents
 
 
 def to_text(data: Mapping[str, Any]) -> str:
@@ -85,7 +124,12 @@ def to_text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False, sort_keys=True)
 
 
-def digest(data: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def to_bytes(text: str) -> bytes:
+    """Encode JSON text; a lone surrogate in a label becomes JSON's own escape of it."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def checksum(data: Mapping[str, Any], arrays: Arrays) -> str:
     """Checksum of a header (without its own checksum) and the arrays that follow."""
     plain = {key: value for key, value in data.items() if key != "checksum"}
     total = hashlib.sha256(to_bytes(to_text(plain)))
@@ -96,14 +140,9 @@ def digest(data: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     return total.hexdigest()
 
 
-def to_bytes(text: str) -> bytes:
-    """Encode JSON text; a lone surrogate in a label becomes JSON's own escape of it."""
-    return text.encode("utf-8", "backslashreplace")
-
-
-def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
+def write_json(path: Place, data: Mapping[str, Any]) -> None:
     """Write a JSON document with its checksum."""
-    signed = {**data, "checksum": digest(data, {})}
+    signed = {**data, "checksum": checksum(data, {})}
     document = json.dumps(signed, ensure_ascii=False, allow_nan=False, indent=1)
     raw = to_bytes(document) + b"\n"
     if len(raw) > _MAX_JSON_BYTES:
@@ -112,70 +151,68 @@ def write_json(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
         stream.write(raw)
 
 
-def read_json(
-    path: str | os.PathLike[str], kind: str, versions: int = 1
-) -> dict[str, Any]:
+def read_json(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
     """Read a document of the format `kind`, in one of its versions, from 1 on."""
     try:
         if os.path.getsize(path) > _MAX_JSON_BYTES:
-            raise DistrustError("it is larger than 10⁹ bytes")
+            raise InvalidFileError("it is larger than 10⁹ bytes")
         data = parse(Path(path).read_bytes())
-        check_header(path, data, kind, versions)
-        genuine = data.get("checksum") == digest(data, {})
+        _check_format(path, data, kind, versions)
+        genuine = data.get("checksum") == checksum(data, {})
     except VersionError:
         raise
-    except DistrustError as error:
+    except InvalidFileError as error:
         raise ValueError(f"{path} is not a {kind} file: {error}.") from None
     except (ValueError, RecursionError):  # 1e999 is read, but cannot be written
-        raise ValueError(altered(path)) from None
+        genuine = False
     if not genuine:
-        raise ValueError(altered(path))
+        raise ValueError(_altered(path))
     return data
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the object that JSON text holds; what is odd is a `DistrustError`."""
-    if any(_crowded(raw, room, each) for room, each in _ROOMS.items()):
-        raise DistrustError("it holds too many lists or objects")
+    """Return the object that JSON text holds; what is odd is an `InvalidFileError`."""
+    if any(_is_crowded(raw, mark, each) for mark, each in _BYTES_PER.items()):
+        raise InvalidFileError("it holds too many lists or objects")
     try:
         data = json.loads(
             raw.decode("utf-8"),
-            parse_constant=_no_constant,
-            object_pairs_hook=_without_twins,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_duplicates,
         )
-    except DistrustError:
+    except InvalidFileError:
         raise
     except RecursionError:
-        raise DistrustError("it is nested too deeply") from None
+        raise InvalidFileError("it is nested too deeply") from None
     except ValueError:  # no UTF-8, no JSON, or an integer of thousands of digits
-        raise DistrustError("it is truncated or no JSON text") from None
+        raise InvalidFileError("it is truncated or not JSON") from None
     if not isinstance(data, dict):
-        raise DistrustError("it holds no JSON object")
+        raise InvalidFileError("it holds no JSON object")
     return data
 
 
-def _crowded(raw: bytes, room: bytes, each: int) -> bool:
+def _is_crowded(raw: bytes, mark: bytes, each: int) -> bool:
     """Whether there are more lists or objects than one in so many characters."""
-    surplus = raw.count(room) - _ROOM_ALLOWANCE - len(raw) // each
+    surplus = raw.count(mark) - _ALLOWANCE - len(raw) // each
     if surplus <= 0:
         return False
-    in_labels = sum(found[0].count(room) for found in _STRINGS.finditer(raw))
+    in_labels = sum(found[0].count(mark) for found in _STRINGS.finditer(raw))
     return surplus > in_labels
 
 
-def _no_constant(name: str) -> float:
-    raise DistrustError(f"it holds {name}, which is no JSON number")
+def _refuse_constant(name: str) -> float:
+    raise InvalidFileError(f"it holds {name}, which is not a JSON number")
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a dict; of two entries with one name, readers would see different ones."""
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise DistrustError("it gives the same name twice")
+        raise InvalidFileError("it gives the same name twice")
     return data
 
 
-def checked_fields(
+def check_fields(
     data: Any,
     fields: Mapping[str, tuple[type, ...]],
     what: str,
@@ -183,10 +220,9 @@ def checked_fields(
 ) -> None:
     """Refuse what is no object with exactly these fields of these types.
 
-    Optional fields may be there; those that later versions add are, so that files
-    written before them stay valid.
+    Fields that later versions added are optional, so that older files stay valid.
 
-    >>> checked_fields({"n": "many"}, {"n": NUMBER}, "certificate")
+    >>> check_fields({"n": "many"}, {"n": NUMBER}, "certificate")
     Traceback (most recent call last):
     ValueError: its certificate has the field 'n' of a wrong type
     """
@@ -201,12 +237,10 @@ def checked_fields(
             raise ValueError(f"its {what} has the field {name!r} of a wrong type")
 
 
-def check_header(
-    path: Any, data: Mapping[str, Any], kind: str, versions: int = 1
-) -> None:
+def _check_format(path: Any, data: Mapping[str, Any], kind: str, versions: int) -> None:
     """Refuse an object of another format, or of a version that is not known."""
     if data.get("format") != kind:
-        raise DistrustError(f"its format is {data.get('format')!r:.60}")
+        raise InvalidFileError(f"its format is {data.get('format')!r:.60}")
     if type(data.get("version")) is not int or not 1 <= data["version"] <= versions:
         known = "version 1" if versions == 1 else f"versions 1 to {versions}"
         raise VersionError(
@@ -215,17 +249,217 @@ def check_header(
         )
 
 
-def altered(path: Any) -> str:
-    """Return what is said of a file whose checksum is wrong."""
+def _altered(path: Any) -> str:
     return (
         f"{path} was altered or damaged: its checksum does not agree with its "
         "contents. Take a fresh copy of the file."
     )
 
 
-class DistrustError(ValueError):
-    """What is wrong with a file."""
+# ---- archives
 
 
-class VersionError(ValueError):
-    """A file is of a version that is not known here."""
+def write_arrays(path: Place, header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write arrays as a compressed archive with a header."""
+    with replacing(path) as stream:
+        write_archive(stream, header, arrays, compressed=True)
+
+
+def write_archive(
+    stream: IO[bytes],
+    header: Mapping[str, Any],
+    arrays: Arrays,
+    compressed: bool = False,
+) -> None:
+    """Write arrays as npz, with a JSON header and one checksum over everything."""
+    text = to_bytes(to_text({**header, "checksum": checksum(header, arrays)}))
+    if compressed and len(text) > _MAX_HEADER_BYTES:
+        raise ValueError(
+            f"The description of the columns takes {len(text):,} bytes, more than a "
+            "file may have: select fewer columns."
+        )
+    members = {"header": np.frombuffer(text, np.uint8), **arrays}
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in members.items():
+            # As np.savez_compressed does, whose older versions cannot forbid pickle.
+            info = zipfile.ZipInfo(f"{name}.npy")
+            if compressed and name != "header":
+                info.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(info, "w", force_zip64=True) as member:
+                whole = np.ascontiguousarray(array)
+                np.lib.format.write_array(member, whole, (1, 0), allow_pickle=False)
+
+
+def read_header(path: Place, kind: str) -> dict[str, Any]:
+    """Read the header that `write_arrays` wrote; it is not verified yet."""
+    with _opened(path, path, kind) as archive:
+        info = _info(archive, "header")
+        most = _HEADER_ALLOWANCE + _HEADER_EXPANSION * info.compress_size
+        if info.file_size > min(most, _MAX_HEADER_BYTES + _MAX_PREFIX):
+            raise InvalidFileError("its header is too large")
+        return _header(archive, info, path, kind, 1)
+
+
+def read_arrays(
+    path: Place,
+    kind: str,
+    header: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays beside a header, and verify the checksum.
+
+    `shapes` are of the arrays that there may be, int64 or float64.
+    """
+    with _opened(path, path, kind) as archive:
+        members = _members(archive)
+        for name in sorted(members.keys() - set(shapes)):
+            raise InvalidFileError(f"it has an unknown part {f'{name}.npy'!r:.60}")
+        present = {name: shapes[name] for name in shapes if name in members}
+        for name, shape in present.items():
+            _check_size(members[name], shape)
+        arrays = {
+            name: _array(archive, members[name], ("<i8", "<f8"), shape)
+            for name, shape in present.items()
+        }
+    if header.get("checksum") != checksum(header, arrays):
+        raise ValueError(_altered(path))
+    return arrays
+
+
+def read_archive(
+    source: Place | IO[bytes], name: str, kind: str, versions: int, types: Any
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read an archive that is not compressed; `name` is what an error calls it."""
+    with _opened(source, name, kind) as archive:
+        if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
+            raise InvalidFileError("it is compressed")
+        header = _header(archive, _info(archive, "header"), name, kind, versions)
+        arrays = {n: _array(archive, i, types) for n, i in _members(archive).items()}
+    if header.get("checksum") != checksum(header, arrays):
+        raise ValueError(_altered(name))
+    return header, arrays
+
+
+@contextlib.contextmanager
+def _opened(
+    source: Place | IO[bytes], name: Any, kind: str
+) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; say of what is wrong in it that it is not of this kind."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            yield archive
+    except (FileNotFoundError, PermissionError, IsADirectoryError, VersionError):
+        raise
+    except InvalidFileError as error:
+        raise ValueError(f"{name} is not a {kind} file: {error}.") from None
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
+        table = kind == "renyi-marginals" and Path(name).suffix != ".renyi"
+        hint = " (renyi marginals build makes one of a table)" if table else ""
+        raise ValueError(
+            f"{name} is not a {kind} file, or is truncated{hint}."
+        ) from None
+
+
+def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    try:
+        return archive.getinfo(f"{name}.npy")
+    except KeyError:
+        raise InvalidFileError(f"it has no {name}") from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return the parts beside the header, by name."""
+    infos = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
+    if len(infos) < len(archive.infolist()):
+        raise InvalidFileError("it has two parts of one name")
+    infos.pop("header", None)
+    return infos
+
+
+def _header(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: Any, kind: str, versions: int
+) -> dict[str, Any]:
+    header = parse(_array(archive, info, ("|u1",)).tobytes())
+    _check_format(name, header, kind, versions)
+    return header
+
+
+def _check_size(info: zipfile.ZipInfo, shape: tuple[int, ...]) -> None:
+    """Refuse an array that the archive's directory says to be of another size."""
+    size = 8 * math.prod(shape)
+    if not size < info.file_size <= size + _MAX_PREFIX:
+        raise InvalidFileError(
+            f"its part {info.filename!r} has {info.file_size:,} bytes, but its columns "
+            f"need {_by(shape)} numbers"
+        )
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _array(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    types: tuple[str, ...],
+    shape: tuple[int, ...] | None = None,
+) -> NDArray[Any]:
+    """Read one array; what it declares must be what the archive really holds."""
+    name = info.filename
+    assert archive.fp is not None
+    size = archive.fp.seek(0, os.SEEK_END)
+    if info.compress_type not in _COMPRESSIONS:
+        raise InvalidFileError(f"its part {name!r} is packed in an unknown way")
+    if info.file_size > min(info.compress_size, size) * _MAX_EXPANSION:
+        raise InvalidFileError(f"its part {name!r} declares more than the file holds")
+    try:
+        with archive.open(info) as stream:
+            array = _declared(stream, info, types)
+            if shape is not None and array.shape != shape:
+                raise InvalidFileError(
+                    f"its part {name!r} has the shape {_by(array.shape)}, not "
+                    f"{_by(shape)}"
+                )
+            _fill(stream, array)
+    except InvalidFileError:
+        raise
+    except Exception as error:  # every way of packing has errors of its own
+        raise InvalidFileError(
+            f"its part {name!r} cannot be unpacked ({error!s:.80})"
+        ) from None
+    return array
+
+
+def _declared(
+    stream: IO[bytes], info: zipfile.ZipInfo, types: tuple[str, ...]
+) -> NDArray[Any]:
+    """Return room for the array that an npy file declares, if it is of that size."""
+    name = info.filename
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    except Exception as error:  # numpy's parser lets tokenizer errors through
+        raise InvalidFileError(
+            f"its part {name!r} is not an array ({error!s:.80})"
+        ) from None
+    if dtype.str not in types or fortran or min(shape, default=0) < 0:
+        raise InvalidFileError(f"its part {name!r} is not a plain array of numbers")
+    if stream.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+        raise InvalidFileError(f"its part {name!r} declares more than the file holds")
+    return np.empty(shape, dtype)
+
+
+def _fill(stream: IO[bytes], array: NDArray[Any]) -> None:
+    """Read an array piece by piece: memory is taken for what is there."""
+    room = array.reshape(-1).view(np.uint8).data
+    at = 0
+    while at < len(room):
+        piece = stream.read(min(_CHUNK, len(room) - at))
+        if not piece:
+            raise EOFError("it is truncated")
+        room[at : at + len(piece)] = piece
+        at += len(piece)
+    if stream.read(1):  # where the archive's own checksum is verified, too
+        raise EOFError("it is longer than it says")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from renyi import Marginals
 from renyi.encoding.arrow_cells import from_decimals
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
 from support.streams import reference
 
@@ -53,7 +53,7 @@ def test_other_kinds_of_time_are_another_type() -> None:
         one, two = (
             pa.record_batch({"t": each, "y": ["n"]}) for each in (first, second)
         )
-        tally = Tally(CountSpec.of(one.schema, "y"))
+        tally = PairCounter(CountSpec.of(one.schema, "y"))
         tally.add(one)
         with pytest.raises(ValueError, match="'t' holds .* in the first rows and .* "):
             tally.add(two)

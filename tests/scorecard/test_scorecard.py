@@ -362,7 +362,7 @@ def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value)
         (lambda text: text.replace("0.", "1.", 1), "checksum"),
         (lambda text: text[: len(text) // 2], "truncated"),
         (lambda text: text.replace('"risk": ', '"risk": NaN, "old": '), "NaN"),
-        (lambda text: "", "truncated or no JSON"),
+        (lambda text: "", "truncated or not JSON"),
         (lambda text: "[1, 2]", "no JSON object"),
         (lambda text: "[" * 100_000, "nested too deeply"),
         (

@@ -120,7 +120,7 @@ class Once:
 
 def test_what_turns_out_to_be_spent_is_one_sentence() -> None:
     table = pa.table({"x": [0.5, 1.5, 2.5, 3.5], "y": ["n", "p"] * 2})
-    with pytest.raises(ValueError, match="read but once .*from_stream[.]$"):
+    with pytest.raises(ValueError, match="only once .*from_stream[.]$"):
         Marginals.from_arrow(Once(table), target="y")
     reader = pa.RecordBatchReader.from_stream(Once(table))
     assert Marginals.from_arrow(reader, target="y") == reference(table)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
 
@@ -62,7 +62,7 @@ def test_bins_of_all_rows_by_tallies() -> None:
         state.add(pa.RecordBatch.from_pandas(rows, preserve_index=False))
         return state.to_bytes()
 
-    def together(kind: type, spec: CountSpec) -> ColumnProfile | Tally:
+    def together(kind: type, spec: CountSpec) -> ColumnProfile | PairCounter:
         total = kind(spec)
         pieces = [dask.delayed(part)(kind, spec, rows) for rows in df.to_delayed()]
         for data in dask.compute(*pieces, scheduler="threads", num_workers=2):
@@ -70,5 +70,5 @@ def test_bins_of_all_rows_by_tallies() -> None:
         return total
 
     decided = together(ColumnProfile, spec).spec()
-    m = together(Tally, decided).finish()
+    m = together(PairCounter, decided).finish()
     assert m == Marginals.from_data(rows, target="felled")

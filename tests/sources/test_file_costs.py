@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import renyi
-from renyi import archives, storage
+from renyi import storage
 from support.forgeries import archive, forged, golden_members, member, signed
 
 MEASURE = """
@@ -52,7 +52,7 @@ def test_a_small_file_that_declares_a_billion_categories_costs_little(tmp_path):
     archive(place, golden_members(**{"counts.npy": member(b"", wide)}))
     assert place.stat().st_size < 2000
     traced, resident, message = cost("marginals", place)
-    assert "'counts.npy' has 128 bytes, but its columns ask for 12 × 12" in message
+    assert "'counts.npy' has 128 bytes, but its columns need 12 × 12" in message
     assert traced < 5e7 and resident < 5e7
 
 
@@ -111,24 +111,24 @@ def test_headers_of_many_columns_pass(tmp_path):
     levels = [{"kind": "label", "categories": [0, 1, 2, None]}]
     columns = {"names": names, "levels": levels, "which": [0] * len(names)}
     header = {"format": "x", "version": 1, "columns": columns}
-    archives.write_arrays(tmp_path / "m", header, {})
-    found = archives.read_header(tmp_path / "m", "x")
+    storage.write_arrays(tmp_path / "m", header, {})
+    found = storage.read_header(tmp_path / "m", "x")
     assert found["columns"] == columns
     # Packed, as older files are.
     with zipfile.ZipFile(tmp_path / "m") as whole:
         raw = whole.read("header.npy")
     archive(tmp_path / "packed", [("header.npy", raw)])
-    assert archives.read_header(tmp_path / "packed", "x") == found
+    assert storage.read_header(tmp_path / "packed", "x") == found
 
 
 def test_headers_that_could_not_be_read_are_not_written(tmp_path):
     header = {"format": "x", "version": 1, "text": "a" * 17 * 2**20}
     with pytest.raises(ValueError, match="select fewer columns"):
-        archives.write_arrays(tmp_path / "m", header, {})
+        storage.write_arrays(tmp_path / "m", header, {})
     assert os.listdir(tmp_path) == []
     header["text"] = "a" * 15 * 2**20  # which packs a thousandfold
-    archives.write_arrays(tmp_path / "m", header, {})
-    assert archives.read_header(tmp_path / "m", "x")["text"] == header["text"]
+    storage.write_arrays(tmp_path / "m", header, {})
+    assert storage.read_header(tmp_path / "m", "x")["text"] == header["text"]
 
 
 def test_models_of_gigabytes_are_refused_unread(tmp_path):
@@ -166,7 +166,7 @@ def test_columns_that_share_wide_levels_cost_little(tmp_path):
         header["target"] = "c0"
 
     place = tmp_path / "m"
-    archives.write_arrays(place, *forged(widen))
+    storage.write_arrays(place, *forged(widen))
     traced, _, message = cost("marginals", place)
-    assert "ask for 4000000 × 4000000 numbers" in message
+    assert "need 4000000 × 4000000 numbers" in message
     assert traced < 5e7

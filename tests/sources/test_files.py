@@ -243,7 +243,7 @@ def test_any_text_comes_back(
         ("a,b\n1,2\n".encode("utf-16"), "wide.csv", "line 1: .* not UTF-8"),
         ("a,b\n1,2\n", "table.xlsx", "table.xlsx has '.xlsx' for an ending"),
         ("a,b\n1,2\n", "table", "table has 'no ending' for an ending"),
-        ("PAR1 and no more", "cut.parquet", "cut.parquet is damaged or no Parquet"),
+        ("PAR1 and no more", "cut.parquet", "cut.parquet is not a valid Parquet"),
     ],
 )
 def test_broken_files_are_named(
@@ -265,7 +265,7 @@ def test_cut_parquet_file(tmp_path: Path) -> None:
     path = tmp_path / "cut.parquet"
     pq.write_table(pa.table({"a": range(1000)}), path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"cut\.parquet is damaged"):
+    with pytest.raises(ValueError, match=r"cut\.parquet is not a valid"):
         files.read_table(path)
 
 

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import renyi
-from renyi.sources import csv, files, inputs, parquet
+from renyi.progress import Progress
+from renyi.sources import csv, files, parquet
 from renyi.streaming import run
 
 Marginals = renyi.Marginals
@@ -203,7 +204,7 @@ def test_types_of_text_are_those_of_the_whole_column(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv, "PIECE", piece)
-        patch.setattr(inputs, "_SAMPLE", piece)
+        patch.setattr(csv, "_SAMPLE", piece)
         found, notes = asked(lambda: Marginals.from_file(paths, target="y"))
     expected, told = asked(in_memory, [whole])
     if isinstance(expected, Marginals):
@@ -217,13 +218,13 @@ def test_first_pass_only_where_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    units = parquet.units
+    units = parquet.ParquetFile.units
 
-    def watched(file: int, path: Path, columns: list[str]) -> Any:
+    def watched(table: Any, file: int, columns: list[str]) -> Any:
         asked.append(tuple(columns))
-        return units(file, path, columns)
+        return units(table, file, columns)
 
-    monkeypatch.setattr(parquet, "units", watched)
+    monkeypatch.setattr(parquet.ParquetFile, "units", watched)
     path = write(table_of(500), tmp_path / "rows.parquet")
     Marginals.from_file(path, target="y")
     assert asked[0] == ("children", "age", "income", "score", "y")
@@ -235,7 +236,7 @@ def test_first_pass_only_where_needed(
 
 def test_progress_tells_of_every_piece(tmp_path: Path) -> None:
     path = write(table_of(1_000), tmp_path / "rows.parquet", 100)
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     Marginals.from_file(path, target="y", progress=seen.append)
     steps = list(dict.fromkeys(pace.step for pace in seen))
     assert steps == ["looking at numbers", "counting"]
@@ -244,18 +245,17 @@ def test_progress_tells_of_every_piece(tmp_path: Path) -> None:
         assert rows == list(range(100, 1_001, 100))
         shares = [pace.share for pace in seen if pace.step == step]
         np.testing.assert_allclose(shares, np.arange(1, 11) / 10)
-    assert all(pace.rows_per_second > 0 for pace in seen)
+    assert all("rows a second" in pace.facts for pace in seen)
     assert seen[-1].seconds_left == pytest.approx(0, abs=1e-9)
 
 
 def test_pace_of_a_job_that_goes_on() -> None:
-    pace = run.Pace("counting", 9_000, 0.9, 2.0, before=(8_000, 0.8))
-    assert pace.rows_per_second == pytest.approx(500)
+    pace = Progress("counting", 2.0, 0.9, "9,000 rows", share_before=0.8)
     assert pace.seconds_left == pytest.approx(2.0)
-    assert "9,000 rows, 90 %, 500 rows a second, 2 s left" in str(pace)
-    slow = run.Pace("counting", 10, 0.01, 600.0)
-    assert str(slow).endswith("16 h left")
-    assert run.Pace("counting", 0, 0.0, 1.0).seconds_left is None
+    assert str(pace) == "counting: 90 %, 9,000 rows, 2 s left"
+    slow = Progress("counting", 600.0, 0.01)
+    assert str(slow).endswith("16 h 30 min left")
+    assert Progress("counting", 1.0, 0.0).seconds_left is None
 
 
 def test_batches_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

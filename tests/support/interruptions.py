@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from renyi import Marginals
+from renyi.progress import Progress
 from renyi.sources import files
-from renyi.streaming import run
 
 
 def table_of(rows: int, seed: int = 0) -> pa.Table:
@@ -44,11 +44,11 @@ class StopError(Exception):
     """The user's own way to end a job."""
 
 
-def stopping(step: str, units: int) -> Callable[[run.Pace], None]:
+def stopping(step: str, units: int) -> Callable[[Progress], None]:
     """Return a progress that ends the job after some units of a step."""
     seen = 0
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         nonlocal seen
         seen += pace.step == step
         if seen == units:

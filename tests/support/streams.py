@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from renyi import Encoder, Marginals
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
 
@@ -123,5 +123,5 @@ def counted(batches: list[Any], spec: CountSpec, ways: int = 1) -> Marginals:
     """Count by `ways` tallies, after a first pass if the spec needs one."""
     if spec.undecided:
         spec = decided(batches, spec, ways)
-    found: Marginals = merged(Tally, spec, batches, ways).finish()
+    found: Marginals = merged(PairCounter, spec, batches, ways).finish()
     return found

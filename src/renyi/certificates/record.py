@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn, get_args
 from renyi.certificates import text
 from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.rules import RULES
-from renyi.storage import LABEL, NUMBER, checked_fields
+from renyi.storage import LABEL, NUMBER, check_fields
 
 Basis = Literal["marginals", "heldout"]
 Status = Literal["bounded", "solved", "stopped"]
@@ -254,10 +254,10 @@ class Certificate:
     @classmethod
     def from_dict(cls, data: Any) -> Certificate:
         """Certificate of a plain form, checked: it may come from a stranger's file."""
-        checked_fields(data, _FIELDS, "certificate", _LATER)
-        checked_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
+        check_fields(data, _FIELDS, "certificate", _LATER)
+        check_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
         for step in data.get("steps", []):
-            checked_fields(step, _STEP, "certificate", {"status": (str,)})
+            check_fields(step, _STEP, "certificate", {"status": (str,)})
         if not (_is_valid(data) and _in_range(data) and _goes_together(data)):
             raise ValueError("its certificate is not valid")
         values: dict[str, Any] = {

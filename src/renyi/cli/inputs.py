@@ -32,7 +32,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.text_cells import as_floats
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
-from renyi.sources import files, inputs
+from renyi.sources import files
 from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
@@ -134,9 +134,9 @@ def table_paths(names: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for name in names:
         found += (
-            inputs.matching(name) if is_searched(name) else [table_path(name, False)]
+            files.matching(name) if is_searched(name) else [table_path(name, False)]
         )
-    return inputs.matching(found)  # which refuses twins
+    return files.matching(found)  # which refuses twins
 
 
 def is_searched(name: str) -> bool:
@@ -144,13 +144,14 @@ def is_searched(name: str) -> bool:
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
-def target_of(args: argparse.Namespace, path: Path) -> str:
+def target_of(args: argparse.Namespace, path: Path | files.TableFile) -> str:
     """Return the column to predict; of a bundled table it need not be named."""
     if args.target is not None:
         return str(args.target)
     if args.file in datasets.names():
         return files.column_names(path)[-1]  # as in every bundled file
-    raise ValueError(no_target(path, files.column_names(path)))
+    table = files.opened(path)
+    raise ValueError(no_target(table.path, table.schema.names))
 
 
 def no_target(source: Any, names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ import pyarrow.parquet
 
 from renyi import __version__
 from renyi.progress import Progress
-from renyi.storage import blamed, replacing
+from renyi.storage import naming, replacing
 from renyi.warnings import DataWarning
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _blaming(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise blamed(error, place) from None
+        raise naming(error, place) from None
 
 
 def _kept(place: Path, folder: Path) -> Path | None:

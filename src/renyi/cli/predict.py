@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,9 +38,9 @@ from renyi.encoding.columns import label_text
 from renyi.encoding.text_cells import number_text, typed
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.progress import Progress
-from renyi.sources import csv, files
+from renyi.sources import files
+from renyi.sources.csv import CsvFile
 from renyi.sources.databases import is_database
-from renyi.sources.formats import reader_of
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -112,9 +113,13 @@ class RowsToAnswer:
         """Names of the model's columns."""
         return list(self.clf.encoder_.input_names)
 
+    @cached_property
+    def _tables(self) -> list[files.TableFile]:
+        return files.open_tables(self.paths)
+
     @property
     def _csv(self) -> bool:
-        return reader_of(self.paths[0]) is csv
+        return isinstance(self._tables[0], CsvFile)
 
     @property
     def _interpreted(self) -> list[str]:
@@ -123,7 +128,7 @@ class RowsToAnswer:
 
     def id_types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns to copy."""
-        schemas = [reader_of(path).read_schema(path) for path in self.paths]
+        schemas = [table.schema for table in self._tables]
         if self._csv:
             return dict.fromkeys(self.ids, pa.string())
         parts = [pa.schema([schema.field(n) for n in self.ids]) for schema in schemas]
@@ -134,7 +139,7 @@ class RowsToAnswer:
         """Yield the rows in order, a bounded number at a time."""
         kinds, types = self._kinds(), self.id_types()
         for table in files.batches(
-            self.paths,
+            self._tables,
             list(dict.fromkeys([*self._interpreted, *self.ids])),
             missing=self.clf.encoder_.missing,
             kinds={**kinds, **dict.fromkeys(self.ids, "verbatim")},

@@ -30,10 +30,8 @@ from renyi.encoding.column_rules import check_classes, missing_texts
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.text_cells import is_missing
 from renyi.marginals.marginals import Marginals
-from renyi.sources import databases, files, inputs, sql
-from renyi.sources.formats import existing
+from renyi.sources import databases, files, sql
 
-_FIRST = 2**16  # rows that are looked at for identifiers
 # Packed files take several times their size in memory.
 _PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}
 
@@ -128,14 +126,14 @@ def _named(args: argparse.Namespace) -> str:
 def _of_files(
     args: argparse.Namespace, encoder: Encoder, class_conditional: bool
 ) -> Marginals:
-    paths = table_paths(args.files) if args.files else None
-    names = _names(args, paths, encoder)
-    target = _target(args, paths, names)
+    tables = files.open_tables(table_paths(args.files)) if args.files else []
+    names = _names(args, tables, encoder)
+    target = _target(args, tables, names)
     columns = chosen_columns(args, _named(args), names, target, encoder)
     aside = {target, args.weight}
     columns = [name for name in columns if name not in aside]
     if not encoder.columns and args.sql is None:
-        _note_identifiers(args, paths, [*columns, target], encoder)
+        _note_identifiers(args, tables[0], [*columns, target], encoder)
     checkpoint = getattr(args, "checkpoint", None)
     kinds = {
         **dict.fromkeys(args.numeric, "number"),
@@ -143,7 +141,7 @@ def _of_files(
     }
     with _interruptible(checkpoint), Meter() as meter:
         return files.marginals(
-            paths,
+            tables or None,
             target,
             encoder,
             class_conditional,
@@ -158,41 +156,38 @@ def _of_files(
 
 
 def _names(
-    args: argparse.Namespace, paths: list[Path] | None, encoder: Encoder
+    args: argparse.Namespace, tables: list[files.TableFile], encoder: Encoder
 ) -> list[str]:
     """Return the names of all columns."""
     if args.sql is None:
-        assert paths is not None
-        return files.column_names(paths[0])
+        return files.column_names(tables[0])
     missing = missing_texts(encoder.missing)
-    names: list[str] = inputs.answered(args.sql, missing, paths or ()).schema.names
+    names: list[str] = files.query(args.sql, missing, tables).schema.names
     return names
 
 
 def _target(
-    args: argparse.Namespace, paths: list[Path] | None, names: Sequence[str]
+    args: argparse.Namespace, tables: list[files.TableFile], names: Sequence[str]
 ) -> str:
-    if args.target is None and (paths is None or len(paths) > 1):
+    if args.target is None and len(tables) != 1:
         raise ValueError(no_target(_named(args), names))
-    return str(args.target) if paths is None else target_of(args, paths[0])
+    return target_of(args, tables[0]) if tables else str(args.target)
 
 
 def _note_identifiers(
     args: argparse.Namespace,
-    paths: list[Path] | None,
+    table: files.TableFile,
     columns: list[str],
     encoder: Encoder,
 ) -> None:
     """Note what looks like an identifier in the first rows with a target (the last)."""
     suspects = [n for n in columns if n not in {*args.numeric, *args.categorical}]
     missing = missing_texts(encoder.missing)
-    for batch in files.batches(paths, suspects, missing=encoder.missing):
-        first = batch[:_FIRST]
+    first, whole = files.first_rows(table, suspects, encoder.missing)
+    if first.num_rows:
         gone = is_missing(first[columns[-1]], missing)
-        which = "" if len(first) == len(batch) else "the first "
         suspicious = first.filter(pc.invert(gone)).drop_columns([columns[-1]])
-        note_identifiers(suspicious, which)
-        break
+        note_identifiers(suspicious, "" if whole else "the first ")
 
 
 @contextmanager
@@ -239,7 +234,7 @@ def _table(
     args: argparse.Namespace, encoder: Encoder
 ) -> Iterator[tuple[Any, str, str, list[str]]]:
     """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
-    path = existing(args.files[0])
+    path = files.existing(args.files[0])
     with databases.opened(path) as connection:
         database = databases.Database(connection)
         if args.table is None:

@@ -20,7 +20,7 @@ from renyi.encoding import targets
 from renyi.marginals.digest import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.alpha import AlphaChoice
-from renyi.storage import LABEL, NUMBER, checked_fields, read_json, write_json
+from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json
 
 if TYPE_CHECKING:
     import os
@@ -110,9 +110,9 @@ def _from_document(
     data: dict[str, Any], kind: type[RenyiClassifier]
 ) -> RenyiClassifier:
     later = _DATA_DIGEST if data["version"] > 1 else {}
-    checked_fields(data, {**_DOCUMENT, **later}, "document")
-    checked_fields(data["classifier"], _SETTINGS, "classifier")
-    checked_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
+    check_fields(data, {**_DOCUMENT, **later}, "document")
+    check_fields(data["classifier"], _SETTINGS, "classifier")
+    check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
     classes = np.asarray(card.classes)
     settings = dict(data["classifier"])
@@ -142,7 +142,7 @@ def _digest(data: dict[str, Any] | None) -> DataDigest | None:
     """Return the digest of the training data, if the model file tells it."""
     if data is None:
         return None
-    checked_fields(data, _DIGEST, "data_digest")
+    check_fields(data, _DIGEST, "data_digest")
     return DataDigest(**data)
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.archives import read_arrays, read_header, write_arrays
 from renyi.encoding.columns import Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.marginals import consistency
+from renyi.storage import read_arrays, read_header, write_arrays
 
 if TYPE_CHECKING:
     import os

@@ -9,6 +9,7 @@ only once is counted in one pass (`CountSpec.one_pass`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from os import PathLike
 from typing import Any
@@ -18,9 +19,8 @@ import pyarrow as pa
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.sources.complaints import first_line
-from renyi.streaming.counter import Tally
-from renyi.streaming.profile import ColumnProfile
+from renyi.storage import first_line
+from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
 
 # Rows of a stream that are kept while a column has shown no value.
@@ -40,39 +40,38 @@ def marginals(
     >>> marginals(table, "y").n
     3
     """
-    schema, batches = opened(stream)
+    schema, first = opened(stream)
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
-    seen = None
     if spec.undecided and _is_spent(stream):
         spec = spec.one_pass()
-    elif spec.undecided:
-        profile = ColumnProfile(spec)
-        _pass_by(batches, profile)
-        spec, seen = profile.spec(), profile.seen
-        batches = _again(stream)
-    tally = Tally(spec)
-    _pass_by(batches, tally)
-    if seen is not None and tally.seen != seen:
-        raise ValueError(
-            f"The source gave {seen:,} rows the first time and {tally.seen:,} the "
-            "second: give a table, or a reader of record batches."
-        )
-    return tally.finish()
+    open_streams = [first]
+
+    def units(columns: list[str]) -> Iterator[Unit]:
+        batches = open_streams.pop() if open_streams else _again(stream)
+        some = None if {*columns} == {*spec.read_columns} else columns
+        yield Unit(0, 0, 1.0, partial(_read, batches, some))
+
+    return Job(Source(schema, units), spec).count().finish()
 
 
-def _pass_by(batches: Iterator[Any], taker: ColumnProfile | Tally) -> None:
-    """Let every batch be looked at; say after how many rows a stream broke off."""
+def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
+    """Yield all or some columns of every batch; tell where a stream breaks off."""
+    rows = 0
     while True:
         try:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"The stream broke off after {taker.seen:,} rows "
-                f"({first_line(error)}): nothing was counted."
+                f"The stream broke off after {rows:,} rows ({first_line(error)})."
             ) from None
         if batch is None:
             return
-        taker.add(batch)
+        names = batch.schema.names
+        if columns is None or any(names.count(name) != 1 for name in columns):
+            yield batch  # what is odd about it is said where it is counted
+        else:
+            yield batch.select(columns)
+        rows += batch.num_rows
 
 
 def _again(stream: Any) -> Iterator[Any]:
@@ -81,7 +80,7 @@ def _again(stream: Any) -> Iterator[Any]:
         return opened(stream)[1]
     except (pa.ArrowException, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"The source could be read but once ({first_line(error)}): make a "
+            f"The source can be read only once ({first_line(error)}): make a "
             "pyarrow.RecordBatchReader of it with from_stream."
         ) from None
 

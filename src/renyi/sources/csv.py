@@ -19,10 +19,11 @@ import csv
 import gzip
 import io
 import re
+import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -32,15 +33,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from renyi.sources import csv_codes
-from renyi.sources.complaints import unreadable
+from renyi import compiled
+from renyi.storage import unreadable
 from renyi.streaming.run import Unit
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PIECE = 16 * 2**20  # bytes
 _LONGEST = 16  # a record may take so many pieces
 _LONGEST_HEADER = 2**24  # characters
-_START = 2**18  # bytes that are looked at first
+_START = 2**18  # bytes by which columns of many labels are known
+_SAMPLE = 2**20  # bytes of a file that are looked at before it is counted
+# What the compiled loop saves, in seconds: it is loaded for large files.
+_SAVED = 1e-9  # a byte
 _WORTH = 8  # rows of a label that make a dictionary worth its while
 _QUOTE = ord('"')
 _MARK = b"\xef\xbb\xbf"
@@ -75,21 +78,17 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header:
-    """Read the first record that is not blank.
-
-    >>> import renyi
-    >>> read_header(renyi.datasets.path("votes"))[2:]
-    (1, 359)
-    """
+    """Read the first record that is not blank."""
     try:
-        with _decoded(path) as stream:
-            line = _first_record(stream)
-        delimiter = _delimiter(path, line)
-        with _decoded(path) as stream:
-            reader = csv.reader(stream, delimiter=delimiter)
+        with _decoded(path) as text:
+            begin = cast(io.BufferedReader, text.buffer).peek(len(_MARK))
+            mark = len(_MARK) if begin.startswith(_MARK) else 0
+            lines: list[str] = []
+            stream = _remembered(text, lines)
+            delimiter = _delimiter(path, _first_record(stream))
+            reader = csv.reader(chain([*lines], stream), delimiter=delimiter)
             named = ((k, c) for k, c in enumerate(reader, 1) if "".join(c).strip())
             skip, cells = next(named, (0, []))
-        start = _bytes_of_lines(path, reader.line_num)
     except UnicodeDecodeError:
         raise ValueError(_not_utf8(path)) from None
     except (*_BROKEN, csv.Error) as error:
@@ -101,15 +100,19 @@ def read_header(path: Path) -> Header:
             f"{path}: a name in the header goes on over many lines, so a quote in it "
             "is not closed: correct the header."
         )
+    start = mark + sum(len(line.encode()) for line in lines[: reader.line_num])
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
     return Header(delimiter, names, skip, start)
 
 
-def _decoded(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
+def _remembered(stream: Iterable[str], lines: list[str]) -> Iterator[str]:
+    """Yield lines, each appended to a list of those read so far."""
+    for line in stream:
+        lines.append(line)
+        yield line
 
 
-def _first_record(stream: Iterable[str]) -> str:
+def _first_record(stream: Iterator[str]) -> str:
     """Return the first line that is not blank, and those that its quotes go on to."""
     record = ""
     for text in stream:
@@ -131,12 +134,8 @@ def _delimiter(path: Path, record: str) -> str:
     return others[0] if others and "," not in bare else ","
 
 
-def _bytes_of_lines(path: Path, count: int) -> int:
-    """Return how many bytes the first lines take."""
-    with _opened(path) as raw:
-        mark = len(_MARK) if raw.read(len(_MARK)) == _MARK else 0
-    with _decoded(path) as stream:
-        return mark + sum(len(line.encode()) for line in islice(stream, count))
+def _decoded(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
 
 
 # ---- pieces
@@ -150,13 +149,7 @@ class Piece(NamedTuple):
 
 
 def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
-    """Cut a file into pieces of about `size` bytes, at the ends of records.
-
-    >>> import renyi
-    >>> path = renyi.datasets.path("votes")
-    >>> [len(piece.data) for piece in pieces(path, read_header(path), 8000)]
-    [7975, 8024, 2172]
-    """
+    """Cut a file into pieces of about `size` bytes, at the ends of records."""
     size = size or PIECE
     total = max(path.stat().st_size, 1)
     delimiter, rest = header.delimiter.encode(), b""
@@ -266,9 +259,7 @@ def parse(
     """
     if len(header.names) > 1 and re.match(rb"[\r\n]*+\Z", data):
         return None
-    found: Sequence[Any] | None = None
-    if not plain:
-        found = csv_codes.encoded(header, data, columns)
+    found = None if plain else _read_by_loop(header, data, columns)
     if found is None:
         found = _read_by_arrow(path, header, data, columns, plain)
     cells = [
@@ -276,6 +267,22 @@ def parse(
         for name, column in zip(columns, found, strict=True)
     ]
     return pa.RecordBatch.from_arrays(cells, names=columns)
+
+
+def _read_by_loop(
+    header: Header, data: bytearray, columns: list[str]
+) -> list[Any] | None:
+    """Read cells by the compiled loop; None if they are not plain, or too few."""
+    plain = len(header.names) > 1 and sys.byteorder == "little" and b"\r" not in data
+    if not plain:
+        return None
+    kernels = compiled.load_for("renyi.sources.csv_kernels", len(data) * _SAVED)
+    if kernels is None:
+        return None
+    cells: list[Any] | None = kernels.read_cells(
+        data, header.delimiter, header.names, columns
+    )
+    return cells
 
 
 def _read_by_arrow(
@@ -328,64 +335,91 @@ def _trimmed(column: Any) -> Any:
     return pa.DictionaryArray.from_arrays(column.indices, bare)
 
 
-def read_schema(path: Path) -> pa.Schema:
-    """Return the names of the columns, all of text."""
-    return pa.schema([(name, TEXT) for name in read_header(path).names])
+# ---- files
 
 
-def units(
-    file: int, path: Path, columns: Sequence[str], verbatim: Collection[str] = ()
-) -> Iterator[Unit]:
-    """Yield the pieces of a file."""
-    header, before = read_header(path), 0.0
-    plain: set[str] = set()
+class CsvFile:
+    """A CSV file, whose header is read once.
 
-    def read(data: bytearray) -> Iterator[pa.RecordBatch]:
-        batch = parse(path, header, data, list(columns), verbatim, plain)
-        if batch is not None:
-            yield batch
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
 
-    for number, (data, end) in enumerate(pieces(path, header)):
-        if number == 0:
-            plain.update(_of_many_labels(path, header, data, list(columns)))
-        yield Unit(file, number, end - before, partial(read, data))
-        before = end
+    ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 
+    def __init__(self, path: Path) -> None:
+        self.path, self.header = path, read_header(path)
+        self.schema = pa.schema([(name, TEXT) for name in self.header.names])
 
-def _of_many_labels(
-    path: Path, header: Header, data: bytearray, columns: list[str]
-) -> list[str]:
-    """Return the columns for which a dictionary is no gain, such as measurements."""
-    start = data[:_START]
-    cut = record_end(start, header.delimiter.encode())
-    batch = parse(path, header, start[:cut], columns) if cut else None
-    if batch is None:
-        return []
-    many = batch.num_rows // _WORTH
-    found = zip(columns, batch.columns, strict=True)
-    return [name for name, column in found if len(column.dictionary) > many > 10]
+    def units(
+        self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
+    ) -> Iterator[Unit]:
+        """Yield the pieces of the file; it is number `file` of several."""
+        before, plain = 0.0, set[str]()
 
+        def read(data: bytearray) -> Iterator[pa.RecordBatch]:
+            batch = self._parse(data, list(columns), verbatim, plain)
+            if batch is not None:
+                yield batch
 
-def read_whole(path: Path, columns: list[str]) -> pa.Table:
-    """Read some columns of a file at once, as text with its spaces."""
-    header = read_header(path)
-    try:
-        return pa.csv.read_csv(
-            path,
-            pa.csv.ReadOptions(
-                column_names=header.names,
-                skip_rows_after_names=header.skip,
-                block_size=PIECE,
-            ),
-            _parse_options(header, True),
-            pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(header.names, pa.string()),
-                include_columns=columns,
-                strings_can_be_null=False,
-            ),
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(_trouble(path, header, error)) from None
+        for number, (data, end) in enumerate(pieces(self.path, self.header)):
+            if number == 0:
+                plain.update(self._of_many_labels(data, list(columns)))
+            yield Unit(file, number, end - before, partial(read, data))
+            before = end
+
+    def _parse(
+        self, data: bytearray, columns: list[str], *how: Collection[str]
+    ) -> pa.RecordBatch | None:
+        return parse(self.path, self.header, data, columns, *how)
+
+    def _of_many_labels(self, data: bytearray, columns: list[str]) -> list[str]:
+        """Return the columns for which a dictionary is no gain, as measurements."""
+        start = data[:_START]
+        cut = record_end(start, self.header.delimiter.encode())
+        batch = self._parse(start[:cut], columns) if cut else None
+        if batch is None:
+            return []
+        many = batch.num_rows // _WORTH
+        found = zip(columns, batch.columns, strict=True)
+        return [name for name, column in found if len(column.dictionary) > many > 10]
+
+    @cached_property
+    def _first_piece(self) -> Piece | None:
+        return next(pieces(self.path, self.header, _SAMPLE), None)
+
+    def sample(self, columns: list[str]) -> pa.RecordBatch | None:
+        """Return some columns of the first records, which are read once."""
+        piece = self._first_piece
+        return None if piece is None else self._parse(piece.data, columns)
+
+    @property
+    def sampled_whole(self) -> bool:
+        """Whether the first records are all."""
+        return self._first_piece is None or self._first_piece.end == 1
+
+    def read_whole(self, columns: list[str]) -> pa.Table:
+        """Read some columns at once, as text with its spaces."""
+        header = self.header
+        try:
+            return pa.csv.read_csv(
+                self.path,
+                pa.csv.ReadOptions(
+                    column_names=header.names,
+                    skip_rows_after_names=header.skip,
+                    block_size=PIECE,
+                ),
+                _parse_options(header, True),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(header.names, pa.string()),
+                    include_columns=columns,
+                    strings_can_be_null=False,
+                ),
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(_trouble(self.path, header, error)) from None
 
 
 # ---- what is wrong with a file

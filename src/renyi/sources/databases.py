@@ -22,9 +22,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from renyi.sources.complaints import first_line, unreadable
 from renyi.sources.dialects import dialect_of
 from renyi.sources.duckdb import arrow_batches, duckdb_module
+from renyi.storage import first_line, unreadable
 
 FILE_ENDINGS = (".duckdb", ".db", ".sqlite", ".sqlite3")
 

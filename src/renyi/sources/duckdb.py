@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from renyi.sources.complaints import first_line
 from renyi.sources.dialects import DIALECTS
+from renyi.storage import first_line
 
 _ROWS = 2**17  # of a batch of answers
 _PLACE = "row number"  # added to the rows that a filter sees

@@ -17,70 +17,77 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-from renyi.sources.complaints import unreadable
-from renyi.sources.parquet import without_index
+from renyi.sources.parquet import naming_errors, without_index
 from renyi.streaming.run import Unit
 
-ENDINGS = (".arrow", ".feather", ".ipc")
+_WHAT = "is not a valid Arrow file"
 _MAGIC = b"ARROW1"
 _PIECE = 2**20  # bytes that are worth a table of counts of their own
 
 
-def read_schema(path: Path) -> pa.Schema:
-    """Return names and types of the columns, without the index that pandas stores."""
-    with _complaining(path), _opened(path) as (reader, _):
-        return without_index(reader.schema)
+class IpcFile:
+    """An Arrow file, whose schema is read once.
 
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
 
-def read_whole(path: Path, columns: list[str]) -> pa.Table:
-    """Read some columns of a file at once."""
-    parts = [batch for unit in units(0, path, columns) for batch in unit.read()]
-    if not sum(batch.num_rows for batch in parts):
-        raise ValueError(f"{path} has no rows: there is nothing to read.")
-    table = pa.Table.from_batches(parts).unify_dictionaries()
-    return table.replace_schema_metadata(None)
+    ENDINGS = (".arrow", ".feather", ".ipc")
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with naming_errors(path, _WHAT), _opened(path) as (reader, _):
+            self._count = getattr(reader, "num_record_batches", None)
+            self._names = reader.schema.names
+            self.schema = without_index(reader.schema)
 
-def units(file: int, path: Path, columns: Sequence[str]) -> Iterator[Unit]:
-    """Yield the record batches of a file, small ones several at a time."""
-    columns = list(columns)
-    with _complaining(path), _opened(path) as (reader, _):
-        count = getattr(reader, "num_record_batches", None)
-        names = reader.schema.names
-    places = [names.index(name) for name in columns]
-    if count is None:
-        yield from _stream(file, path, columns, places)
-        return
-    # Threads may not share a reader, but each keeps its own: whoever opens a file reads
-    # all its dictionaries.
-    own = threading.local()
+    def read_whole(self, columns: list[str]) -> pa.Table:
+        """Read some columns at once."""
+        parts = [batch for unit in self.units(0, columns) for batch in unit.read()]
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches(parts, schema).unify_dictionaries()
 
-    def read(numbers: range) -> Iterator[pa.RecordBatch]:
-        with _complaining(path):
-            if not hasattr(own, "reader"):
-                own.stack = contextlib.ExitStack()
-                own.reader, _ = own.stack.enter_context(_opened(path, places))
-        for number in numbers:
-            with _complaining(path):
-                batch = _checked(own.reader.get_batch(number), columns)
-            yield batch
+    def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
+        """Yield the record batches, small ones several at a time."""
+        columns, count = list(columns), self._count
+        places = [self._names.index(name) for name in columns]
+        if count is None:
+            yield from self._stream(file, columns, places)
+            return
+        # Threads may not share a reader, but each keeps its own: whoever opens a file
+        # reads all its dictionaries.
+        own = threading.local()
 
-    step = max(1, count * _PIECE // max(path.stat().st_size, 1))
-    for number, low in enumerate(range(0, count, step)):
-        part = range(low, min(low + step, count))
-        yield Unit(file, number, len(part) / count, partial(read, part))
+        def read(numbers: range) -> Iterator[pa.RecordBatch]:
+            with naming_errors(self.path, _WHAT):
+                if not hasattr(own, "reader"):
+                    own.stack = contextlib.ExitStack()
+                    own.reader, _ = own.stack.enter_context(_opened(self.path, places))
+            for number in numbers:
+                with naming_errors(self.path, _WHAT):
+                    batch = _checked(own.reader.get_batch(number), columns)
+                yield batch
 
+        step = max(1, count * _PIECE // max(self.path.stat().st_size, 1))
+        for number, low in enumerate(range(0, count, step)):
+            part = range(low, min(low + step, count))
+            yield Unit(file, number, len(part) / count, partial(read, part))
 
-def _stream(
-    file: int, path: Path, columns: list[str], places: list[int]
-) -> Iterator[Unit]:
-    """Yield the batches of a stream; how many there are is not known."""
-    size, before = max(path.stat().st_size, 1), 0
-    with _complaining(path), _opened(path, places) as (reader, stream):
-        for number, batch in enumerate(reader):
-            checked, place = _checked(batch, columns), stream.tell()
-            share, before = (place - before) / size, place
-            yield Unit(file, number, share, partial(iter, [checked]))
+    def _stream(
+        self, file: int, columns: list[str], places: list[int]
+    ) -> Iterator[Unit]:
+        """Yield the batches of a stream; how many there are is not known."""
+        size, before = max(self.path.stat().st_size, 1), 0
+        with (
+            naming_errors(self.path, _WHAT),
+            _opened(self.path, places) as (reader, stream),
+        ):
+            for number, batch in enumerate(reader):
+                checked, place = _checked(batch, columns), stream.tell()
+                share, before = (place - before) / size, place
+                yield Unit(file, number, share, partial(iter, [checked]))
 
 
 def _checked(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
@@ -100,13 +107,3 @@ def _opened(path: Path, places: list[int] | None = None) -> Iterator[tuple[Any, 
         options = pa.ipc.IpcReadOptions(included_fields=places)
     with pa.OSFile(str(path)) as file, opening(file, options=options) as reader:
         yield reader, file
-
-
-@contextlib.contextmanager
-def _complaining(path: Path) -> Iterator[None]:
-    """Let an error of Arrow's or of the system name the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        what = "is damaged or no Arrow file"
-        raise ValueError(unreadable(path, error, what, "take a fresh copy")) from None

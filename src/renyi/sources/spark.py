@@ -28,11 +28,11 @@ import pyarrow as pa
 import renyi
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
 
-State = TypeVar("State", ColumnProfile, Tally)
+State = TypeVar("State", ColumnProfile, PairCounter)
 
 # What a worker sends: the number of its partition, which of the specs it followed, and
 # what it found or why it could not.
@@ -69,7 +69,7 @@ def marginals(
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         found = zip(spec.undecided, profiles, strict=True)
         spec = spec.decided({name: each.spec().column(name) for name, each in found})
-    (counter,) = _reduced(df, schema.names, Tally, [spec], fan_in)
+    (counter,) = _reduced(df, schema.names, PairCounter, [spec], fan_in)
     return counter.finish()
 
 

@@ -29,9 +29,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources import arrow
-from renyi.sources.complaints import first_line
 from renyi.sources.databases import Database
-from renyi.sources.formats import require
+from renyi.sources.files import require
 from renyi.sources.pair_queries import (
     FilteredTable,
     Group,
@@ -43,6 +42,7 @@ from renyi.sources.pair_queries import (
 )
 from renyi.sources.sql_columns import ColumnError, ColumnReader, SqlColumn
 from renyi.sources.sql_rows import TableRows
+from renyi.storage import first_line
 from renyi.warnings import warn_dropped
 
 _RUN_NOW = """\

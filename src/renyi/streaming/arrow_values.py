@@ -27,7 +27,7 @@ from renyi.encoding.column_rules import check_names, check_weights
 from renyi.encoding.columns import Label, label_text
 from renyi.encoding.frame_columns import Numbers, parts, resolve
 from renyi.encoding.text_cells import TextKind, figures
-from renyi.sources.complaints import first_line
+from renyi.storage import first_line
 from renyi.streaming.spec import ColumnSpec, CountSpec, family
 
 ROWS = 61_440

@@ -1,11 +1,11 @@
 """Checkpoints: what a long job has counted, and of which pieces, to go on from.
 
-A checkpoint holds the counts, the list of units they are of, what was asked for and
+A checkpoint holds the counts, the list of units they are of, what was requested and
 what each file looked like from outside: its size, its time and both its ends. It is
 written under another name and renamed, so that after a kill there is the old one or the
-new one. A job that goes on checks that it is asked for the same and that the files it
-has read look as they did: else rows would be counted twice, or never. While a job runs,
-it holds a lock: a second one with the same checkpoint is refused.
+new one. A job that goes on checks that the same is requested and that the files it has
+read look as they did: else rows would be counted twice, or never. While a job runs, it
+holds a lock: a second one with the same checkpoint is refused.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from typing import IO, Any
 
 import numpy as np
 
-from renyi.storage import checked_fields, replacing, to_text
-from renyi.streaming.requests import difference
-from renyi.streaming.run import WHOLE, Key
-from renyi.streaming.wire import packed, unpacked
+from renyi.storage import check_fields, replacing, to_text
+from renyi.streaming.wire import pack, unpack
 
 fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
+
+Key = tuple[int, int]  # the number of a file and of a unit in it
+WHOLE = -1  # in place of a file: all files that are done
 
 _KIND = "checkpoint"
 _EDGE = 2**16  # bytes at either end of a file that are looked at
@@ -55,26 +56,68 @@ _FILE: dict[str, tuple[type, ...]] = {
     "time": (int,),
     "edges": (str,),
 }
+# What differs between two requests is told in this order, then all else.
+_FIRST = ("target", "weight", "where", "class_conditional")
+_PLURAL = ("bins",)
+_KINDS = {
+    "label": "labels",
+    "number": "numbers",
+    "auto": "labels or numbers by its values",
+}
 
 
 @dataclass
-class State:
-    """What is kept.
+class Record:
+    """What a pass over files has done so far.
 
-    `profiled` says whether a first pass made the spec; `notes` are its warnings and
-    `seen` the rows it saw. `replaced` are files that could not be read and have been
-    replaced since. The other fields are those of `renyi.streaming.run.Record`, counts
-    being bytes.
+    Parameters
+    ----------
+    parts : dict of file to (counts, rows)
+        What has been counted: of each file that is not done, so that one that turns out
+        to be damaged can be left out, and of `WHOLE`, those that are. Counts are bytes
+        as they come from a checkpoint, else a profile or a counter.
+    done : set of (file, number)
+        The units that were counted.
+    failed : set of int
+        The files that could not be read.
+    spec : dict
+        What is counted, if a first pass has decided it (`profiled`).
+    notes : list of str
+        Warnings of the first pass.
+    seen : int, optional
+        Rows that it saw.
+    replaced : set of int
+        Files that could not be read and have been replaced since.
     """
 
+    parts: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    done: set[Key] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
     spec: dict[str, Any] = field(default_factory=dict)
     profiled: bool = False
     notes: list[str] = field(default_factory=list)
-    parts: dict[int, tuple[bytes, int]] = field(default_factory=dict)
-    done: set[Key] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
     seen: int | None = None
     replaced: set[int] = field(default_factory=set)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows counted."""
+        return sum(rows for _, rows in self.parts.values())
+
+    def add(self, place: int, counts: Any, rows: int) -> None:
+        """Add the counts of some rows, which are given away, to those of a file."""
+        if place in self.parts:
+            mine, before = self.parts[place]
+            mine.merge(counts)
+            self.parts[place] = (mine, before + rows)
+        else:
+            self.parts[place] = (counts, rows)
+
+    def close(self, files: Iterable[int]) -> None:
+        """Add files that are done to the whole."""
+        for file in sorted(files):
+            self.add(WHOLE, *self.parts[file])
+            del self.parts[file]
 
     def may_replace(self, file: int) -> bool:
         """Whether a file may be another: it failed, and its counts are kept apart."""
@@ -89,38 +132,29 @@ class State:
         self.replaced.add(file)
 
 
+# ---- what files look like
+
+
 def fingerprint(path: Path) -> dict[str, Any]:
     """Return what a file looks like: size, time, and a checksum of both its ends.
 
     The last bytes of a Parquet file are its footer, which describes all of it.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
-    >>> _ = path.write_text("a,b")
-    >>> look = fingerprint(path)
-    >>> look["size"], fingerprint(path) == look
-    (3, True)
     """
     with path.open("rb") as stream:
-        told = os.fstat(stream.fileno())
+        status = os.fstat(stream.fileno())
         edges = hashlib.sha256(stream.read(_EDGE))
-        stream.seek(max(0, told.st_size - _EDGE))
+        stream.seek(max(0, status.st_size - _EDGE))
         edges.update(stream.read(_EDGE))
     return {
         "path": str(path),
-        "size": told.st_size,
-        "time": told.st_mtime_ns,
+        "size": status.st_size,
+        "time": status.st_mtime_ns,
         "edges": edges.hexdigest(),
     }
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Say what of a file is not as it was; None if all is.
-
-    >>> look = {"size": 3, "time": 1, "edges": ""}
-    >>> changed(look, {**look, "size": 4})
-    'its size was 3 bytes and is 4'
-    """
+    """Say what of a file is not as it was; None if all is."""
     if before["size"] != now["size"]:
         return f"its size was {before['size']:,} bytes and is {now['size']:,}"
     if before["edges"] != now["edges"]:
@@ -134,24 +168,12 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 def _moment(nanoseconds: int) -> str:
-    """Return the time of a file as `touch -d` takes it.
-
-    >>> _moment(1_500_000_000)
-    '1970-01-01T00:00:01.500000000Z'
-    """
+    """Return the time of a file as `touch -d` takes it."""
     return f"{np.datetime64(nanoseconds, 'ns')}Z"
 
 
-def refuse_changed(files: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse files that do not look as they did when their job began.
-
-    >>> import renyi
-    >>> look = fingerprint(renyi.datasets.path("votes"))
-    >>> refuse_changed([look])
-    >>> refuse_changed([{**look, "time": 0}])
-    Traceback (most recent call last):
-    ValueError: ...votes.csv has changed while it was counted: its size and both ...
-    """
+def check_unchanged(files: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse files that do not look as they did when their job began."""
     for before in files:
         what = changed(before, fingerprint(Path(before["path"])))
         if what:
@@ -159,6 +181,9 @@ def refuse_changed(files: Iterable[Mapping[str, Any]]) -> None:
                 f"{before['path']} has changed while it was counted: {what}; "
                 "count again."
             )
+
+
+# ---- the file
 
 
 class Checkpoint:
@@ -169,7 +194,7 @@ class Checkpoint:
     path : path
         Where it is kept.
     request : dict
-        What was asked for, in plain values.
+        What is requested, in plain values.
     paths : sequence of Path
         The files to be read.
     interval : float, default=3
@@ -227,42 +252,42 @@ class Checkpoint:
     def begin(self) -> None:
         """Write that nothing is done yet, to see whether the checkpoint can be."""
         try:
-            self.save(State())
+            self.save(Record())
         except OSError as error:
             raise self._unwritable(error.strerror or type(error).__name__) from None
 
-    def load(self) -> State | None:
+    def load(self) -> Record | None:
         """Return what an earlier run has done; None if there was none.
 
         Another request, or a file that has changed since it was read, is an error.
         """
         if not self.path.exists():
             return None
-        header, state = self._read()
+        header, record = self._read()
         self._compare(header["request"])
-        self._compare_files(header["files"], state)
-        return state
+        self._compare_files(header["files"], record)
+        return record
 
-    def _read(self) -> tuple[dict[str, Any], State]:
+    def _read(self) -> tuple[dict[str, Any], Record]:
         try:
             if self.path.stat().st_size > _MOST_BYTES:
                 raise ValueError("it is larger than any checkpoint")
-            header, arrays = unpacked(_KIND, self.path.read_bytes())
-            checked_fields(header, _FIELDS, "description")
+            header, arrays = unpack(_KIND, self.path.read_bytes())
+            check_fields(header, _FIELDS, "description")
             for each in header["files"]:
-                checked_fields(each, _FILE, "list of files")
+                check_fields(each, _FILE, "list of files")
                 if abs(each["time"]) >= 2**63:
                     raise ValueError("the time of a file is not valid")
-            return header, _state(header, arrays)
+            return header, _record(header, arrays)
         except ValueError as error:
-            raise self.damaged(error) from None
+            raise self.invalid(error) from None
 
-    def damaged(self, error: Exception) -> ValueError:
+    def invalid(self, error: Exception) -> ValueError:
         """Return the error that says what is wrong with the checkpoint."""
         reason = str(error).rstrip(".")
         return ValueError(
-            f"The checkpoint {self.path} is damaged or none ({reason}): delete it to "
-            "count from the beginning."
+            f"{self.path} is not a valid checkpoint ({reason}): delete it to count "
+            "from the beginning."
         )
 
     def _compare(self, before: dict[str, Any]) -> None:
@@ -273,7 +298,7 @@ class Checkpoint:
                 "count from the beginning."
             )
 
-    def _compare_files(self, before: list[dict[str, Any]], state: State) -> None:
+    def _compare_files(self, before: list[dict[str, Any]], record: Record) -> None:
         """Refuse files that are others; those not read yet may have changed.
 
         So may one that could not be read: it is counted from its beginning.
@@ -282,18 +307,18 @@ class Checkpoint:
         now = [each["path"] for each in self.files]
         if names != now:
             odd = sorted(set(names) ^ set(now))
-            told = f"{odd[0]} is among one of them only" if odd else "in another order"
+            odd_one = f"only one has {odd[0]}" if odd else "in another order"
             raise ValueError(
-                f"The checkpoint {self.path} is of other files ({told}): delete it to "
-                "count from the beginning."
+                f"The checkpoint {self.path} is of other files ({odd_one}): delete "
+                "it to count from the beginning."
             )
-        read = {file for file, _ in state.done}
-        if state.profiled:
+        read = {file for file, _ in record.done}
+        if record.profiled:
             read = set(range(len(before)))
         for file in sorted(read):
             what = changed(before[file], self.files[file])
-            if what and state.may_replace(file):
-                state.replace(file)
+            if what and record.may_replace(file):
+                record.replace(file)
             elif what:
                 raise ValueError(
                     f"{now[file]} has changed since the checkpoint {self.path} was "
@@ -305,26 +330,26 @@ class Checkpoint:
         """Whether it is time to write."""
         return time.monotonic() >= self._last + self._interval
 
-    def save(self, state: State) -> None:
+    def save(self, record: Record) -> None:
         """Write what has been done so far."""
         header = {
             "request": self._request,
             "files": self.files,
-            "spec": state.spec,
-            "profiled": state.profiled,
-            "notes": state.notes,
-            "done": _ranges(state.done),
-            "rows": [[file, rows] for file, (_, rows) in state.parts.items()],
-            "failed": sorted(state.failed),
-            "seen": state.seen,
+            "spec": record.spec,
+            "profiled": record.profiled,
+            "notes": record.notes,
+            "done": _ranges(record.done),
+            "rows": [[file, rows] for file, (_, rows) in record.parts.items()],
+            "failed": sorted(record.failed),
+            "seen": record.seen,
         }
         arrays = {
-            str(file): np.frombuffer(counts, np.uint8)
-            for file, (counts, _) in state.parts.items()
+            str(file): np.frombuffer(counts.to_bytes(), np.uint8)
+            for file, (counts, _) in record.parts.items()
         }
         try:
             with replacing(self.path) as stream:
-                stream.write(packed(_KIND, header, arrays))
+                stream.write(pack(_KIND, header, arrays))
         finally:
             self._last = time.monotonic()
 
@@ -351,11 +376,7 @@ def _remedy(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _ranges(done: set[Key]) -> list[list[int]]:
-    """Return units as ranges [file, first, after the last].
-
-    >>> _ranges({(0, 0), (0, 1), (0, 3), (1, 0)})
-    [[0, 0, 2], [0, 3, 4], [1, 0, 1]]
-    """
+    """Return units as ranges [file, first, after the last]."""
     ranges: list[list[int]] = []
     for file, number in sorted(done):
         if ranges and ranges[-1][0] == file and ranges[-1][2] == number:
@@ -365,7 +386,7 @@ def _ranges(done: set[Key]) -> list[list[int]]:
     return ranges
 
 
-def _state(header: dict[str, Any], arrays: dict[str, Any]) -> State:
+def _record(header: dict[str, Any], arrays: dict[str, Any]) -> Record:
     """Return what a checkpoint holds, checked."""
     count = len(header["files"])
     _check_integers(header["done"], 3)
@@ -382,8 +403,8 @@ def _state(header: dict[str, Any], arrays: dict[str, Any]) -> State:
     done = {(file, k) for file, a, b in ranges for k in range(a, b)}
     if not all(type(file) is int and 0 <= file < count for file in header["failed"]):
         raise ValueError("its list of failures is not valid")
-    told = {name: header[name] for name in ("spec", "profiled", "notes", "seen")}
-    return State(parts=parts, done=done, failed={*header["failed"]}, **told)
+    kept = {name: header[name] for name in ("spec", "profiled", "notes", "seen")}
+    return Record(parts=parts, done=done, failed={*header["failed"]}, **kept)
 
 
 def _check_integers(entries: list[Any], width: int) -> None:
@@ -413,3 +434,81 @@ def _locked(path: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
                 return stream
         stream.close()
+
+
+# ---- what differs between two requests
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Say what differs between two requests; None if nothing does."""
+    return next(_differences(before, now), None)
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if before.get("version") != now.get("version"):
+        yield f"renyi was {before.get('version')} and is {now.get('version')}"
+    yield from _of_values(before, now, _FIRST)
+    old, new = _part(before, "encoder", dict), _part(now, "encoder", dict)
+    yield from _of_values(old, new, new)
+    if before.get("fitted") != now.get("fitted"):
+        was, is_now = ("" if each.get("fitted") else "not " for each in (before, now))
+        yield f"the encoder was {was}fitted and is {is_now}fitted"
+    names = _part(now, "names", list)
+    yield from _of_columns(_part(before, "names", list), names)
+    columns = zip(
+        _part(before, "columns", list), _part(now, "columns", list), strict=False
+    )
+    for name, (first, second) in zip(names, columns, strict=False):
+        if first != second:
+            yield _of_roles(name, first, second)
+    yield from _of_values(before, now, {**now, **before})
+
+
+def _part(request: Mapping[str, Any], name: str, kind: type) -> Any:
+    """Return a part of a request; an empty one if it is not what it should be."""
+    part = request.get(name)
+    return part if isinstance(part, kind) else kind()
+
+
+def _of_values(
+    before: Mapping[str, Any], now: Mapping[str, Any], names: Any
+) -> Iterator[str]:
+    for name in names:
+        first, second = before.get(name), now.get(name)
+        if first != second:
+            was, is_now = ("were", "are") if name in _PLURAL else ("was", "is")
+            yield f"{name} {was} {_shown(first)} and {is_now} {_shown(second)}"
+
+
+def _shown(value: Any) -> str:
+    """Return a value as the user gave it, cut if it is long."""
+    if value is None or value == []:
+        return "not given" if value is None else "empty"
+    text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _of_columns(before: list[str], now: list[str]) -> Iterator[str]:
+    for some, others, what in (
+        (before, now, "is left out now"),
+        (now, before, "was left out before"),
+    ):
+        names = [name for name in some if name not in others]
+        more = f" (and {len(names) - 1} more)" if names[1:] else ""
+        if names:
+            yield f"column {names[0]!r}{more} {what}"
+    if before != now:
+        yield "the columns are in another order"
+
+
+def _of_roles(name: str, before: Any, now: Any) -> str:
+    """Say in which way a column is taken otherwise."""
+    if isinstance(before, dict) and before.keys() == now.keys():
+        if before["family"] != now["family"]:
+            return f"column {name!r} held {before['family']} and holds {now['family']}"
+        if before["kind"] != now["kind"]:
+            was, is_now = (_KINDS.get(str(each["kind"])) for each in (before, now))
+            return f"column {name!r} was taken as {was} and is taken as {is_now}"
+        if before["levels"] != now["levels"]:
+            return f"the encoder has other categories or bins of column {name!r}"
+    return f"the text of column {name!r} is read in another way"

@@ -27,10 +27,10 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Levels
 from renyi.encoding.sketch import EXACT, MOST, Cells, Sketch
 from renyi.encoding.text_cells import TextKind
+from renyi.streaming import wire
 from renyi.streaming.arrow_values import look_at, numbers, slices
 from renyi.streaming.column_encoders import LabelEncoder
 from renyi.streaming.spec import ColumnSpec, CountSpec
-from renyi.streaming.wire import filled, one_each, packed, row_count
 
 _KIND = "profile"
 
@@ -53,7 +53,7 @@ class ColumnProfile:
     (45.5, 62.0)
     """
 
-    table_bytes = 0  # as of a tally: there is no table of pairs
+    table_bytes = 0  # as of a counter: there is no table of pairs
 
     def __init__(self, spec: CountSpec) -> None:
         self._spec = spec
@@ -119,19 +119,19 @@ class ColumnProfile:
             for j, column in enumerate(self._columns.values())
             for key, array in column.sketch.to_parts()[1].items()
         }
-        return packed(_KIND, header, arrays)
+        return wire.pack(_KIND, header, arrays)
 
     @classmethod
     def from_bytes(cls, spec: CountSpec, data: bytes) -> ColumnProfile:
         """Return the profile of bytes, checked: they may come from a damaged file."""
         made = cls(spec)
-        filled(_KIND, made, spec.to_dict(), data)
+        wire.fill(_KIND, made, spec.to_dict(), data)
         return made
 
     def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take what bytes hold, checked."""
-        self.n, self.seen = row_count(header, "n"), row_count(header, "seen")
-        told = one_each(header["columns"], self._columns)
+        self.n, self.seen = wire.row_count(header, "n"), wire.row_count(header, "seen")
+        told = wire.one_each(header["columns"], self._columns)
         for j, column in enumerate(self._columns.values()):
             names = (*Cells._fields, "hashes")
             column.fill(told[j], {name: arrays[f"{name} {j}"] for name in names})

@@ -1,35 +1,50 @@
-"""Jobs: the pieces of some files, each counted for itself by one of several threads.
+"""Jobs: two passes over a source, each piece counted for itself by one of some threads.
+
+A first pass decides what the columns are, where that is open; the second counts. Both
+must see the same rows: files must look at the end as they did at the beginning; the
+answer to a query is looked at again as it is counted, and must lead to the same spec.
 
 A *unit* is what is read and counted at once: a row group, a record batch, a piece of
 a CSV file. Each is counted into a table of its own, which is added to the whole under a
 lock when the unit is done: a unit that fails halfway leaves no trace, and what has been
 counted so far can be written down at any time, together with the units it is of.
 
-Sums of weights are rounded: on request, units are added in the order of the rows, so
+Sums of weights are rounded: with weights, units are added in the order of the rows, so
 that the sums are the same in every run. Counts are the same in any order.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from renyi.compiled import cores
-from renyi.warnings import DataWarning
+from renyi.progress import Progress, ProgressCallback
+from renyi.streaming.checkpoint import (
+    WHOLE,
+    Checkpoint,
+    Record,
+    check_unchanged,
+    fingerprint,
+)
+from renyi.streaming.counter import PairCounter
+from renyi.streaming.profile import ColumnProfile
+from renyi.streaming.spec import CountSpec
+from renyi.warnings import warn
 
 _MOST_THREADS = 8
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 _PAUSE = 0.2  # seconds between two looks at the threads
-
-Key = tuple[int, int]
 
 
 class Unit(NamedTuple):
@@ -51,131 +66,208 @@ class FileError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """Some files with the same columns.
-
-    `units` yields what is to be read of some columns; `schema` has all of them.
-    """
-
-    paths: tuple[Path, ...]
-    schema: pa.Schema
-    units: Callable[[list[str]], Iterator[Unit]]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How far a job has got.
+    """Rows that can be read again, of files or not.
 
     Parameters
     ----------
-    step : str
-        What is being done.
-    rows : int
-        Rows read so far, in this step.
-    share : float
-        Share of the step that is done.
-    seconds : float
-        How long this step has taken, in this run.
-    before : tuple of int and float
-        Rows and share that an earlier run had done.
-
-    Examples
-    --------
-    >>> print(Pace("counting", rows=3_000_000, share=0.25, seconds=2.0))
-    counting: 3,000,000 rows, 25 %, 1,500,000 rows a second, 6 s left
+    schema : Schema
+        All columns.
+    units : callable
+        Yields what is to be read of some columns.
+    paths : tuple of Path
+        The files; what has none is read in the caller's own thread.
+    fixed : bool, default=True
+        Whether the same rows come out each time; else that is checked.
     """
 
-    step: str
-    rows: int
-    share: float
-    seconds: float
-    before: tuple[int, float] = (0, 0.0)
+    schema: pa.Schema
+    units: Callable[[list[str]], Iterator[Unit]]
+    paths: tuple[Path, ...] = ()
+    fixed: bool = True
 
-    @property
-    def rows_per_second(self) -> float:
-        """Rows that this run read in a second."""
-        return (self.rows - self.before[0]) / max(self.seconds, 1e-9)
+    def mapped(
+        self,
+        change: Callable[[pa.RecordBatch], pa.RecordBatch],
+        schema: pa.Schema | None = None,
+        needed: list[str] | None = None,
+    ) -> Source:
+        """Return the source with each batch changed; `needed` columns are read too."""
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds that this step will still take at this pace; None if unknown."""
-        made = self.share - self.before[1]
-        if made <= 0:
-            return None
-        return max(0.0, (1 - self.share) / made * self.seconds)
+        def read(unit: Unit, columns: list[str]) -> Iterator[pa.RecordBatch]:
+            for batch in unit.read():
+                yield change(batch).select(columns)
 
-    def __str__(self) -> str:
-        """Return one line for a terminal."""
-        text = (
-            f"{self.step}: {self.rows:,} rows, {100 * self.share:.0f} %, "
-            f"{self.rows_per_second:,.0f} rows a second"
-        )
-        left = self.seconds_left
-        return text if left is None else f"{text}, {time_text(left)} left"
+        def units(columns: list[str]) -> Iterator[Unit]:
+            for unit in self.units(list(dict.fromkeys([*columns, *(needed or ())]))):
+                yield unit._replace(read=partial(read, unit, columns))
+
+        return dataclasses.replace(self, schema=schema or self.schema, units=units)
 
 
-def time_text(seconds: float) -> str:
-    """Return a readable time: seconds up to two minutes, then minutes, then hours.
-
-    >>> time_text(119), time_text(240)
-    ('119 s', '4 min')
-    """
-    for length, name in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
-WHOLE = -1
-"""In place of a file: all files that are done."""
+# ---- two passes
 
 
 @dataclass
-class Record:
-    """What a job has done so far.
-
-    `parts` holds the counts of all files that are done, and of each that is not, with
-    their rows: a file that turns out to be damaged can be left out and counted anew.
+class Job:
+    """The passes over a source.
 
     Parameters
     ----------
-    make : callable
-        Returns an empty profile or tally.
-    apart : bool
-        Whether files that are not done are kept apart; else all go to `WHOLE` at once.
-    parts : dict of file to (counts, rows)
-        What has been counted, `WHOLE` being the files that are done.
-    done : set of (file, number)
-        The units that were counted.
-    failed : set of int
-        The files that could not be read.
+    source : Source
+        What is read.
+    spec : CountSpec
+        What is to be counted.
+    checkpoint : Checkpoint, optional
+        Where to keep what has been counted; other jobs must be kept from it (`held`).
+    progress : callable, optional
+        Called with a `Progress` after every unit.
     """
 
-    make: Callable[[], Any]
-    apart: bool = True
-    parts: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    done: set[Key] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
+    source: Source
+    spec: CountSpec
+    checkpoint: Checkpoint | None = None
+    progress: ProgressCallback | None = None
 
-    @property
-    def rows(self) -> int:
-        """Number of rows counted."""
-        return sum(rows for _, rows in self.parts.values())
+    def count(self) -> PairCounter:
+        """Return everything counted."""
+        files = [fingerprint(path) for path in self.source.paths]
+        if self.checkpoint is not None:
+            files = self.checkpoint.files
+        record = self._resumed()
+        if self.spec.undecided and not record.profiled:
+            record = self._profile(record)
+            self._keep(record)
+        elif record.profiled and record.replaced:
+            record = self._profiled_again(record)
+        spec = self.spec
+        if record.profiled:
+            spec = self._trusted(CountSpec.from_dict, record.spec)
+        for text in record.notes:
+            warn(text)
+        counter = self._count(spec, record)
+        check_unchanged(files)
+        if record.seen is not None and counter.seen != record.seen:
+            raise ValueError(_moved(f"{record.seen:,} rows", f"{counter.seen:,}"))
+        return counter
 
-    def add(self, file: int, counts: Any, rows: int) -> None:
-        """Add the counts of some rows, which are given away, to those of a file."""
-        place = file if self.apart else WHOLE
-        if place in self.parts:
-            mine, before = self.parts[place]
-            mine.merge(counts)
-            self.parts[place] = (mine, before + rows)
-        else:
-            self.parts[place] = (counts, rows)
+    def _resumed(self) -> Record:
+        """Return what an earlier run has done."""
+        if self.checkpoint is None:
+            return Record()
+        found = self.checkpoint.load()
+        if found is None:
+            self.checkpoint.begin()
+        return found or Record()
 
-    def close(self, files: Iterable[int]) -> None:
-        """Add files that are done to the whole."""
-        for file in sorted(files):
-            self.add(WHOLE, *self.parts[file])
-            del self.parts[file]
+    def _profile(self, record: Record, kept: bool = True) -> Record:
+        """Look at what is undecided; return where the counting starts from."""
+        first = _only_undecided(self.spec)
+        checkpoint = self.checkpoint if kept else None
+        step = "looking at numbers"
+        profile = self._run(step, self.source, ColumnProfile, first, record, checkpoint)
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            found = profile.spec()
+        spec = self.spec.decided(dict(zip(found.names, found.columns, strict=True)))
+        notes = [str(w.message) for w in caught]
+        return Record(
+            spec=spec.to_dict(), profiled=True, notes=notes, seen=profile.seen
+        )
+
+    def _profiled_again(self, record: Record) -> Record:
+        """Look at all files once more, since one of them is another.
+
+        What was counted of the others stays if the spec does. The checkpoint is left
+        as it is meanwhile.
+        """
+        found = self._profile(Record(), kept=False)
+        if found.spec == record.spec:
+            return dataclasses.replace(record, notes=found.notes, seen=found.seen)
+        name = self.source.paths[min(record.replaced)]
+        text = f"With the new {name} numbers have other bins: all files are counted."
+        found.notes.append(text)
+        self._keep(found)
+        return found
+
+    def _keep(self, record: Record) -> None:
+        if self.checkpoint is not None:
+            try:
+                self.checkpoint.save(record)
+            except OSError as error:
+                warn(unsaved(error), "checkpoint")
+
+    def _count(self, spec: CountSpec, record: Record) -> PairCounter:
+        """Count all rows by a spec that is decided."""
+        record.spec = spec.to_dict()
+        source, again = self.source, None
+        if record.profiled and not source.fixed:
+            again = ColumnProfile(self.spec)
+            source = source.mapped(partial(_looked_at, again))
+        counter: PairCounter = self._run(
+            "counting", source, PairCounter, spec, record, self.checkpoint
+        )
+        if again is not None and again.seen == record.seen and again.spec() != spec:
+            raise ValueError(_moved("some rows", "others"))
+        return counter
+
+    def _run(
+        self,
+        step: str,
+        source: Source,
+        kind: Any,
+        spec: CountSpec,
+        record: Record,
+        checkpoint: Checkpoint | None,
+    ) -> Any:
+        """Make a pass that goes on from a record; return the profile or counter."""
+        for file, (counts, rows) in record.parts.items():
+            read = self._trusted(kind.from_bytes, spec, counts)
+            record.parts[file] = (read, rows)
+        run = Run(source, step, record, partial(kind, spec), self.progress, checkpoint)
+        run.ordered = spec.weight is not None
+        # Sums of weights are to be the same with and without a checkpoint.
+        run.apart = self.checkpoint is not None or run.ordered
+        return run.count(list(spec.read_columns))
+
+    def _trusted(self, read: Callable[..., Any], *args: Any) -> Any:
+        """Read a part of the checkpoint, which may be damaged."""
+        try:
+            return read(*args)
+        except ValueError as error:
+            if self.checkpoint is None:
+                raise
+            raise self.checkpoint.invalid(error) from None
+
+
+def _only_undecided(spec: CountSpec) -> CountSpec:
+    """Return the spec of the columns that a first pass reads."""
+    names = [name for name in spec.undecided if name != spec.target]
+    names.append(spec.target)
+    columns = tuple(spec.column(name) for name in names)
+    return dataclasses.replace(spec, names=tuple(names), columns=columns)
+
+
+def _looked_at(profile: ColumnProfile, batch: pa.RecordBatch) -> pa.RecordBatch:
+    profile.add(batch)  # a query is one unit, so that there is one thread
+    return batch
+
+
+def _moved(first: str, second: str) -> str:
+    """Return what is said of a source that is not the same twice."""
+    return (
+        f"The source gave {first} the first time and {second} the second: write the "
+        "rows to a file first, or give a source that yields the same rows again."
+    )
+
+
+def unsaved(error: OSError) -> str:
+    """Return what is said of a checkpoint that cannot be written any more."""
+    return (
+        f"The checkpoint {error.filename!r} cannot be written ({error.strerror}): "
+        "counting goes on, but what is counted from now on is lost if it is ended."
+    )
+
+
+# ---- one pass
 
 
 class Run:
@@ -184,30 +276,33 @@ class Run:
     Parameters
     ----------
     source : Source
-        The files.
+        What is read.
     step : str
         What the pass is for, as progress tells it.
     record : Record
         What an earlier run has done, or nothing; it grows.
+    make : callable
+        Returns an empty profile or counter.
     progress : callable, optional
-        Called with a `Pace` after every unit.
-    save : callable, optional
-        Called with the record after every unit; told by a flag to save in any case.
-    ordered : bool, default=False
-        Whether units are added in the order of the rows.
+        Called with a `Progress` after every unit.
+    checkpoint : Checkpoint, optional
+        Where the record is kept.
     """
+
+    ordered = False  # whether units are added in the order of the rows
+    apart = False  # whether files that are not done are kept apart
 
     def __init__(
         self,
         source: Source,
         step: str,
         record: Record,
-        progress: Callable[[Pace], object] | None = None,
-        save: Callable[[Record, bool], object] | None = None,
-        ordered: bool = False,
+        make: Callable[[], Any],
+        progress: ProgressCallback | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        self._source, self._step, self._record = source, step, record
-        self._progress, self._save, self._ordered = progress, save, ordered
+        self._source, self._step, self._record, self._make = source, step, record, make
+        self._progress, self._checkpoint = progress, checkpoint
         self._feeding, self._merging = threading.Lock(), threading.Condition()
         self._given = 0  # units handed out
         self._under_way: dict[int, int] = {}  # the file of each that is being read
@@ -216,16 +311,30 @@ class Run:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._unsaved: OSError | None = None  # why nothing could be kept
-        self._told = False  # whether the user was warned of it
+        self._warned = False
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
         self._share, self._begun = 0.0, time.monotonic()
-        self._before = (record.rows, 0.0)
-        self._workers = min(_MOST_THREADS, cores())
+        self._rows_before, self._share_before = record.rows, 0.0
+        self._workers = min(_MOST_THREADS, cores()) if source.paths else 1
 
     def count(self, columns: list[str]) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
         units = self._source.units(columns)
+        if self._source.paths:
+            self._work_in_threads(units)
+        else:
+            self._work(units)
+        if self._failure is not None:
+            if self._checkpoint is not None and not self._halfway:
+                # The failure is what the user must hear of.
+                with contextlib.suppress(OSError, ValueError):
+                    self._checkpoint.save(self._record)
+            raise self._failure
+        self._record.close([file for file in self._record.parts if file != WHOLE])
+        return self._record.parts.get(WHOLE, (self._make(), 0))[0]
+
+    def _work_in_threads(self, units: Iterator[Unit]) -> None:
         workers = [
             threading.Thread(target=self._work, args=(units,), daemon=True)
             for _ in range(self._workers)
@@ -244,20 +353,12 @@ class Run:
         for worker in workers:
             if worker.ident is not None:
                 worker.join()
-        if self._failure is not None:
-            if self._save is not None and not self._halfway:
-                # The failure is what the user must hear of.
-                with contextlib.suppress(OSError, ValueError):
-                    self._save(self._record, True)
-            raise self._failure
-        self._record.close([file for file in self._record.parts if file != WHOLE])
-        return self._record.parts.get(WHOLE, (self._record.make(), 0))[0]
 
     def _warn_if_unsaved(self) -> None:
         """Tell once that nothing can be kept: a full disk need not end a long job."""
-        if self._unsaved is not None and not self._told:
-            self._told = True
-            warnings.warn(unsaved(self._unsaved), DataWarning, stacklevel=4)
+        if self._unsaved is not None and not self._warned:
+            self._warned = True
+            warn(unsaved(self._unsaved), "checkpoint")
 
     def _work(self, units: Iterator[Unit]) -> None:
         try:
@@ -307,11 +408,11 @@ class Run:
 
     def _take(self, place: int, unit: Unit) -> None:
         """Count a unit for itself, and add it to the whole."""
-        key, share = unit[:2], unit.share * self._sizes[unit.file]
+        share = unit.share * self._sizes[unit.file]
         with self._merging:
-            if key in self._record.done:
+            if unit[:2] in self._record.done:
                 self._share += share
-                self._before = (self._before[0], self._before[1] + share)
+                self._share_before += share
                 return
         try:
             counts, rows = self._counted(unit)
@@ -320,19 +421,33 @@ class Run:
                 self._record.failed.add(unit.file)
             raise
         with self._merging:
-            if self._ordered:
+            if self.ordered:
                 self._merging.wait_for(lambda: min(self._under_way) == place)
                 if self._lost:  # a unit before this one, which must come first
                     return
             self._add(unit, counts, rows)
             self._share += share
-            self._tell()
+            self._report()
             self._keep()
+
+    def _counted(self, unit: Unit) -> tuple[Any, int]:
+        part, rows = self._make(), 0
+        for batch in unit.read():
+            rows += batch.num_rows
+            try:
+                part.add(batch)
+            except ValueError as error:
+                if not self._source.paths:
+                    raise
+                path = self._source.paths[unit.file]
+                raise ValueError(f"{path}: {error}") from None
+        part.settle()  # so that little is left to be done under the lock
+        return part, rows
 
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
         """Add the counts of a unit; close the files of which no unit is left."""
         self._halfway = True
-        self._record.add(unit.file, counts, rows)
+        self._record.add(unit.file if self.apart else WHOLE, counts, rows)
         self._record.done.add(unit[:2])
         if not self._lost:
             # Files come one after the other: the units of those before are all out.
@@ -342,48 +457,22 @@ class Run:
             self._record.close(f for f in files if f < max(open_files))
         self._halfway = False
 
+    def _report(self) -> None:
+        if self._progress is not None:
+            seconds, rows = time.monotonic() - self._begun, self._record.rows
+            rate = (rows - self._rows_before) / max(seconds, 1e-9)
+            facts = f"{rows:,} rows, {rate:,.0f} rows a second"
+            share = min(self._share, 1.0)
+            before = self._share_before
+            self._progress(
+                Progress(
+                    self._step, seconds, share, facts, rows=rows, share_before=before
+                )
+            )
+
     def _keep(self) -> None:
-        if self._save is not None:
+        if self._checkpoint is not None and self._checkpoint.due():
             try:
-                self._save(self._record, False)
+                self._checkpoint.save(self._record)
             except OSError as error:
                 self._unsaved = error
-
-    def _counted(self, unit: Unit) -> tuple[Any, int]:
-        part, rows = self._record.make(), 0
-        for batch in unit.read():
-            rows += batch.num_rows
-            with blaming(self._source, unit):
-                part.add(batch)
-        part.settle()  # so that little is left to be done under the lock
-        return part, rows
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            seconds = time.monotonic() - self._begun
-            share = min(self._share, 1.0)
-            rows = self._record.rows
-            self._progress(Pace(self._step, rows, share, seconds, self._before))
-
-
-@contextlib.contextmanager
-def blaming(source: Source, unit: Unit) -> Iterator[None]:
-    """Let an error about the cells name the file they are in."""
-    try:
-        yield
-    except ValueError as error:
-        if not source.paths:
-            raise
-        raise ValueError(f"{source.paths[unit.file]}: {error}") from None
-
-
-def unsaved(error: OSError) -> str:
-    """Return what is said of a checkpoint that cannot be written any more.
-
-    >>> unsaved(OSError(28, "No space left on device", "job"))
-    "The checkpoint 'job' cannot be written (No space left on device): counting ..."
-    """
-    return (
-        f"The checkpoint {error.filename!r} cannot be written ({error.strerror}): "
-        "counting goes on, but what is counted from now on is lost if it is ended."
-    )

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
-from renyi.streaming.wire import packed, unpacked
+from renyi.streaming.wire import pack, unpack
 from renyi.warnings import DataWarning
 from support.streams import counted, every_type, pieces, reference
 
@@ -123,18 +123,18 @@ def test_weights_that_are_none_are_named() -> None:
     for wrong, told in ((-1.0, "is -1"), (float("nan"), "is nan"), (None, "is nan")):
         batch = pa.record_batch({"a": ["x"] * 3, "y": ["n"] * 3, "w": [1.0, wrong, 1]})
         spec = CountSpec.of(batch.schema, "y", weight="w")
-        tally = Tally(spec)
+        tally = PairCounter(spec)
         tally.add(batch[:1])
         with pytest.raises(ValueError, match=f"weight of row 1 in column 'w' {told}"):
             tally.add(batch[1:])
     batch = pa.record_batch({"a": ["x"], "y": ["n"], "w": ["heavy"]})
     with pytest.raises(ValueError, match="column of weights 'w' is not of numbers"):
-        Tally(CountSpec.of(batch.schema, "y", weight="w")).add(batch)
+        PairCounter(CountSpec.of(batch.schema, "y", weight="w")).add(batch)
 
 
 def test_weights_of_zero_leave_rows_out() -> None:
     batch = pa.record_batch({"a": ["x", "z"], "y": ["n", "p"], "w": [0.0, 0.0]})
-    tally = Tally(CountSpec.of(batch.schema, "y", weight="w"))
+    tally = PairCounter(CountSpec.of(batch.schema, "y", weight="w"))
     tally.add(batch)
     with pytest.raises(ValueError, match="All weights are zero"):
         tally.finish()
@@ -166,7 +166,7 @@ def test_rows_without_a_target_are_left_out_with_a_warning() -> None:
 
 def test_no_rows_and_no_targets_are_refused() -> None:
     batch = pa.record_batch({"a": ["x", "z"], "y": pa.array([None, None], pa.string())})
-    tally = Tally(CountSpec.of(batch.schema, "y"))
+    tally = PairCounter(CountSpec.of(batch.schema, "y"))
     with pytest.raises(ValueError, match="There are no rows"):
         tally.finish()
     tally.add(batch[:0])
@@ -223,7 +223,7 @@ def test_dictionaries_may_change_or_be_shared() -> None:
     ]
     cells = [label for batch in batches for label in batch["a"].to_pylist()]
     table = pa.table({"a": cells, "y": ["n"] * len(cells)})
-    tally = Tally(CountSpec.of(batches[0].schema, "y"))
+    tally = PairCounter(CountSpec.of(batches[0].schema, "y"))
     for batch in batches:
         tally.add(batch)
     assert tally.finish() == reference(table)
@@ -257,10 +257,10 @@ def test_identifiers_are_refused_as_in_memory() -> None:
 
 
 def test_too_many_categories_name_the_column(monkeypatch) -> None:
-    monkeypatch.setattr("renyi.streaming.pair_table.MOST_CATEGORIES", 100)
+    monkeypatch.setattr("renyi.streaming.counter.MOST_CATEGORIES", 100)
     words = [f"word {k}" for k in range(150)]
     batch = pa.record_batch({"a": words, "b": ["x"] * 150, "y": ["n"] * 150})
-    tally = Tally(CountSpec.of(batch.schema, "y"))
+    tally = PairCounter(CountSpec.of(batch.schema, "y"))
     tally.add(batch)
     with pytest.raises(ValueError, match="more than 100 categories .* 'a' alone"):
         tally.finish()
@@ -278,7 +278,7 @@ def test_too_many_categories_name_the_column(monkeypatch) -> None:
 def test_a_schema_that_changes_names_the_column(change: dict, told: str) -> None:
     first = {"a": pa.array([1]), "y": pa.array(["n"])}
     spec = CountSpec.of(pa.table(first).schema, "y").one_pass()
-    tally = Tally(spec)
+    tally = PairCounter(spec)
     tally.add(pa.record_batch(first))
     second = {k: v for k, v in {**first, **change}.items() if v is not None}
     with pytest.raises(ValueError, match=told):
@@ -301,21 +301,21 @@ def test_columns_may_come_in_another_order_width_or_all_null() -> None:
 def test_an_undecided_plan_is_not_counted() -> None:
     spec = CountSpec.of(TABLE.schema, "y")
     with pytest.raises(ValueError, match="not decided about column 'small'"):
-        Tally(spec)
+        PairCounter(spec)
 
 
 def test_tallies_of_different_plans_are_not_merged() -> None:
     schema = pa.schema({"a": pa.string(), "y": pa.string()})
     first, second = CountSpec.of(schema, "y"), CountSpec.of(schema, "a")
     with pytest.raises(ValueError, match="different specs"):
-        Tally(first).merge(Tally(second))
+        PairCounter(first).merge(PairCounter(second))
     with pytest.raises(ValueError, match="of another spec"):
-        Tally.from_bytes(first, Tally(second).to_bytes())
+        PairCounter.from_bytes(first, PairCounter(second).to_bytes())
 
 
 def test_a_tally_goes_on_after_finish() -> None:
     table = pa.table({"a": ["x", "z"] * 20, "y": ["n", "p"] * 20})
-    tally = Tally(CountSpec.of(table.schema, "y"))
+    tally = PairCounter(CountSpec.of(table.schema, "y"))
     tally.add(table)
     once = tally.finish()
     tally.add(table)
@@ -326,16 +326,16 @@ def test_a_tally_goes_on_after_finish() -> None:
 # ---- bytes
 
 
-def _tally() -> Tally:
+def _tally() -> PairCounter:
     spec = CountSpec.of(TABLE.schema, "y", class_conditional=True).one_pass()
-    tally = Tally(spec)
+    tally = PairCounter(spec)
     tally.add(TABLE[:200])
     return tally
 
 
 def test_bytes_bring_a_tally_back() -> None:
     tally = _tally()
-    again = Tally.from_bytes(tally.spec, tally.to_bytes())
+    again = PairCounter.from_bytes(tally.spec, tally.to_bytes())
     assert (again.n, again.seen) == (200, 200)
     assert again.to_bytes() == tally.to_bytes()
     tally.add(TABLE[200:])
@@ -346,9 +346,9 @@ def test_bytes_bring_a_tally_back() -> None:
 def test_infinite_labels_travel_as_bytes() -> None:
     batch = pa.record_batch({"a": [np.inf, -np.inf, 1.5], "y": ["n", "p", "n"]})
     spec = CountSpec.of(batch.schema, "y", Encoder(numeric=()))
-    tally = Tally(spec)
+    tally = PairCounter(spec)
     tally.add(batch)
-    again = Tally.from_bytes(spec, tally.to_bytes())
+    again = PairCounter.from_bytes(spec, tally.to_bytes())
     want = reference(pa.table([batch["a"], batch["y"]], ["a", "y"]), "y", spec.encoder)
     assert again.finish() == want
 
@@ -362,8 +362,12 @@ def test_damaged_bytes_are_one_sentence(data) -> None:
         raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
     else:
         raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(ValueError, match=r"The bytes .*[.]$"):
-        Tally.from_bytes(tally.spec, bytes(raw))
+    try:  # a few bits of a zip archive, such as its dates, mean nothing
+        again = PairCounter.from_bytes(tally.spec, bytes(raw))
+    except ValueError as error:
+        assert str(error).startswith("What was received") and str(error)[-1] == "."
+    else:
+        assert again.to_bytes() == tally.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -373,8 +377,8 @@ def test_damaged_bytes_are_one_sentence(data) -> None:
         ("n", "many"),
         ("seen", 1.5),
         ("weight", "heavy"),
-        ("books", []),
-        ("books", 3),
+        ("encoders", []),
+        ("encoders", 3),
         ("rows", np.array([60_000], np.uint16)),
         ("columns", np.array([1, 2], np.uint16)),
         ("counts", np.array([0], np.uint8)),
@@ -384,25 +388,25 @@ def test_damaged_bytes_are_one_sentence(data) -> None:
 )
 def test_bytes_that_do_not_fit_together_are_one_sentence(part: str, value) -> None:
     tally = _tally()
-    header, arrays = unpacked("tally", tally.to_bytes())
+    header, arrays = unpack("counts", tally.to_bytes())
     where = header if part in header else arrays
     assert part in where
     where[part] = value
     if value is None:
         del where[part]
-    with pytest.raises(ValueError, match=r"^The bytes of the tally are not valid: .*"):
-        Tally.from_bytes(tally.spec, packed("tally", header, arrays))
+    with pytest.raises(ValueError, match=r"^The bytes of the counts are not valid: .*"):
+        PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
 
 
 def test_bytes_of_labels_that_repeat_are_refused() -> None:
     tally = _tally()
-    header, arrays = unpacked("tally", tally.to_bytes())
+    header, arrays = unpack("counts", tally.to_bytes())
     for labels in (["a", "a"], ["a", None], "ab", [["x"]], [{"a": 1}]):
-        header["books"][0] = {"labels": labels}
+        header["encoders"][0] = {"labels": labels}
         with pytest.raises(
-            ValueError, match="bytes of the tally are not valid: .*label"
+            ValueError, match="bytes of the counts are not valid: .*label"
         ):
-            Tally.from_bytes(tally.spec, packed("tally", header, arrays))
+            PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
 
 
 @pytest.mark.parametrize(
@@ -419,21 +423,21 @@ def test_bytes_of_labels_that_repeat_are_refused() -> None:
 )
 def test_bytes_of_cells_that_cannot_be_are_refused(change: dict) -> None:
     tally = _tally()
-    header, arrays = unpacked("tally", tally.to_bytes())
-    book = next(each for each in header["books"] if "low" in each)
+    header, arrays = unpack("counts", tally.to_bytes())
+    book = next(each for each in header["encoders"] if "low" in each)
     assert len(book["low"]) > 2
     book.update(change)
     with pytest.raises(ValueError, match="the cells of a column are not valid"):
-        Tally.from_bytes(tally.spec, packed("tally", header, arrays))
+        PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
 
 
 def test_bytes_of_something_else_are_refused() -> None:
     tally = _tally()
-    with pytest.raises(ValueError, match="they are of something else"):
-        Tally.from_bytes(tally.spec, packed("profile", {}, {}))
+    with pytest.raises(ValueError, match="format is"):
+        PairCounter.from_bytes(tally.spec, pack("profile", {}, {}))
     for raw in (b"", b"renyi 1\n", b"\x80\x04K\x01."):
-        with pytest.raises(ValueError, match="no tally of renyi, or are truncated"):
-            Tally.from_bytes(tally.spec, raw)
+        with pytest.raises(ValueError, match="not (a renyi-counts file|valid)"):
+            PairCounter.from_bytes(tally.spec, raw)
 
 
 def test_nothing_is_warned_of_without_reason() -> None:
@@ -451,7 +455,7 @@ def test_rows_with_a_refused_cell_are_not_counted() -> None:
     )
     bad = good.set_column(1, "b", pa.array(["1"] * 19 + ["word"]))
     fine = good.set_column(1, "b", pa.array(["1", "2"] * 10))
-    tally = Tally(CountSpec.of(good.schema, "y", encoder))
+    tally = PairCounter(CountSpec.of(good.schema, "y", encoder))
     tally.add(fine)
     with pytest.raises(
         ValueError, match="Column 'b' is to be numeric but holds 'word'"

@@ -11,7 +11,7 @@ from hypothesis import example, given
 
 from renyi import compiled
 from renyi.marginals.marginals import Marginals
-from renyi.sources import csv, csv_codes, csv_kernels
+from renyi.sources import csv, csv_kernels
 from renyi.sources.csv import Header
 
 LONG = "a label of more than sixteen bytes"
@@ -40,7 +40,7 @@ def by_arrow(told: Header, text: str, columns: list[str]) -> list[list[str]]:
 
 def by_loop(told: Header, text: str, columns: list[str]) -> list[list[str]] | None:
     data = bytearray(text.encode())
-    found = csv_codes.encoded(told, data, columns)
+    found = csv._read_by_loop(told, data, columns)
     assert data == text.encode()  # what was added for the loop is gone
     if found is None:
         return None
@@ -116,8 +116,8 @@ def test_a_single_column_is_left_to_arrow() -> None:
 
 def test_text_that_is_not_utf8_is_left_to_arrow() -> None:
     data = bytearray(b"a,\xff\n")
-    assert csv_codes.encoded(header(2), data, ["c0", "c1"]) is None
-    assert csv_codes.encoded(header(2), data, ["c0"])[0].to_pylist() == ["a"]
+    assert csv._read_by_loop(header(2), data, ["c0", "c1"]) is None
+    assert csv._read_by_loop(header(2), data, ["c0"])[0].to_pylist() == ["a"]
     assert data == b"a,\xff\n"
 
 
@@ -138,16 +138,16 @@ def test_without_numba_the_counts_are_the_same(
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["a,b,y", *lines]), encoding="utf-8")
     taken = []
-    plain = csv_codes._encoded
+    plain = csv_kernels._read_cells
 
     def watched(*given):
         taken.append(plain(*given))
         return taken[-1]
 
-    monkeypatch.setattr(csv_codes, "_encoded", watched)
+    monkeypatch.setattr(csv_kernels, "_read_cells", watched)
     with_loop = Marginals.from_file(path, target="y")
     assert taken and all(found is not None for found in taken)
-    monkeypatch.setattr(csv_codes.compiled, "load_for", lambda *_: None)
+    monkeypatch.setattr(csv.compiled, "load_for", lambda *_: None)
     taken.clear()
     assert Marginals.from_file(path, target="y") == with_loop
     assert not taken and with_loop.n == 5_000

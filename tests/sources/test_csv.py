@@ -34,7 +34,7 @@ def in_pieces(path: Path, size: int) -> Cells | str:
 
 def at_once(path: Path) -> Cells | str:
     try:
-        table = csv.read_whole(path, read_header(path).names)
+        table = csv.CsvFile(path).read_whole(read_header(path).names)
     except ValueError as error:
         return str(error)
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)

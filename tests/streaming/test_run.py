@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
+from renyi.progress import Progress
 from renyi.sources import files, ipc, parquet
 from renyi.streaming import checkpoint, counter, run
-from renyi.streaming.counter import Tally
+from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.wire import pack, unpack
 from renyi.warnings import DataWarning
 from support.interruptions import expected, interrupted, table_of, write
 
@@ -38,11 +40,11 @@ Before = Callable[[run.Unit, list[str]], None]
 @pytest.fixture
 def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
     """Let something happen before each row group is read."""
-    units = parquet.units
+    units = parquet.ParquetFile.units
 
     def set_up(before: Before) -> None:
-        def changed(file: int, path: Path, columns: Any) -> Iterator[run.Unit]:
-            for unit in units(file, path, columns):
+        def changed(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
+            for unit in units(table, file, columns):
 
                 def read(unit: run.Unit = unit) -> Iterator[pa.RecordBatch]:
                     before(unit, list(columns))
@@ -50,7 +52,7 @@ def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
 
                 yield unit._replace(read=read)
 
-        monkeypatch.setattr(parquet, "units", changed)
+        monkeypatch.setattr(parquet.ParquetFile, "units", changed)
 
     return set_up
 
@@ -89,13 +91,13 @@ def test_failed_file_is_not_counted_twice(
     with pytest.raises(ValueError, match="fresh copy"):
         files.marginals(parts, "y", **asked)
     pq.write_table(tables[1], parts[1], row_group_size=100, compression="gzip")
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     m = files.marginals(parts, "y", **asked, progress=seen.append)
     whole = pa.concat_tables(tables).select([*columns, "y"])
     assert m == Marginals.from_data(whole, target="y")
     # What was counted of the other files is kept, that of the failed file is not.
     counting = [pace for pace in seen if pace.step == "counting"]
-    assert counting[0].before[0] in (300, 400)
+    assert counting[0].rows in (400, 500)
 
 
 def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
@@ -105,9 +107,9 @@ def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
     raw[start : start + 30] = b"\xff" * 30  # labels: the first pass does not see it
     parts[1].write_bytes(raw)
     kept = tmp_path / "job.ckpt"
-    with pytest.raises(ValueError, match=r"p1\.parquet is damaged"):
+    with pytest.raises(ValueError, match=r"p1\.parquet is not a valid"):
         files.marginals(parts, "y", checkpoint=kept)
-    header, _ = checkpoint.unpacked("checkpoint", kept.read_bytes())
+    header, _ = unpack("checkpoint", kept.read_bytes())
     assert header["profiled"]
     other = table_of(600, 1)
     higher = pa.array(other["b"].to_numpy() + 1.0)
@@ -145,10 +147,10 @@ def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> Non
     parts = [write(table_of(300, k), tmp_path / f"p{k}.parquet") for k in range(2)]
     kept, columns = tmp_path / "job.ckpt", ["a"]
     interrupted(parts, kept, units=5, columns=columns)
-    header, arrays = checkpoint.unpacked("checkpoint", kept.read_bytes())
+    header, arrays = unpack("checkpoint", kept.read_bytes())
     assert str(run.WHOLE) in arrays  # the first file is done
     forged = {**header, "failed": [0]}
-    kept.write_bytes(checkpoint.packed("checkpoint", forged, arrays))
+    kept.write_bytes(pack("checkpoint", forged, arrays))
     write(table_of(301), parts[0])
     with pytest.raises(ValueError, match=r"p0\.parquet has changed since"):
         files.marginals(parts, "y", columns=columns, checkpoint=kept)
@@ -183,7 +185,7 @@ def test_sample_that_can_be_repeated(tmp_path: Path) -> None:
 def test_file_that_changes_meanwhile(columns: list[str], tmp_path: Path) -> None:
     path = write(table_of(900), tmp_path / "rows.parquet")
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         if pace.step == "counting":
             os.utime(path, ns=(1, 1))
 
@@ -198,7 +200,7 @@ def test_two_jobs_do_not_share_a_checkpoint(tmp_path: Path) -> None:
     path, kept = write(table_of(900), tmp_path / "rows.parquet"), tmp_path / "job.ckpt"
     said: list[str] = []
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         with pytest.raises(ValueError, match="in use by another job") as raised:
             files.marginals(path, "a", checkpoint=kept)
         said.append(str(raised.value))
@@ -257,7 +259,7 @@ def test_checkpoint_that_cannot_be_written_is_told_at_once(
 ) -> None:
     path = write(table_of(300), tmp_path / "rows.parquet")
     monkeypatch.setattr(checkpoint, "replacing", failing_after(0))
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     with pytest.raises(ValueError, match=r"job\.ckpt' cannot be written \(No space"):
         files.marginals(
             path, "y", checkpoint=tmp_path / "job.ckpt", progress=seen.append
@@ -327,15 +329,15 @@ def test_rows_for_a_large_table_wait_for_a_merge(
     if not weighted:
         table = table.drop_columns("w")
     spec = CountSpec.of(table.schema, "y", None, True, weight).one_pass()
-    whole = Tally(spec)
+    whole = PairCounter(spec)
     for low in range(0, 900, 90):
-        part = Tally(spec)
+        part = PairCounter(spec)
         part.add(table[low : low + 90])
         part.settle()
         assert part._table.size == 0
         whole.merge(part)
     monkeypatch.undo()
-    at_once = Tally(spec)
+    at_once = PairCounter(spec)
     at_once.add(table)
     assert whole.n == at_once.n
     assert whole.finish() == at_once.finish()
@@ -347,7 +349,7 @@ def test_large_tables_are_counted_by_one_thread(
     table = table_of(1_000)
     path, threads = write(table, tmp_path / "rows.parquet", 10), list[str]()
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         threads.append(threading.current_thread().name)
         time.sleep(0.001)
 
@@ -373,7 +375,7 @@ def test_arrow_file_is_opened_by_each_thread_once(
 
     monkeypatch.setattr(ipc, "_opened", counted)
     monkeypatch.setattr(ipc, "_PIECE", 1)
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     m = files.marginals(path, "y", progress=seen.append)
     assert m == Marginals.from_data(table, target="y")
     assert len(seen) == 200  # a hundred pieces in each of two passes
@@ -386,7 +388,7 @@ def test_small_batches_are_read_several_at_a_time(tmp_path: Path) -> None:
     table, path = table_of(2_000), tmp_path / "rows.arrow"
     with pa.ipc.new_file(path, table.schema) as stream:
         stream.write_table(table, max_chunksize=20)
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     m = files.marginals(path, "y", columns=["a"], progress=seen.append)
     assert m.n == 2_000
     assert len(seen) == 1

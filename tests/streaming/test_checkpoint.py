@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -22,10 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import renyi
+from renyi.progress import Progress
 from renyi.sources import csv, files
-from renyi.streaming import checkpoint, run
-from renyi.streaming.requests import difference
+from renyi.streaming import run
+from renyi.streaming.checkpoint import difference
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.wire import pack, unpack
 from support.interruptions import expected, interrupted, table_of, write
 
 Marginals = renyi.Marginals
@@ -58,13 +61,13 @@ def test_goes_on_from_where_it_was(
     path = write(table, tmp_path / f"rows.{ending}")
     kept = tmp_path / "job.ckpt"
     interrupted(path, kept, step, units)
-    seen: list[run.Pace] = []
+    seen: list[Progress] = []
     m = Marginals.from_file(path, target="y", checkpoint=kept, progress=seen.append)
     assert m == Marginals.from_data(table, target="y")
     assert not kept.exists()
     # What was done is not read again.
     first = next(pace for pace in seen if pace.step == step)
-    assert first.rows > first.before[0] > 0
+    assert first.share > first.share_before > 0
     assert ("looking at numbers" in {pace.step for pace in seen}) == (step == STEPS[0])
     assert seen[-1].rows == 1_200
 
@@ -74,7 +77,7 @@ def test_interrupt_of_the_user_keeps_what_was_counted(
 ) -> None:
     kept, called = tmp_path / "job.ckpt", []
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         if pace.step == "counting" and not called:
             called.append(pace)
             _thread.interrupt_main()  # as Ctrl-C does
@@ -135,7 +138,7 @@ def test_input_that_has_changed_is_refused(
         files.marginals(parts, "y", checkpoint=kept)
     parts[0].write_bytes(raw[:-60] + bytes(60))
     os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
-    with pytest.raises(ValueError, match=r"part-1\.parquet is damaged"):
+    with pytest.raises(ValueError, match=r"part-1\.parquet is not a valid"):
         files.marginals(parts, "y", checkpoint=kept)
     parts[0].write_bytes(raw)
     os.utime(parts[0], ns=(told.st_atime_ns, told.st_mtime_ns))
@@ -253,7 +256,7 @@ def test_whatever_differs_in_a_request_is_told(data: st.DataObject) -> None:
 def test_other_files_are_refused(parts: list[Path], tmp_path: Path) -> None:
     kept = tmp_path / "job.ckpt"
     interrupted(parts, kept)
-    with pytest.raises(ValueError, match=r"of other files .*part-2\.parquet is"):
+    with pytest.raises(ValueError, match=r"of other files .*part-2\.parquet"):
         files.marginals(parts[:1], "y", checkpoint=kept)
     with pytest.raises(ValueError, match="of other files .*another order"):
         files.marginals(parts[::-1], "y", checkpoint=kept)
@@ -263,16 +266,20 @@ def test_damaged_checkpoint_is_refused(parts: list[Path], tmp_path: Path) -> Non
     kept = tmp_path / "job.ckpt"
     interrupted(parts, kept)
     whole = kept.read_bytes()
-    rng = np.random.default_rng(0)
+    rng, refused, whole_counts = np.random.default_rng(0), 0, expected(parts)
     for _ in range(40):
         broken = bytearray(whole)
         broken[rng.integers(len(broken))] ^= 1 << int(rng.integers(8))
         kept.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"checkpoint .*job\.ckpt is damaged"):
-            files.marginals(parts, "y", checkpoint=kept)
+        try:  # a few bits of a zip archive, such as its dates, mean nothing
+            assert files.marginals(parts, "y", checkpoint=kept) == whole_counts
+        except ValueError as error:
+            assert "job.ckpt is not a valid checkpoint" in str(error)
+            refused += 1
+    assert refused > 30
     for content in (b"", b"renyi 1\n", whole[: len(whole) // 2], b"{}"):
         kept.write_bytes(content)
-        with pytest.raises(ValueError, match=r"damaged or none .*delete it"):
+        with pytest.raises(ValueError, match=r"not a valid checkpoint .*delete it"):
             files.marginals(parts, "y", checkpoint=kept)
 
 
@@ -294,10 +301,10 @@ def test_forged_checkpoint_is_refused(
 ) -> None:
     kept = tmp_path / "job.ckpt"
     interrupted(parts, kept)
-    header, arrays = checkpoint.unpacked("checkpoint", kept.read_bytes())
-    forged = checkpoint.packed("checkpoint", {**header, **change}, arrays)
+    header, arrays = unpack("checkpoint", kept.read_bytes())
+    forged = pack("checkpoint", {**header, **change}, arrays)
     kept.write_bytes(forged)
-    with pytest.raises(ValueError, match=r"job\.ckpt is damaged or none"):
+    with pytest.raises(ValueError, match=r"job\.ckpt is not a valid checkpoint"):
         files.marginals(parts, "y", checkpoint=kept)
 
 
@@ -310,7 +317,7 @@ def test_place_of_a_checkpoint(parts: list[Path], tmp_path: Path) -> None:
 def test_input_that_changes_meanwhile(tmp_path: Path) -> None:
     path, kept = write(table_of(900), tmp_path / "rows.csv"), tmp_path / "job.ckpt"
 
-    def progress(pace: run.Pace) -> None:
+    def progress(pace: Progress) -> None:
         if pace.share == 1:
             os.utime(path, ns=(1, 1))
 
@@ -333,9 +340,11 @@ def test_what_was_counted_before_a_failure_is_kept(tmp_path: Path) -> None:
     corrupt(parts[2])
     kept = tmp_path / "job.ckpt"
     for _ in range(2):  # the second run finds nothing but the broken group to do
-        with pytest.raises(ValueError, match=r"p2\.parquet is damaged .*fresh copy"):
+        with pytest.raises(
+            ValueError, match=r"p2\.parquet is not a valid .*fresh copy"
+        ):
             files.marginals(parts, "y", columns=columns, checkpoint=kept)
-        header, _ = checkpoint.unpacked("checkpoint", kept.read_bytes())
+        header, _ = unpack("checkpoint", kept.read_bytes())
         assert sum(rows for _, rows in header["rows"]) >= 1_200
     parts[2].write_bytes(good)  # a fresh copy, of another time
     m = files.marginals(parts, "y", columns=columns, checkpoint=kept)
@@ -380,3 +389,32 @@ def test_killed_at_ten_random_moments(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_many_random_moments(ending: str, seed: int, tmp_path: Path) -> None:
     check_killed(tmp_path / "job", ending, kills=30, seed=100 + seed)
+
+
+# ---- golden files
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_checkpoints_are_gone_on_with(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = Path(__file__).parents[1] / "golden" / f"checkpoint-v{version}"
+    for each in golden.iterdir():
+        shutil.copyfile(each, tmp_path / each.name)
+        os.utime(tmp_path / each.name, ns=(10**18, 10**18))
+    monkeypatch.chdir(tmp_path)  # the checkpoint names its files without a folder
+    monkeypatch.setattr(csv, "PIECE", 16 * 2**20)
+    monkeypatch.setattr(files, "__version__", "0.1.0")
+    encoder = renyi.Encoder(missing=("?",), bins=3)
+    seen: list[Progress] = []
+    m = Marginals.from_file(
+        ["rows-1.csv", "rows-2.csv"],
+        target="party",
+        encoder=encoder,
+        checkpoint="job.ckpt",
+        progress=seen.append,
+    )
+    # The first pass is done, and the first of the files is counted.
+    assert [(each.step, each.rows) for each in seen] == [("counting", 70)]
+    assert m == Marginals.from_file("rows-*.csv", target="party", encoder=encoder)
+    assert not Path("job.ckpt").exists()
