@@ -91,7 +91,7 @@ def test_forbidden_files(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", forbid)
-    monkeypatch.setattr(pq, "read_schema", forbid)
+    monkeypatch.setattr(pq, "read_metadata", forbid)
     refused(path, rf"{name} cannot be read: permission")
 
 
