@@ -275,7 +275,7 @@ def test_progress_tells_rows_and_time(
     given = ("--target", "y", "--id", "id", "number", "--out", "b.renyi")
     good("marginals", "build", "part-*.csv", *given)
     assert said[-1].startswith("counting: 100 %, 400 rows, ")
-    assert said[-1].endswith(" rows a second, 0 s left")
+    assert said[-1].endswith(" rows a second")
 
 
 # ---- fit
