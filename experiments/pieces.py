@@ -29,6 +29,7 @@ from typing import Any, TextIO
 
 import renyi
 from renyi.compiled import processors
+from renyi.progress import Progress
 from renyi.storage import replacing
 
 Work = Callable[[str, Mapping[str, Any]], Any]
@@ -251,33 +252,20 @@ class _Progress:
             stream = sys.stderr
         self.stream, self.total, self.costs = stream, total, costs
         self.first = self.done = total - len(costs)
-        self.left, self.paid = sum(costs.values()), 0.0
-        self.begun = time.monotonic()
+        self.paid, self.begun = 0.0, time.monotonic()
 
     def tell(self, key: str) -> None:
         self.done += 1
-        self.left -= self.costs[key]
         self.paid += self.costs[key]
         if self.stream is None:
             return
         spent = time.monotonic() - self.begun
-        left = spent / self.paid * max(self.left, 0.0)
-        text = f"{self.done} of {self.total} ({key}), {_clock(left)} left"
-        self.stream.write(f"\r{text:<78}")
+        share = min(1.0, self.paid / sum(self.costs.values()))
+        state = Progress(f"{self.done} of {self.total} ({key})", spent, share)
+        self.stream.write(f"\r{state!s:<78}")
         self.stream.flush()
 
     def end(self) -> None:
         if self.stream is not None and self.done > self.first:
             self.stream.write(f"\r{'':<78}\r")
             self.stream.flush()
-
-
-def _clock(seconds: float) -> str:
-    """Return a duration as text.
-
-    >>> _clock(3725)
-    '1:02:05'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"

@@ -408,9 +408,9 @@ def test_time_left_goes_by_what_pieces_cost(tmp_path, monkeypatch):
     costs = {"a": 1.0, "b": 1.0, "c": 6.0}
     work = lambda key, _: key  # noqa: E731
     pieces.run(tmp_path, {}, list("abc"), work, workers=1, stream=out, cost=costs.get)
-    assert "1 of 3 (a), 0:01:10 left" in out.getvalue()
-    assert "2 of 3 (b), 0:01:00 left" in out.getvalue()
-    assert "3 of 3 (c), 0:00:00 left" in out.getvalue()
+    assert "1 of 3 (a): 12 %, 1 min 10 s left" in out.getvalue()
+    assert "2 of 3 (b): 25 %, 1 min left" in out.getvalue()
+    assert "3 of 3 (c): 100 %" in out.getvalue()
 
 
 def test_costs_are_the_cells_of_a_piece():

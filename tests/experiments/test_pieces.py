@@ -195,4 +195,4 @@ def test_progress_tells_how_many_and_how_long(tmp_path):
     out = io.StringIO()
     keys = list("abc")
     pieces.run(tmp_path, {}, keys, lambda key, _: key, workers=1, stream=out)
-    assert "3 of 3 (c), 0:00:00 left" in out.getvalue()
+    assert "3 of 3 (c): 100 %" in out.getvalue()
