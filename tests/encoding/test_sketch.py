@@ -51,7 +51,7 @@ def test_exact_sketch_has_every_value_with_its_rows(values: np.ndarray) -> None:
     assert sketch.exact
     assert np.array_equal(sketch.cells.low, points)
     assert np.array_equal(sketch.cells.high, points)
-    assert np.array_equal(sketch.cells.mass, counts)
+    assert np.array_equal(sketch.cells.weight, counts)
     assert sketch.distinct == len(points)
 
 
@@ -94,7 +94,7 @@ def test_weights_are_summed() -> None:
     sketch = Sketch()
     sketch.add(np.array([2.0, 1.0, 2.0]), np.array([0.5, 1.0, 0.25]))
     sketch.add(np.array([1.0, np.nan]), np.array([3.0, 9.0]))
-    assert sketch.cells.mass.tolist() == [4.0, 0.75]
+    assert sketch.cells.weight.tolist() == [4.0, 0.75]
 
 
 def test_sketches_of_different_sizes_are_not_merged() -> None:
@@ -135,8 +135,8 @@ def test_parts_bring_a_sketch_back(most: int) -> None:
         {"low": np.array([1.0])},
         {"low": np.array([1, 2])},
         {"high": np.array([0.5, 2.0])},
-        {"mass": np.array([1, 0])},
-        {"mass": np.array([1, 2], np.uint8)},
+        {"weight": np.array([1, 0])},
+        {"weight": np.array([1, 2], np.uint8)},
         {"hashes": np.array([2**63], np.uint64)},
         {"hashes": np.array([1.5])},
         {"shift": 64},
@@ -233,4 +233,4 @@ def test_bins_in_memory_are_made_of_cells_when_there_are_too_many(monkeypatch) -
 def test_joined_never_loses_the_sign() -> None:
     values = np.array([-1.0, 1.0, 5.0])
     cells, shift = joined(Cells(values, values, np.ones(3, int)), most=1)
-    assert (cells.low.tolist(), cells.mass.tolist(), shift) == ([-1, 1], [1, 2], 63)
+    assert (cells.low.tolist(), cells.weight.tolist(), shift) == ([-1, 1], [1, 2], 63)

@@ -227,7 +227,7 @@ def test_surveys_of_different_plans_are_not_merged() -> None:
         ("columns", []),
         ("columns", {}),
         ("low 0", np.array([3.0, 1.0])),
-        ("mass 0", np.array([1.5])),
+        ("weight 0", np.array([1.5])),
         ("hashes 0", np.array([0.5])),
     ],
 )

@@ -43,30 +43,30 @@ def bin_column(
     known = ~np.isnan(values)
     finite = np.clip(values[known], -LARGEST, LARGEST)
     points, inverse = np.unique(finite, return_inverse=True)
-    mass = np.bincount(
+    weight = np.bincount(
         inverse, None if weights is None else weights[known], minlength=len(points)
     )
-    return bin_cells(Cells(points, points, mass), bins, integer)
+    return bin_cells(Cells(points, points, weight), bins, integer)
 
 
 def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
     """Edges and names of the bins of a column, from its cells in ascending order."""
     if len(cells.low) > MOST:
         cells, _ = joined(cells, most=MOST)
-    points, mass = cells.low, cells.mass
-    heavy = mass * bins >= mass.sum()
-    if len(points) <= bins or heavy.all():
+    points, weight = cells.low, cells.weight
+    frequent = weight * bins >= weight.sum()
+    if len(points) <= bins or frequent.all():
         edges, own = points[1:], cells.high[:0]
     else:
-        cuts = _quantile_cuts(points[~heavy], mass[~heavy], bins)
-        own = cells.high[heavy]
-        edges = _edges_around(points[heavy], own, cuts, points, integer)
+        cuts = _quantile_cuts(points[~frequent], weight[~frequent], bins)
+        own = cells.high[frequent]
+        edges = _edges_around(points[frequent], own, cuts, points, integer)
     return edges, _texts(edges, own, integer)
 
 
-def _quantile_cuts(points: Floats, mass: NDArray[np.floating], bins: int) -> Floats:
+def _quantile_cuts(points: Floats, weight: NDArray[np.floating], bins: int) -> Floats:
     """Smallest point above each quantile, since bins are closed on the left."""
-    reached = np.cumsum(mass) * bins
+    reached = np.cumsum(weight) * bins
     wanted = np.arange(1, bins) * reached[-1] / bins
     above = np.searchsorted(reached, wanted) + 1
     return np.unique(points[above[above < len(points)]])

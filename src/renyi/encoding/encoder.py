@@ -210,7 +210,7 @@ class Encoder:
         first, second = self.settings(), other.settings()
         if first != second:
             names = [each.name for each in dataclasses.fields(self)]
-            told = next(
+            difference = next(
                 (
                     f"{name} is {getattr(first, name)!r} and {getattr(second, name)!r}"
                     for name in names
@@ -219,8 +219,8 @@ class Encoder:
                 "their features are of different orders",
             )
             raise ValueError(
-                f"The marginals were made with different encoders ({told}): use one "
-                "for both."
+                f"The marginals were made with different encoders ({difference}): use "
+                "one for both."
             )
         return self
 

@@ -47,7 +47,7 @@ class Cells(NamedTuple):
 
     low: Floats
     high: Floats
-    mass: NDArray[Any]
+    weight: NDArray[Any]
 
 
 def keys(values: Floats) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
     --------
     >>> values = np.array([3.0, 1.0, 3.0])
     >>> found, shift = joined(Cells(values, values, np.ones(3, int)))
-    >>> found.low, found.mass, shift
+    >>> found.low, found.weight, shift
     (array([1., 3.]), array([1, 2]), 0)
     """
     if not len(cells.low):
@@ -87,7 +87,7 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
     shift, first = fitting(places[order], shift, most)
     low = cells.low[order][first]
     high = low if not shift else np.maximum.reduceat(cells.high[order], first)
-    return Cells(low, high, np.add.reduceat(cells.mass[order], first)), shift
+    return Cells(low, high, np.add.reduceat(cells.weight[order], first)), shift
 
 
 def fitting(
@@ -168,13 +168,13 @@ class Sketch:
             weights = None if weights is None else weights[known]
         values = np.clip(values, -LARGEST, LARGEST)
         if weights is None:
-            points, mass = np.unique(values, return_counts=True)
+            points, weight = np.unique(values, return_counts=True)
         else:
             points, inverse = np.unique(values, return_inverse=True)
-            mass = np.bincount(inverse, weights, len(points))
+            weight = np.bincount(inverse, weights, len(points))
         if self._sample is not None:
             self._sample.add(points)
-        self._wait(Cells(points, points, mass))
+        self._wait(Cells(points, points, weight))
 
     def merge(self, other: Sketch) -> None:
         """Add the values of another sketch."""
@@ -232,16 +232,16 @@ class Sketch:
         """Return the numbers and the arrays that `from_parts` takes."""
         arrays: dict[str, NDArray[Any]] = self.cells._asdict()
         sample = self._sample or Sample()
-        told = {"shift": self._shift, "bits": sample.bits}
-        return told, {**arrays, "hashes": sample.hashes}
+        numbers = {"shift": self._shift, "bits": sample.bits}
+        return numbers, {**arrays, "hashes": sample.hashes}
 
     @classmethod
     def from_parts(
-        cls, told: Any, arrays: dict[str, NDArray[Any]], most: int = MOST
+        cls, numbers: Any, arrays: dict[str, NDArray[Any]], most: int = MOST
     ) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
         try:
-            shift, bits = int(told["shift"]), int(told["bits"])
+            shift, bits = int(numbers["shift"]), int(numbers["bits"])
             cells = Cells(*(arrays[name] for name in Cells._fields))
             hashes = arrays["hashes"]
         except (KeyError, TypeError, ValueError):
@@ -273,9 +273,9 @@ def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> 
 def _are_valid(cells: Cells, shift: int, most: int) -> bool:
     return (
         are_bounds(cells.low, cells.high, shift, most)
-        and cells.mass.dtype in (np.int64, np.float64)
-        and cells.mass.shape == cells.low.shape
-        and bool((cells.mass > 0).all())
+        and cells.weight.dtype in (np.int64, np.float64)
+        and cells.weight.shape == cells.low.shape
+        and bool((cells.weight > 0).all())
         and ascending(keys(cells.low) >> shift)
     )
 

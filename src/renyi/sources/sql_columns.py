@@ -318,7 +318,7 @@ class _NumberSummary:
         """Return the bins and the rows (or weight) of each."""
         cells = self.sketch.cells
         edges, texts = bin_cells(cells, bins, self.whole)
-        counts = np.bincount(bin_codes(cells.low, edges), cells.mass, len(texts))
+        counts = np.bincount(bin_codes(cells.low, edges), cells.weight, len(texts))
         categories: tuple[Label, ...] = texts
         if self.gaps:
             categories, counts = (*texts, None), np.append(counts, self.gaps)

@@ -134,13 +134,13 @@ def _assemble(
             missing=settings.missing, numeric=(), columns=columns.take(places)
         )
         codes = encoder.transform(frame[names].astype(object)).astype(np.intp)
-        mass = frame[count].to_numpy()
+        weight = frame[count].to_numpy()
         for a, b in [
             *((k, k) for k in range(len(names))),
             *combinations(range(len(names)), 2),
         ]:
             i, j = places[a], places[b]
-            block = _cross(codes[a], codes[b], mass, int(sizes[i]), int(sizes[j]))
+            block = _cross(codes[a], codes[b], weight, int(sizes[i]), int(sizes[j]))
             rows = slice(starts[i], starts[i + 1])
             cols = slice(starts[j], starts[j + 1])
             if (i, j) in known:
@@ -160,12 +160,12 @@ def _assemble(
 
 
 def _cross(
-    a: NDArray[Any], b: NDArray[Any], mass: NDArray[Any], rows: int, cols: int
+    a: NDArray[Any], b: NDArray[Any], weight: NDArray[Any], rows: int, cols: int
 ) -> NDArray[Any]:
     """Contingency table of codes; rows of no count may hold codes of no category."""
-    seen = mass > 0
-    table = np.zeros((rows, cols), mass.dtype)
-    np.add.at(table, (a[seen], b[seen]), mass[seen])
+    counted = weight > 0
+    table = np.zeros((rows, cols), weight.dtype)
+    np.add.at(table, (a[counted], b[counted]), weight[counted])
     return table
 
 

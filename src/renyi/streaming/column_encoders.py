@@ -156,7 +156,7 @@ class LabelEncoder:
         return codes
 
     def merge(self, other: Any) -> tuple[Places | None, Places]:
-        """Return the own code of each code of another book; None did not change."""
+        """Return the own code of each code of another encoder; None did not change."""
         return None, np.append(0, self.admit(other.labels))
 
     def close(
@@ -216,7 +216,7 @@ class BinEncoder:
         return codes
 
     def merge(self, other: Any) -> tuple[Places | None, Places]:
-        """Return the own code of each code of another book: the same."""
+        """Return the own code of each code of another encoder: the same."""
         return None, np.arange(self.size)
 
     def close(

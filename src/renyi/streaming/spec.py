@@ -69,15 +69,19 @@ class ColumnSpec(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Any) -> ColumnSpec:
-        """Return the role of a plain form, checked."""
+        """Return the column spec of a plain form, checked."""
         if not isinstance(data, dict) or set(data) != set(cls._fields):
-            raise ValueError("the role of a column is not valid")
+            raise ValueError("the description of a column is not valid")
         levels = None if data["levels"] is None else Levels.from_dict(data["levels"])
-        role = cls(data["family"], data["kind"], data["text"], levels)
-        good = role.family in _FAMILIES and role.kind in _KINDS and role.text in _TEXTS
-        if not good or (levels and levels.kind != role.kind):
-            raise ValueError("the role of a column is not valid")
-        return role
+        column = cls(data["family"], data["kind"], data["text"], levels)
+        good = (
+            column.family in _FAMILIES
+            and column.kind in _KINDS
+            and column.text in _TEXTS
+        )
+        if not good or (levels and levels.kind != column.kind):
+            raise ValueError("the description of a column is not valid")
+        return column
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class CountSpec:
         if self.cells:
             return ()
         pairs = zip(self.names, self.columns, strict=True)
-        return tuple(name for name, role in pairs if not role.decided)
+        return tuple(name for name, column in pairs if not column.decided)
 
     def column(self, name: str) -> ColumnSpec:
         """Return what is known of a column."""
@@ -173,7 +177,7 @@ class CountSpec:
     def decided(self, columns: dict[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""
         pairs = zip(self.names, self.columns, strict=True)
-        made = tuple(columns.get(name, role) for name, role in pairs)
+        made = tuple(columns.get(name, column) for name, column in pairs)
         return dataclasses.replace(self, columns=made)
 
     def one_pass(self) -> CountSpec:
@@ -185,7 +189,7 @@ class CountSpec:
         of one cell more or fewer than its share. An undecided column of text is counted
         by its texts.
         """
-        count = sum(not role.decided and not role.text for role in self.columns)
+        count = sum(not column.decided and not column.text for column in self.columns)
         share = _ALL_CELLS // max(count, 1)
         cells = min(_MOST_CELLS, max(_LEAST_CELLS, share))
         return dataclasses.replace(self, cells=cells)
@@ -194,7 +198,7 @@ class CountSpec:
         """Plain form for JSON."""
         return {
             "names": list(self.names),
-            "columns": [role.to_dict() for role in self.columns],
+            "columns": [column.to_dict() for column in self.columns],
             "encoder": self.encoder.to_dict(),
             "fitted": self.fitted,
             "class_conditional": self.class_conditional,
@@ -221,7 +225,7 @@ class CountSpec:
         )
         if not good:
             raise ValueError("the description of the spec is not valid")
-        described = tuple(ColumnSpec.from_dict(role) for role in columns)
+        described = tuple(ColumnSpec.from_dict(column) for column in columns)
         if described[-1].kind != "label":
             raise ValueError("the target of the spec is not valid")
         made = {
@@ -301,7 +305,7 @@ def _column_spec(
     levels: Levels | None,
     text: bool,
 ) -> ColumnSpec:
-    """Return the role of a feature."""
+    """Return what is known of a feature."""
     found = family(name, dtype)
     if levels is not None:
         return ColumnSpec(
