@@ -309,7 +309,7 @@ def test_identifiers_and_very_many_values(
         Marginals.from_sql(connection, "people", "y")
     if engine_of(connection) == "postgres":
         monkeypatch.setattr("renyi.sources.sql_columns.MAX_LABELS", 99)
-        with pytest.raises(ValueError, match="'name' has 100 .* more than 99"):
+        with pytest.raises(ValueError, match="'name' has more than 99"):
             Marginals.from_sql(connection, "people", "y", columns=["x", "name"])
     m = Marginals.from_sql(connection, "people", "y", columns=["x"])
     assert m == Marginals.from_data(table.select(["x", "y"]), target="y")

@@ -17,7 +17,7 @@ import pytest
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.sources import sql, sql_columns
+from renyi.sources import sql
 from renyi.warnings import DataWarning
 from support import warehouses
 from support.warehouses import load
@@ -227,13 +227,23 @@ def test_sqlite_texts_are_the_numbers_of_python(lite: sqlite3.Connection) -> Non
         assert m == Marginals.from_data(table, target="y", encoder=encoder)
 
 
-def test_a_text_that_a_server_reads_as_another_number(
-    postgres: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load(postgres, "texts", pa.table({"size": ["1", "2", "1e1"], "y": [0, 1, 1]}))
-    monkeypatch.setattr(sql_columns, "_number_of", lambda text: float(text[0]))
-    with pytest.raises(ValueError, match="'size' holds the text '1e1'"):
-        Marginals.from_sql(postgres, "texts", "y", encoder=Encoder(numeric=("size",)))
+def test_a_text_that_a_server_reads_as_another_number(lite: Any) -> None:
+    # As an unknown driver, SQLite reads '1_000' as 1.
+    cells = [f"{k}" for k in range(1, 9)] + ["1_000"]
+    load(lite, "texts", pa.table({"size": cells, "y": [0, 1, 1] * 3}))
+    encoder = Encoder(numeric=("size",), bins=3)
+    with pytest.raises(ValueError, match="'texts'.*another number"):
+        Marginals.from_sql(Unknown(lite), "texts", "y", encoder=encoder)
+
+
+class Unknown:
+    """A connection of a driver that nobody knows."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def cursor(self) -> Any:
+        return self.inner.cursor()
 
 
 def test_sqlite_converters_are_not_called(tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ _PLAIN = (str, bool, int, float, bytes, *_TIMES)
 Row = Sequence[Any]
 
 
+class QueryError(ValueError):
+    """A statement that failed."""
+
+
 class Database:
     """A DB-API connection of any driver, its dialect, and the statements sent to it."""
 
@@ -268,7 +272,7 @@ class Database:
                 if _is_aborted(error)
                 else "check the names and your permissions."
             )
-            return ValueError(
+            return QueryError(
                 f"The query for {what} failed ({first_line(error)}): {advice}"
             )
         return ConnectionError(

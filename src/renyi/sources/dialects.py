@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from renyi.encoding.column_rules import missing_numbers
 from renyi.encoding.columns import Label
 
 _POWER = 2**62  # the largest that an integer of 64 bits holds
@@ -250,22 +250,13 @@ def binned(
     if texts and stray is not None and dialect.name == "sqlite":
         branches.append(f"WHEN {is_text} THEN {stray}")
     tests = [f"{value} IS NULL", dialect.is_nan(value)]
-    numbers = sorted(_numbers(codes))
+    numbers = sorted(v for v in missing_numbers(frozenset(codes)) if not math.isnan(v))
     if numbers:
         tests.append(f"{value} IN ({', '.join(map(dialect.number, numbers))})")
     branches.append(f"WHEN {' OR '.join(filter(None, tests))} THEN {absent}")
     for edge, answer in zip(edges, bins[:-1], strict=True):
         branches.append(f"WHEN {value} < {dialect.number(edge)} THEN {answer}")
     return "CASE " + "\n  ".join([*branches, f"ELSE {bins[-1]} END"])
-
-
-def _numbers(texts: Iterable[str]) -> set[float]:
-    """Return the numbers among some texts."""
-    found = set()
-    for text in texts:
-        with suppress(ValueError):
-            found.add(float(text))
-    return {value for value in found if not math.isnan(value)}
 
 
 def _fraction(value: float) -> str:

@@ -213,6 +213,6 @@ def _changed(table: Any) -> str:
     return (
         f"The table {table!r} changed while it was counted: count again when nobody "
         "writes to it, or inside a transaction that keeps a snapshot; if nobody did "
-        "write, a column takes different texts for equal, such as 'A' and 'a', which a "
-        "view can tell apart."
+        "write, the database takes different texts for equal, such as 'A' and 'a', or "
+        "reads a text as another number: correct that in a view."
     )

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
+from renyi.encoding.column_rules import missing_texts, no_target, no_weight
 from renyi.encoding.columns import Column, Columns, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources import arrow
-from renyi.sources.databases import Database
+from renyi.sources.databases import Database, QueryError
 from renyi.sources.files import require
 from renyi.sources.pair_queries import (
     FilteredTable,
@@ -40,7 +41,7 @@ from renyi.sources.pair_queries import (
     described,
     statement,
 )
-from renyi.sources.sql_columns import ColumnError, ColumnReader, SqlColumn
+from renyi.sources.sql_columns import ColumnReader, SqlColumn
 from renyi.sources.sql_rows import TableRows
 from renyi.storage import first_line
 from renyi.warnings import warn_dropped
@@ -260,7 +261,7 @@ def _rows_of(
 ) -> TableRows:
     """Return the rows of an embedded engine, with the columns that are counted."""
     names = [*(request.columns or ()), request.target]
-    missing = [label_text(code) for code in request.encoder.missing]
+    missing = missing_texts(request.encoder.missing)
     return TableRows(database, rows, names, request.weight, total, missing, progress)
 
 
@@ -304,7 +305,9 @@ def _columns(
     for name in _watched("reading columns", request.columns or (), progress):
         try:
             found.append(reader.column(name))
-        except ColumnError as error:  # all of them are reported at once
+        except QueryError:
+            raise
+        except ValueError as error:  # all of them are reported at once
             errors.append(str(error))
     if errors:
         raise ValueError(" ".join(errors))
@@ -339,7 +342,7 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
             "not negative."
         )
     if not high:
-        raise ValueError("All weights are zero: at least one row must count.")
+        raise no_weight()
     return rows.where(f"{value} > 0")._replace(weight=name)
 
 
@@ -349,7 +352,7 @@ def _with_target(
     """Return the rows whose target is known; warn of those left out."""
     dialect, column = rows.dialect, target.expression
     if len(target.levels.categories) == 1:
-        raise ValueError(f"The target {target.name!r} is missing in every row.")
+        raise no_target(target.name)
     missing = len(target.levels.categories) - 1
     cells = [cell for (_, cell), code in target.codes.items() if code == missing]
     tests = [f"{column} IS NOT NULL"]

@@ -7,17 +7,15 @@ grouped by as they are, and numbers by the bin that a CASE expression finds.
 
 A number may have any number of different values: they are read in blocks, and beyond
 2**16 of them neighbours share a cell (`renyi.encoding.sketch`), as they do on every
-other road. The values of a number must be those that the expression compares: a
-decimal, or a float of single precision, is asked for once more as the engine makes a
-double of it.
+other road. The values of a number must be those that the expression compares: floats
+of an unknown driver are asked for once more, as the engine makes doubles of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import decimal
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -35,17 +33,13 @@ from renyi.encoding.column_rules import (
 )
 from renyi.encoding.columns import Column, Label, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
-from renyi.encoding.frame_columns import parts, resolve
+from renyi.encoding.frame_columns import Numbers, parts, resolve
 from renyi.encoding.sketch import MOST, Sketch
 from renyi.sources.databases import Database, Row, cell_of, key_of
 from renyi.sources.dialects import binned
 from renyi.sources.pair_queries import FilteredTable
 
 MAX_LABELS = 20_000
-
-
-class ColumnError(ValueError):
-    """Why one column cannot be counted as it is."""
 
 
 class SqlColumn(NamedTuple):
@@ -113,7 +107,9 @@ class ColumnReader:
             levels, codes = self._decided(name, values, settings)
             if levels.kind == "label":
                 return _label_column(name, column, values, levels, codes)
-            if not self._inexact(first):
+            # Floats of an unknown driver may not be the doubles that SQL compares.
+            floats = any(isinstance(cell, float) for cell in values.cells)
+            if not floats or self._table.dialect.name == "postgres":
                 return self._number(name, settings, chain([first], blocks))
         as_double = self._table.dialect.as_double(column)
         with closing(self._values(name, as_double)) as doubles:
@@ -144,10 +140,13 @@ class ColumnReader:
         )
         levels = fitted.columns[0].levels
         if levels.kind == "label" and len(values.cells) > MAX_LABELS:
-            raise self._too_many_labels(name)
+            raise ValueError(
+                f"Column {name!r} has more than {MAX_LABELS:,} different labels: drop "
+                "it (on the command line, --id or --drop), or make fewer of them in a "
+                "view."
+            )
         if levels.kind == "label" and not settings.columns and not target:
-            with _as_column_error():
-                check_identifiers(fitted.columns, int(values.rows.sum()))
+            check_identifiers(fitted.columns, int(values.rows.sum()))
         return levels, codes[0]
 
     def _as_table(self, name: str, cells: list[Any]) -> Any:
@@ -162,36 +161,36 @@ class ColumnReader:
                 pass  # integers of more than 64 bits
         return pd.DataFrame({name: pd.Series(cells, dtype=object)})
 
-    def _too_many_labels(self, name: str) -> ColumnError:
-        column = self._database.expression(name)
-        sql = f"SELECT COUNT(*), COUNT(DISTINCT {column}) FROM {self._table.source()}"
-        ((n, count),) = self._database.fetch(sql, f"the number of labels of {name!r}")
-        return ColumnError(
-            f"Column {name!r} has {count:,} different labels in {n:,} rows, more than "
-            f"{MAX_LABELS:,}: drop it (on the command line, --id or --drop), or make "
-            "fewer of them in a view."
-        )
-
     # ---- numbers
 
     def _number(
         self, name: str, settings: Encoder, answer: Iterable[list[Row]]
     ) -> SqlColumn:
         """Return a number whose bins are those of all its values."""
-        summary = _NumberSummary()
+        sketch, whole, texts, n, gaps = Sketch(), True, False, 0, 0.0
         for block in answer:
             values = Values.of(block, name)
-            cells = parts(self._as_table(name, values.cells), [name])
-            (numbers,) = resolve(next(cells), frozenset([name]), self._missing)
-            summary.add(numbers, values)
-        if summary.texts:
-            self._check_texts(name)
-        if settings.numeric == "auto" and summary.whole and not summary.gaps:
-            with _as_column_error():
-                check_row_numbers(name, summary.sketch, summary.rows)
-        levels, counts = summary.binned(settings.bins)
-        made = self._bin_expression(name, levels.edges, summary.texts)
-        return _binned_column(name, made, levels, counts.astype(summary.dtype))
+            weights = values.weights.astype(np.float64)
+            part = next(parts(self._as_table(name, values.cells), [name]))
+            (numbers,) = resolve(part, frozenset([name]), self._missing)
+            assert isinstance(numbers, Numbers)
+            sketch.add(numbers.values, weights)
+            whole &= numbers.integer
+            texts |= any(isinstance(cell, (str, bytes)) for cell in values.cells)
+            n += int(values.rows.sum())
+            gaps += float(weights[np.isnan(numbers.values)].sum())
+        if settings.numeric == "auto" and whole and not gaps:
+            check_row_numbers(name, sketch, n)
+        edges, bins = bin_cells(sketch.cells, settings.bins, whole)
+        codes = bin_codes(sketch.cells.low, edges)
+        counts = np.bincount(codes, sketch.cells.weight, len(bins))
+        categories: tuple[Label, ...] = bins
+        if gaps:
+            categories, counts = (*bins, None), np.append(counts, gaps)
+        levels = Levels("number", categories, tuple(edges.tolist()))
+        made = self._bin_expression(name, levels.edges, texts)
+        dtype = np.int64 if self._table.weight is None else np.float64
+        return _binned_column(name, made, levels, counts.astype(dtype))
 
     def _fitted_number(self, name: str, known: Levels) -> SqlColumn:
         """Return a number whose bins are known: only their counts are asked for."""
@@ -214,38 +213,6 @@ class ColumnReader:
             self._table.dialect, column, edges, self._missing, answers, texts=texts
         )
 
-    def _inexact(self, answer: Sequence[Row]) -> bool:
-        """Whether a driver's numbers may differ from the doubles that SQL compares."""
-        cells = [row[0] for row in answer]
-        if any(isinstance(cell, str) for cell in cells):
-            return False
-        exact = self._table.dialect.name == "postgres"
-        return any(
-            isinstance(cell, decimal.Decimal) and cell.as_tuple().exponent != 0
-            for cell in cells
-        ) or (not exact and any(isinstance(cell, float) for cell in cells))
-
-    def _check_texts(self, name: str) -> None:
-        """Check that the engine reads texts as the numbers that Python reads."""
-        dialect = self._table.dialect
-        column = dialect.identifier(name)
-        number = dialect.as_double(column)
-        if self._missing:
-            codes = ", ".join(map(dialect.string, sorted(self._missing)))
-            is_code = f"{dialect.as_text(column)} IN ({codes})"
-            number = f"CASE WHEN {is_code} THEN NULL ELSE {number} END"
-        sql = f"SELECT DISTINCT {column}, {number} FROM {self._table.source()}"
-        blocks = self._database.fetch_blocks(sql, f"the numbers of {name!r}")
-        with closing(blocks):
-            for text, value in chain.from_iterable(blocks):
-                known = value is not None and value == value
-                if known and value != _number_of(text):
-                    raise ValueError(
-                        f"Column {name!r} holds the text {text!r:.60}, which the "
-                        f"database reads as the number {value!r}: make numbers of it "
-                        "in a view."
-                    )
-
 
 def _first(blocks: Iterable[list[Row]]) -> list[Row]:
     """Return all of an answer, or enough to know the column is not one of labels."""
@@ -255,14 +222,6 @@ def _first(blocks: Iterable[list[Row]]) -> list[Row]:
         if len(rows) > MOST:
             break
     return rows
-
-
-@contextmanager
-def _as_column_error() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise ColumnError(str(error)) from None
 
 
 def _label_column(
@@ -284,42 +243,3 @@ def _added(codes: NDArray[Any], weights: NDArray[Any], levels: Levels) -> NDArra
     counts = np.zeros(len(levels.categories), weights.dtype)
     np.add.at(counts, codes, weights)
     return counts
-
-
-def _number_of(text: str | bytes) -> float | None:
-    """Return the number that a text is, if it is one."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-class _NumberSummary:
-    """What is known of a number after some of its values."""
-
-    def __init__(self) -> None:
-        self.sketch = Sketch()
-        self.whole = True  # are all values integers
-        self.rows = 0
-        self.gaps = 0.0  # rows (or weight) without a number
-        self.dtype = np.dtype(np.int64)  # of what is added up
-        self.texts = False  # are some values texts
-
-    def add(self, numbers: Any, values: Values) -> None:
-        weights = values.weights.astype(np.float64)
-        self.sketch.add(numbers.values, weights)
-        self.whole &= numbers.integer
-        self.rows += int(values.rows.sum())
-        self.gaps += float(weights[np.isnan(numbers.values)].sum())
-        self.dtype = values.weights.dtype
-        self.texts |= any(isinstance(cell, (str, bytes)) for cell in values.cells)
-
-    def binned(self, bins: int) -> tuple[Levels, NDArray[Any]]:
-        """Return the bins and the rows (or weight) of each."""
-        cells = self.sketch.cells
-        edges, texts = bin_cells(cells, bins, self.whole)
-        counts = np.bincount(bin_codes(cells.low, edges), cells.weight, len(texts))
-        categories: tuple[Label, ...] = texts
-        if self.gaps:
-            categories, counts = (*texts, None), np.append(counts, self.gaps)
-        return Levels("number", categories, tuple(edges.tolist())), counts
