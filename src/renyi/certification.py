@@ -282,22 +282,19 @@ def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Mar
     rule = getattr(model, "rule", "map")
     own: Certificate | None = getattr(model, "certificate_", None)
     trained = getattr(model, "data_digest_", None)
-    closed = closed_form(card, match)
-    if own is None:
-        return certificate(closed, card, rule, timed=True), m
-    if trained is not None and trained.matches(m.digest):
-        found = certificate(closed, card, rule, timed=True)
-        return replace(
+    notes: tuple[Warned, ...] = ()
+    if own is not None and "class-weight" in own.warning_codes:
+        notes = (("class-weight", text.CLASS_WEIGHT),)
+    found = certificate(closed_form(card, match), card, rule, notes=notes, timed=True)
+    if own is not None and trained is not None and trained.matches(m.digest):
+        found = replace(
             found,
             loo_risk=own.loo_risk,
             loo_error=own.loo_error,
             warnings=own.warnings,
             warning_codes=own.warning_codes,
-        ), m
-    notes: tuple[Warned, ...] = ()
-    if "class-weight" in own.warning_codes:
-        notes = (("class-weight", text.CLASS_WEIGHT),)
-    return certificate(closed, card, rule, notes=notes, timed=True), m
+        )
+    return found, m
 
 
 def _with_program(

@@ -126,28 +126,6 @@ class RenyiClassifier(TupleClassifier):
         self._kept: TrainingRows | None = None
         self._fit_rows(block)
 
-    def fit_marginals(self, m: Marginals) -> Self:
-        """Train on marginals; the same answer as `fit` at the same alpha.
-
-        Marginals compare labels by their text, so that whole floats among the classes
-        (0.0, 1.0) come back as integers, where `fit` keeps the floats of y.
-
-        Parameters
-        ----------
-        m : Marginals
-            Of the training rows; `m.n` counts as their number.
-
-        Examples
-        --------
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> m = renyi.Marginals.from_data(X, y)
-        >>> clf = renyi.RenyiClassifier(alpha=0.01)
-        >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
-        True
-        """
-        return super().fit_marginals(m)
-
     def _fit_block(
         self,
         block: TrainingRows,

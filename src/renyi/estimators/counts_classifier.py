@@ -7,7 +7,7 @@ but the `Marginals`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,41 +33,14 @@ from renyi.sources.code_blocks import CodeBlock, from_codes
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Encoded rows.
+    """Rows as codes of the encoder."""
 
-    Parameters
-    ----------
-    encoder : Encoder
-        The fitted encoder.
-    codes : ndarray of shape (d, n)
-        Codes of the cells, one row per column.
-    y : ndarray of shape (n,)
-        Codes of the classes.
-    sample_weight : ndarray of shape (n,) or None
-        Weights of the rows; None means 1 throughout.
-
-    Examples
-    --------
-    >>> encoder, codes = Encoder().fit_transform([["a"], ["b"]])
-    >>> late, more = encoder.fit_transform([["c"]])
-    >>> first = TrainingRows(encoder, codes, np.array([0, 1]), None)
-    >>> both = first.joined(TrainingRows(late, more, np.array([1]), None))
-    >>> both.codes, both.n_indicators
-    (array([[0, 1, 2]], dtype=uint8), 3)
-    """
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        codes: NDArray[Any],
-        y: NDArray[Any],
-        sample_weight: Floats | None,
-    ) -> None:
-        self.encoder = encoder
-        self.codes = codes
-        self.y = y
-        self.sample_weight = sample_weight
+    encoder: Encoder
+    codes: NDArray[Any]  # (d, n)
+    y: NDArray[Any]  # codes of the classes
+    sample_weight: Floats | None  # None means 1 throughout
 
     @property
     def n_indicators(self) -> int:
@@ -138,30 +111,6 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     begins with ``self._codes(X)``. It may write `_check_parameters`, `_class_pairs_for`
     if it needs the pairs of features within each class, and `_train_on_rows` if it
     learns more from rows than from their counts.
-
-    Attributes
-    ----------
-    classes_ : ndarray
-        The classes.
-    encoder_ : Encoder
-        The fitted encoder.
-    marginals_ : Marginals or None
-        The counts behind the model; None if it was trained without them.
-    n_features_in_, feature_names_in_
-        Number and names of the features.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> class Majority(CountsClassifier):
-    ...     def _train(self, m):
-    ...         self.answer_ = self.classes_[m.class_probabilities.argmax()]
-    ...
-    ...     def predict(self, X):
-    ...         return np.full(self._codes(X).shape[1], self.answer_)
-    >>> X, y = renyi.datasets.load("votes")
-    >>> Majority().fit(X, y).predict(X[:2]).tolist()
-    ['democrat', 'democrat']
     """
 
     encoder: Encoder | None = None
@@ -199,12 +148,24 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def fit_marginals(self, m: Marginals) -> Self:
-        """Train on marginals; the same answer as `fit` on their rows.
+        """Train on marginals; the same answer as `fit` on their rows at the same alpha.
+
+        Marginals compare labels by their text, so that whole floats among the classes
+        (0.0, 1.0) come back as integers, where `fit` keeps the floats of y.
 
         Parameters
         ----------
         m : Marginals
-            Of the training rows.
+            Of the training rows; `m.n` counts as their number.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X, y)
+        >>> clf = renyi.RenyiClassifier(alpha=0.01)
+        >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
+        True
         """
         if not isinstance(m, Marginals):
             raise TypeError(
