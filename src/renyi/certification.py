@@ -45,7 +45,7 @@ from renyi.certificates.record import (
     is_optimistic,
 )
 from renyi.certificates.score_moments import best_feature
-from renyi.checks import Deadline, check_time_limit, has_few_rows
+from renyi.checks import Deadline, check_choice, check_time_limit, has_few_rows
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible
@@ -167,8 +167,7 @@ def certify(
     Each bound by itself; the rows must not have been used in training.
     """
     card = scorecard_of(model)
-    if level not in LEVELS:
-        raise ValueError(f"level must be 'closed', 'lp' or 'exact', not {level!r}.")
+    check_choice("level", level, LEVELS)
     if not isinstance(m, Marginals):
         _check_rows(m, y, level, separable)
         return _certify_rows(
@@ -231,8 +230,7 @@ def bound_report(
     This model errs at most 4.63 % on any population with these marginals; no model can
     promise less than 4.36 %. The best possible promise is 4.3678 %.
     """
-    if level not in LEVELS[1:]:
-        raise ValueError(f"level must be 'lp' or 'exact', not {level!r}.")
+    check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
     deadline, tell = Deadline(time_limit), progress or _silent
     found, part = _closed(model, scorecard_of(model), m)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import time
+from collections.abc import Sequence
 from typing import Any
 
 CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
@@ -37,6 +38,20 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(
             f"{name} must be a whole number of at least {least}, not {value!r}."
         )
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse what is not one of some words.
+
+    >>> check_choice("level", "best", ("lp", "exact"))
+    Traceback (most recent call last):
+    ...
+    ValueError: level must be 'lp' or 'exact', not 'best'.
+    """
+    if not isinstance(value, str) or value not in choices:
+        *most, last = map(repr, choices)
+        known = f"{', '.join(most)} or {last}" if most else last
+        raise ValueError(f"{name} must be {known}, not {value!r}.")
 
 
 def check_share(name: str, value: Any) -> None:

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from renyi.checks import check_choice
+
 Floats = NDArray[np.float64]
 
 RULES = ("map", "renyi", "sharp")
@@ -28,8 +30,7 @@ RULES = ("map", "renyi", "sharp")
 
 def check_rule(rule: str) -> str:
     """Return the rule's name; an unknown one is an error."""
-    if rule not in RULES:
-        raise ValueError(f"rule must be 'map', 'renyi' or 'sharp', not {rule!r}.")
+    check_choice("rule", rule, RULES)
     return rule
 
 

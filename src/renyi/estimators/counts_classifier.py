@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from renyi import rules
 from renyi.certificates import text
 from renyi.certification import Warned
+from renyi.checks import check_choice, check_whole
 from renyi.encoding import targets
 from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Columns, Levels
@@ -26,6 +26,7 @@ from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
+from renyi.rules import RULES
 from renyi.solvers.ridge import Rows
 from renyi.sources import frames as source
 from renyi.sources.code_blocks import CodeBlock, from_codes
@@ -280,10 +281,12 @@ class TupleClassifier(CountsClassifier):
     rule: str
 
     def _check_parameters(self) -> None:
-        rules.check_rule(self.rule)
-        encoder_of_order(None, self.order)
+        check_choice("rule", self.rule, RULES)
+        check_whole("order", self.order, 1)
 
     def _settings(self) -> Encoder:
+        if self.order == 1:
+            return super()._settings()
         return encoder_of_order(self.encoder, self.order)
 
     def _check_marginals(self, m: Marginals) -> None:
