@@ -308,13 +308,13 @@ def test_cross_validation_and_clones(votes) -> None:
 
 def test_bad_settings_are_refused(votes) -> None:
     X, y = votes
-    with pytest.raises(ValueError, match="margin must not be negative"):
+    with pytest.raises(ValueError, match="margin"):
         MinimaxClassifier(margin=-1).fit(X, y)
-    with pytest.raises(ValueError, match="nor infinite; it is inf"):
+    with pytest.raises(ValueError, match="margin .* inf"):
         MinimaxClassifier(margin=np.inf).fit(X, y)
-    with pytest.raises(ValueError, match="margin needs method='lp'"):
+    with pytest.raises(ValueError, match="margin .* method"):
         MinimaxClassifier(margin=1, method="exact").fit(X, y)
-    with pytest.raises(ValueError, match="method must be"):
+    with pytest.raises(ValueError, match="method"):
         MinimaxClassifier(method="quick").fit(X, y)
     with pytest.raises(ValueError, match="only one class"):
         MinimaxClassifier().fit(X, ["a"] * len(y))

@@ -172,7 +172,7 @@ def test_no_table_with_the_target() -> None:
     table = random_joint((2, 2), 2, random_state=0)
     amb = make(table)
     pairs = tuple(t for t in amb.tables if not t.with_target)
-    with pytest.raises(ValueError, match="No table has the target"):
+    with pytest.raises(ValueError, match="target"):
         Ambiguity(amb.columns, amb.target, pairs).priors  # noqa: B018
 
 

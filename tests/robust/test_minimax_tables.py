@@ -89,14 +89,14 @@ def test_cross_tables_with_missing_cells() -> None:
 
 def test_tables_that_make_no_sense_are_refused() -> None:
     one = pd.DataFrame({"a": ["0", "1"], "y": ["n", "p"], "count": [1, 1]})
-    with pytest.raises(ValueError, match="No table has the target 'z'"):
+    with pytest.raises(ValueError, match="'z'"):
         minimax("z", tables=[one.assign(z=["0", "1"]).drop(columns="z")])
-    with pytest.raises(ValueError, match="no column 'b'"):
+    with pytest.raises(ValueError, match="'b'"):
         m = Marginals.from_tables([one], target="y")
         minimax(m, tables=[one.rename(columns={"a": "b"})])
-    with pytest.raises(ValueError, match="the category '7' of 'a'"):
+    with pytest.raises(ValueError, match="'7' of 'a'"):
         minimax(m, tables=[one.assign(a=["0", "7"])])
-    with pytest.raises(ValueError, match="give tables= or marginals"):
+    with pytest.raises(ValueError, match="tables="):
         minimax("y")
     with pytest.raises(ValueError, match="no tables"):
         minimax("y", tables=[])
@@ -144,7 +144,7 @@ def unequal(first: str, second: str) -> pd.DataFrame:
 def test_a_contradiction_is_told_in_words() -> None:
     label = pd.DataFrame({"a": ["0", "1"], "y": ["n", "p"], "count": [5, 5]})
     tables = [unequal("a", "b"), unequal("a", "c"), unequal("b", "c"), label]
-    with pytest.raises(ValueError, match="although their margins agree") as caught:
+    with pytest.raises(ValueError, match="margins agree") as caught:
         minimax("y", tables=tables)
     text = str(caught.value)
     assert text.count("P(") <= 6
@@ -174,7 +174,7 @@ def _numbers(text: str) -> tuple[str, str]:
 
 def test_margins_that_disagree_are_named() -> None:
     label = pd.DataFrame({"a": ["0", "1"], "y": ["n", "p"], "count": [4, 6]})
-    with pytest.raises(ValueError, match="margins disagree: a = 0 .* 'a' × 'y'"):
+    with pytest.raises(ValueError, match="a = 0 .* 'a' × 'y'"):
         minimax("y", tables=[unequal("a", "b"), label])
 
 
@@ -189,8 +189,8 @@ def test_marginals_without_a_distribution(monkeypatch: pytest.MonkeyPatch) -> No
             counts[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] = block
             counts[2 * j : 2 * j + 2, 2 * i : 2 * i + 2] = block
     bad = Marginals(counts, m.n, m.columns, m.target, m.settings)
-    with pytest.raises(ValueError, match="although their margins agree"):
+    with pytest.raises(ValueError, match="margins agree"):
         minimax(bad)
     monkeypatch.setattr(renyi.robust.minimax_problem, "_QUICK", 0)
-    with pytest.raises(ValueError, match="although their margins agree"):
+    with pytest.raises(ValueError, match="margins agree"):
         minimax(bad, method="exact")

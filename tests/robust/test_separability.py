@@ -133,7 +133,7 @@ def test_rows_decide_and_bound_the_minimax_error(monkeypatch):
         if found.test == "rows":
             decided += 1
             shuffled = np.column_stack([X[:, 0], np.roll(X[:, 1], 1), X[:, 2]])
-            with pytest.raises(ValueError, match="do not have the pairs"):
+            with pytest.raises(ValueError, match="rows X"):
                 separable(m, shuffled)
             assert found.answer is True
             assert gap(m) < 1e-7
@@ -153,7 +153,7 @@ def test_weights_count_in_the_test_by_rows():
         X, y = sample_joint(table, 60, random_state=rng)
         w = rng.exponential(size=60) ** 3 * (rng.random(60) < 0.9)
         m = Marginals.from_data(X, y, sample_weight=w)
-        with pytest.raises(ValueError, match="give their weights as sample_weight"):
+        with pytest.raises(ValueError, match="sample_weight"):
             separable(m, X)
         found = separable(m, X, sample_weight=w)
         if found.test == "rows":
@@ -175,7 +175,7 @@ def test_rows_that_are_not_those_of_weighted_marginals_are_refused():
     w = np.random.default_rng(0).exponential(size=100)
     m = Marginals.from_data(X, y, sample_weight=w)
     for row in outcomes((2, 2, 2)):
-        with pytest.raises(ValueError, match="do not have the pairs"):
+        with pytest.raises(ValueError, match="rows X"):
             separable(m, row[None, :], sample_weight=[m.n])
 
 
@@ -259,7 +259,7 @@ def test_impossible_class_conditional_pairs_are_refused():
             for part in inner:
                 part[block] = pair / 2
     impossible = replace(m, counts=counts, class_counts=inner)
-    with pytest.raises(ValueError, match="No distribution has these tables"):
+    with pytest.raises(ValueError, match="No distribution"):
         separable(impossible)
 
 
