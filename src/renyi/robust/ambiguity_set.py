@@ -243,6 +243,28 @@ class Ambiguity:
         moved[low:high] += np.tile(each, (high - low) // self.n_classes)
         return moved
 
+    def quadratics(
+        self, U: Floats, beta: Floats, own: NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
+        """Multipliers of ‖u‖² and u_y for u = beta + Σ_i U_i(x_i), given all pairs.
+
+        U is (categories, scores), and `own` tells the score of each class.
+        """
+        starts = offsets(self.sizes)
+        square, lead = np.zeros(len(self.b)), np.zeros(len(self.b))
+        for (table, cells), (_, leads) in zip(
+            self.split(square), self.split(lead), strict=True
+        ):
+            parts = [U[starts[i] : starts[i + 1]] for i in table.features]
+            if len(parts) == 2:
+                value = 2 * parts[0] @ parts[1].T
+                cells += value[..., None] if table.with_target else value
+            elif len(parts) == 1 and table.with_target:
+                norms = (parts[0] ** 2).sum(axis=1) + 2 * parts[0] @ beta
+                cells += norms[:, None]
+                leads += parts[0][:, own]
+        return self.shifted(square, float(beta @ beta)), self.shifted(lead, beta[own])
+
     def completed(self, multiplier: Floats) -> Floats:
         """Return a multiplier with λ_y(x) ≥ 1 wherever an empty cell forbids (x, y).
 

@@ -291,15 +291,8 @@ def quadratic_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
     if not np.isfinite(Q).all():
         return np.inf, np.zeros(len(ambiguity.b))
     Z = np.linalg.lstsq(Q, F, rcond=1e-12)[0]
-    pieces = [np.zeros(table.probabilities.shape) for table in ambiguity.tables]
-    for table, piece in zip(ambiguity.tables, pieces, strict=True):
-        parts = [Z[spans[i]] for i in table.features]
-        if len(parts) == 2:
-            value = 2 * parts[0] @ parts[1].T
-            piece += value[..., None] if table.with_target else value
-        elif table.with_target:
-            piece += (parts[0] ** 2).sum(axis=1, keepdims=True) - 2 * parts[0]
-    multiplier = ambiguity.shifted(np.concatenate([p.ravel() for p in pieces]), 1.0)
+    square, lead = ambiguity.quadratics(Z, np.zeros(K), np.arange(K))
+    multiplier = ambiguity.shifted(square - 2 * lead, 1.0)
     return float(ambiguity.b @ multiplier), multiplier
 
 

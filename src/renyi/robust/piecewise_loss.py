@@ -92,7 +92,7 @@ class Losses:
         """Whether the model has two classes, so that one margin says it all."""
         return len(self.base) == 2
 
-    @property
+    @cached_property
     def tie(self) -> float:
         """Margin that counts as a tie: rounding may have made it of 0."""
         reach = float(_largest(self.points, self.ambiguity).max())
@@ -286,25 +286,8 @@ class Losses:
 
     def _moments(self, U: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
         """Multipliers of ‖u‖², u_y and 1 for u = beta + Σ_i U_i(x_i)."""
-        amb, starts = self.ambiguity, offsets(self.ambiguity.sizes)
-        spans = [U[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
-        square, lead, one = (np.zeros(len(amb.b)) for _ in range(3))
-        for t, table in enumerate(amb.tables):
-            cells = slice(int(amb.starts[t]), int(amb.starts[t + 1]))
-            parts = [spans[i] for i in table.features]
-            if len(parts) == 2:
-                value = 2 * parts[0] @ parts[1].T
-                shown = value[..., None] if table.with_target else value
-                square[cells] = np.broadcast_to(
-                    shown, table.probabilities.shape
-                ).ravel()
-                continue
-            first = float(t == 0)  # the constants go to the first table
-            value = (parts[0] ** 2).sum(axis=1) + 2 * parts[0] @ beta
-            value = np.repeat(value + first * (beta @ beta), amb.n_classes)
-            square[cells], one[cells] = value, first
-            lead[cells] = (parts[0] + first * beta)[:, self.own].ravel()
-        return square, lead, one
+        one = self.ambiguity.shifted(np.zeros(len(self.ambiguity.b)), 1.0)
+        return *self.ambiguity.quadratics(U, beta, self.own), one
 
 
 def _largest(points: Floats, ambiguity: Ambiguity) -> Floats:
