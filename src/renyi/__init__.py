@@ -116,7 +116,8 @@ def __getattr__(name: str) -> Any:
     if name in ("baselines", "datasets"):
         return import_module(f"renyi.{name}")
     if name in _HOME:
-        return getattr(import_module(f"renyi.{_HOME[name]}"), name)
+        found = getattr(import_module(f"renyi.{_HOME[name]}"), name)
+        return globals().setdefault(name, found)
     raise AttributeError(f"module 'renyi' has no attribute {name!r}")
 
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import renyi
+from renyi.cli import main
 from renyi.progress import Progress
 from renyi.sources import csv, files, parquet
 from renyi.streaming import run
@@ -281,3 +282,36 @@ def test_column_without_values_in_one_file(tmp_path: Path) -> None:
     m = Marginals.from_file(paths, target="y")
     assert m.categories["a"] == ("x", "z", None)
     assert m.block("a", "y").to_numpy().tolist() == [[1, 0], [0, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_streamed_fit_reads_the_header_once_and_the_data_at_most_twice(
+    checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.csv"
+    pa.csv.write_csv(table_of(5_000), path)
+    size = path.stat().st_size
+    monkeypatch.setattr("renyi.cli.fit._MEMORY", 0)
+    monkeypatch.setattr(csv, "PIECE", size // 7)
+    monkeypatch.setattr(csv, "_SAMPLE", size // 50)
+    opened, headers, read = [], [], []
+    opening, header, pieces = Path.open, csv.read_header, csv.pieces
+
+    def counted_open(self: Path, *given: Any, **named: Any) -> Any:
+        opened.extend([self] if self == path else [])
+        return opening(self, *given, **named)
+
+    def counted_pieces(*given: Any) -> Any:
+        for piece in pieces(*given):
+            read.append(len(piece.data))
+            yield piece
+
+    monkeypatch.setattr(Path, "open", counted_open)
+    monkeypatch.setattr(csv, "pieces", counted_pieces)
+    monkeypatch.setattr(csv, "read_header", lambda p: headers.append(p) or header(p))
+    command = ["fit", str(path), "--target", "y", "--out", str(tmp_path / "model.json")]
+    kept = ["--checkpoint", str(tmp_path / "job")] if checkpoint else []
+    assert main([*command, *kept]) == 0
+    assert len(headers) == 1
+    assert 1.9 * size < sum(read) < 2.1 * size  # two passes, and the first rows
+    assert len(opened) <= 6 + checkpoint  # these, the header, and twice both its ends

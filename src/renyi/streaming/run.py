@@ -17,31 +17,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from renyi.compiled import cores
 from renyi.progress import Progress, ProgressCallback
-from renyi.streaming.checkpoint import (
-    WHOLE,
-    Checkpoint,
-    Record,
-    check_unchanged,
-    fingerprint,
-)
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
 from renyi.warnings import warn
 
+if TYPE_CHECKING:
+    from renyi.streaming.checkpoint import Checkpoint
+
+Key = tuple[int, int]  # the number of a file and of a unit in it
+WHOLE = -1  # in place of a file: all files that are done
+
+_EDGE = 2**16  # bytes at either end of a file that are looked at
 _MOST_THREADS = 8
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 _PAUSE = 0.2  # seconds between two looks at the threads
@@ -102,6 +105,123 @@ class Source:
                 yield unit._replace(read=partial(read, unit, columns))
 
         return dataclasses.replace(self, schema=schema or self.schema, units=units)
+
+
+@dataclass
+class Record:
+    """What a pass over files has done so far.
+
+    Parameters
+    ----------
+    parts : dict of file to (counts, rows)
+        What has been counted: of each file that is not done, so that one that turns out
+        to be damaged can be left out, and of `WHOLE`, those that are. Counts are bytes
+        as they come from a checkpoint, else a profile or a counter.
+    done : set of (file, number)
+        The units that were counted.
+    failed : set of int
+        The files that could not be read.
+    spec : dict
+        What is counted, if a first pass has decided it (`profiled`).
+    notes : list of str
+        Warnings of the first pass.
+    seen : int, optional
+        Rows that it saw.
+    replaced : set of int
+        Files that could not be read and have been replaced since.
+    """
+
+    parts: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    done: set[Key] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    spec: dict[str, Any] = field(default_factory=dict)
+    profiled: bool = False
+    notes: list[str] = field(default_factory=list)
+    seen: int | None = None
+    replaced: set[int] = field(default_factory=set)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows counted."""
+        return sum(rows for _, rows in self.parts.values())
+
+    def add(self, place: int, counts: Any, rows: int) -> None:
+        """Add the counts of some rows, which are given away, to those of a file."""
+        if place in self.parts:
+            mine, before = self.parts[place]
+            mine.merge(counts)
+            self.parts[place] = (mine, before + rows)
+        else:
+            self.parts[place] = (counts, rows)
+
+    def close(self, files: Iterable[int]) -> None:
+        """Add files that are done to the whole."""
+        for file in sorted(files):
+            self.add(WHOLE, *self.parts[file])
+            del self.parts[file]
+
+    def may_replace(self, file: int) -> bool:
+        """Whether a file may be another: it failed, and its counts are kept apart."""
+        counted = any(key[0] == file for key in self.done)
+        return file in self.failed and (file in self.parts or not counted)
+
+    def replace(self, file: int) -> None:
+        """Leave out what was counted of a file: it is another one now."""
+        self.parts.pop(file, None)
+        self.done = {key for key in self.done if key[0] != file}
+        self.failed.discard(file)
+        self.replaced.add(file)
+
+
+# ---- what files look like
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Return what a file looks like: size, time, and a checksum of both its ends.
+
+    The last bytes of a Parquet file are its footer, which describes all of it.
+    """
+    with path.open("rb") as stream:
+        status = os.fstat(stream.fileno())
+        edges = hashlib.sha256(stream.read(_EDGE))
+        stream.seek(max(0, status.st_size - _EDGE))
+        edges.update(stream.read(_EDGE))
+    return {
+        "path": str(path),
+        "size": status.st_size,
+        "time": status.st_mtime_ns,
+        "edges": edges.hexdigest(),
+    }
+
+
+def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Say what of a file is not as it was; None if all is."""
+    if before["size"] != now["size"]:
+        return f"its size was {before['size']:,} bytes and is {now['size']:,}"
+    if before["edges"] != now["edges"]:
+        return "its contents are others"
+    if before["time"] != now["time"]:
+        return (
+            "its size and both its ends are the same, but its time was "
+            f"{time_text(before['time'])} and is {time_text(now['time'])}"
+        )
+    return None
+
+
+def time_text(nanoseconds: int) -> str:
+    """Return the time of a file as `touch -d` takes it."""
+    return f"{np.datetime64(nanoseconds, 'ns')}Z"
+
+
+def check_unchanged(files: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse files that do not look as they did when their job began."""
+    for before in files:
+        what = changed(before, fingerprint(Path(before["path"])))
+        if what:
+            raise ValueError(
+                f"{before['path']} has changed while it was counted: {what}; "
+                "count again."
+            )
 
 
 # ---- two passes
