@@ -355,7 +355,7 @@ def test_marginals_that_do_not_serve(
     for command in ("minimax", "hgr"):
         assert "--bins is for tables" in bad(command, "v.renyi", "--bins", "3")
         assert "no column 'z'" in bad(command, "v.renyi", "--target", "z")
-        assert "--target is missing" in bad(command, few_votes())
+        assert "--target is required" in bad(command, few_votes())
     assert "missing in some rows of v.renyi" in bad(
         "minimax", "v.renyi", "--target", "crime"
     )

@@ -195,8 +195,8 @@ def test_integers_that_may_identify_rows_are_noted(good: Callable[..., Done]) ->
     frame["income"] = rng.integers(0, 500, n)
     name = save(frame)
     note = (
-        "'patient no' has 980 different values in 1,000 rows; if it identifies rows, "
-        "pass --id 'patient no'."
+        "Column 'patient no' has 980 different values in 1,000 rows: pass --id "
+        "'patient no' if it identifies rows."
     )
     text = " ".join(good("fit", name, "--target", "y").out.split())
     assert note in text
@@ -214,7 +214,7 @@ def test_integers_that_may_identify_rows_are_noted(good: Callable[..., Done]) ->
 def test_missing_target_column(bad: Callable[..., str]) -> None:
     name = save(table())
     assert "t.csv has no column 'z'" in bad("fit", name, "--target", "z", "--out", "m")
-    assert "--target is missing" in bad("fit", name, "--out", "m")
+    assert "--target is required" in bad("fit", name, "--out", "m")
     assert "did you mean 'party'" in bad("fit", "votes", "--target", "Party")
 
 
@@ -278,7 +278,7 @@ def test_columns_asked_for_that_are_not_there(bad: Callable[..., str]) -> None:
         assert "no column 'nope'" in bad("fit", name, *FIT, option, "nope")
     assert "'y' is the target" in bad("fit", name, *FIT, "--drop", "y")
     both = ("--numeric", "size", "--categorical", "size")
-    assert "'size' cannot be numeric and categorical" in bad("fit", name, *FIT, *both)
+    assert "Column 'size' cannot be both" in bad("fit", name, *FIT, *both)
     assert "'colour' is numeric but holds" in bad(
         "fit", name, *FIT, "--numeric", "colour"
     )

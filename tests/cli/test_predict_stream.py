@@ -189,7 +189,7 @@ def test_a_late_error_leaves_no_file(
     Path("none.csv").write_text("colour,size,length\n")
     assert "none.csv has no rows" in bad("predict", "m.json", "none.csv")
     where = ("--where", "size > 9")
-    assert "No row of t.csv fulfils" in bad("predict", "m.json", "t.csv", *where)
+    assert "No row of t.csv meets" in bad("predict", "m.json", "t.csv", *where)
 
 
 def test_a_reader_that_goes_is_no_error(good: Good, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def shop() -> pd.DataFrame:
         (("t.csv", "missing.csv"), "There is no file 'missing.csv'"),
         (("t.csv", "--where", "size >"), "Invalid filter 'size >'"),
         (("t.csv", "--where", "weight = 1"), "weight"),
-        (("t.csv", "--where", "size > 9"), "No row of t.csv fulfils 'size > 9'"),
+        (("t.csv", "--where", "size > 9"), "'size > 9'"),
         (("--sql", "SELECT FROM"), "The query failed"),
         (("--sql", "SELECT * FROM nothing"), "nothing"),
         (("t.csv", "--sql", "FROM data", "--where", "size = 1"), "not both"),
@@ -81,9 +81,9 @@ def test_bad_fits(bad: Bad, good: Callable[..., Done], shop: pd.DataFrame) -> No
     save(shop.assign(more=1), "wide.csv")
     given = ("--target", "y", "--id", "id")
     assert "t.csv has no column 'more'" in bad("fit", "wide.csv", "t.csv", *given)
-    assert "--target is missing" in bad("fit", "t.csv", "--where", "size = 1")
-    assert "--target is missing" in bad("fit", "shop.db", "--table", "visits")
-    assert "--target is missing" in bad("fit", "--sql", "FROM 't.csv'")
+    assert "--target is required" in bad("fit", "t.csv", "--where", "size = 1")
+    assert "--target is required" in bad("fit", "shop.db", "--table", "visits")
+    assert "--target is required" in bad("fit", "--sql", "FROM 't.csv'")
     assert "FILE (put it before" in bad("fit", "--target", "y")
     assert "--out" in bad("marginals", "build", "t.csv", "--target", "y")
 

@@ -17,13 +17,15 @@ import numpy as np
 from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import rule_lines
-from renyi.cli import check_marginals, streamed
+from renyi.cli import streamed
 from renyi.cli.inputs import (
     Rows,
     check_missing_class,
     chosen_marginals,
+    class_shares,
     encoder_of,
     order_of,
+    usable_marginals,
     usable_rows,
     with_source,
 )
@@ -132,7 +134,7 @@ def _fit_stream(
     """Train on the counts of rows that are not held in memory."""
     within = args.class_conditional or args.class_weight is not None
     m = streamed.marginals(args, encoder_of(args), within)
-    m = check_marginals.usable(m, args.file or "the query")
+    m = usable_marginals(m, args.file or "the query")
     chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
     warn(
         "The rows were counted as they were read, so the error on them is not known."
@@ -161,7 +163,7 @@ def _fit_marginals(
 
 def _train(clf: RenyiClassifier, m: Marginals) -> Facts:
     clf.fit_marginals(m)
-    return fit_facts(clf, m.target, check_marginals.shares(m))
+    return fit_facts(clf, m.target, class_shares(m))
 
 
 def _to_write(args: argparse.Namespace, clf: RenyiClassifier) -> bool:

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from renyi import datasets
 from renyi.encoding.column_rules import (
-    IDENTIFIER_SHARE,
-    MAX_INTEGER_LABELS,
     check_classes,
     check_sample_weight,
     check_target,
     constant_columns,
+    may_identify_rows,
 )
-from renyi.encoding.columns import Column, Label, label_text
+from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.text_cells import as_floats
 from renyi.estimators.classifier import RenyiClassifier
@@ -59,7 +58,7 @@ def load_marginals(path: str) -> Marginals:
 
 
 def chosen_marginals(args: argparse.Namespace) -> Marginals:
-    """Read marginals, and take the target and the columns that were asked for."""
+    """Read marginals, and take the target and the columns that were requested."""
     for option in _FOR_TABLES:
         if getattr(args, option):
             raise ValueError(
@@ -73,7 +72,7 @@ def chosen_marginals(args: argparse.Namespace) -> Marginals:
     aside = {*args.id, *args.drop}
     files.require(args.file, m.columns.names, aside)
     if m.target in aside:
-        raise ValueError(f"{m.target!r} is the target: it cannot be dropped.")
+        raise ValueError(f"Column {m.target!r} is the target: it cannot be dropped.")
     if aside:
         m = m.select(name for name in m.feature_names if name not in aside)
     return m
@@ -144,22 +143,16 @@ def is_searched(name: str) -> bool:
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
-def target_of(args: argparse.Namespace, path: Path | files.TableFile) -> str:
+def target_of(args: argparse.Namespace, source: Any, names: Sequence[str]) -> str:
     """Return the column to predict; of a bundled table it need not be named."""
     if args.target is not None:
         return str(args.target)
-    if args.file in datasets.names():
-        return files.column_names(path)[-1]  # as in every bundled file
-    table = files.opened(path)
-    raise ValueError(no_target(table.path, table.schema.names))
-
-
-def no_target(source: Any, names: Sequence[str]) -> str:
-    """Return what is said if the column to predict was not named."""
-    some = ", ".join(map(repr, names[:8]))
-    return (
-        f"--target is missing: name the column of {source} to predict, such as one of "
-        f"{some}."
+    alone = len(getattr(args, "files", [args.file])) == 1
+    if alone and args.file in datasets.names():
+        return files.column_names(table_path(args.file))[-1]  # as in every bundled one
+    raise ValueError(
+        f"--target is required: name the column of {source} to predict, such as one of "
+        f"{', '.join(map(repr, names[:8]))}."
     )
 
 
@@ -174,9 +167,9 @@ def order_of(args: argparse.Namespace, m: Marginals) -> int:
     """Return the order of marginals, unless another one was asked for."""
     if args.order not in (None, m.order):
         raise ValueError(
-            f"{args.file} holds marginals of order {m.order}, and --order "
-            f"{args.order} is asked for: leave it out, or count again with 'renyi "
-            f"marginals build TABLE --order {args.order}'."
+            f"--order {args.order} does not fit {args.file}, whose marginals are of "
+            f"order {m.order}: leave it out, or count again with 'renyi marginals "
+            f"build TABLE --order {args.order}'."
         )
     return m.order
 
@@ -219,18 +212,18 @@ def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     """Read the rows of a table, without columns that do not tell them apart."""
     rows = read_rows(args, encoder)
     rows = rows._replace(X=usable(args.file, rows, encoder))
-    note_identifiers(rows.X)
+    warn_of_identifiers(rows.X)
     return rows
 
 
 def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     """Read the rows of a table, without those whose target is missing."""
-    path = table_path(args.file)
-    target = target_of(args, path)
-    table = _selected(args, path, target, encoder)
+    file = files.opened(table_path(args.file))
+    target = target_of(args, file.path, file.schema.names)
+    table = _selected(args, file, target, encoder)
     weights = None
     if args.weight is not None:
-        weights = _weights(path, args.weight, table[args.weight])
+        weights = _weights(file.path, args.weight, table[args.weight])
     answer, codes = encoded_target(table[target], target, encoder)
     kept = codes >= 0
     if not kept.all():
@@ -241,6 +234,12 @@ def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     y = pd.Series(class_labels(answer.categories)[codes], name=target)
     aside = [target] if args.weight is None else [target, args.weight]
     return Rows(target, table.drop_columns(aside), y, weights)
+
+
+def class_shares(m: Marginals) -> dict[str, float]:
+    """Return the share of each class."""
+    pairs = zip(m.classes, m.class_probabilities, strict=True)
+    return {label_text(label): float(p) for label, p in pairs}
 
 
 def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
@@ -255,19 +254,39 @@ def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
     return np.array(labels, object if texts else None)
 
 
+def with_text_classes(m: Marginals) -> Marginals:
+    """Return marginals whose classes are texts if some are fractions.
+
+    `class_labels` does the same with rows in memory.
+    """
+    if not any(isinstance(label, float) for label in m.classes):
+        return m
+    texts = class_labels(m.classes).tolist()
+    order = np.argsort(np.array(texts, object), kind="stable")
+    answer = Column(m.target, Levels("label", tuple(sorted(texts))))
+    K = len(texts)
+    where = np.arange(len(m.counts))
+    where[-K:] = where[-K:][order]
+    return dataclasses.replace(
+        m,
+        counts=m.counts[np.ix_(where, where)],
+        columns=Columns.of([*m.columns[:-1], answer]),
+        class_counts=None if m.class_counts is None else m.class_counts[order],
+    )
+
+
 def _selected(
-    args: argparse.Namespace, path: Path, target: str, encoder: Encoder
+    args: argparse.Namespace, file: files.TableFile, target: str, encoder: Encoder
 ) -> pa.Table:
-    """Read the columns that were asked for, as what they were asked to be."""
-    names = files.column_names(path)
-    columns = chosen_columns(args, path, names, target, encoder)
+    """Read the columns that were requested, as what they were requested to be."""
+    columns = chosen_columns(args, file.path, file.schema.names, target, encoder)
     weight = [] if args.weight is None else [args.weight]
     kinds = {
         **dict.fromkeys([*args.numeric, *weight], "number"),
         **dict.fromkeys(args.categorical, "label"),
         **files.column_kinds(encoder.single),
     }
-    table = files.read_table(path, columns, missing=encoder.missing, kinds=kinds)
+    table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
     for name in args.numeric:
         table = _replaced(table, name, as_floats(name, table[name]))
     for name in args.categorical:
@@ -283,16 +302,21 @@ def chosen_columns(
     target: str,
     encoder: Encoder,
 ) -> list[str]:
-    """Return the columns that were asked for, among the names of all."""
+    """Return the columns that were requested, among the names of all."""
     aside = {*args.id, *args.drop}
     weight = [] if args.weight is None else [args.weight]
-    asked = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
-    files.require(source, names, [target, *asked])
-    if target in {*asked}:
-        raise ValueError(f"{target!r} is the target: it cannot be anything else too.")
+    requested = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
+    files.require(source, names, [target, *requested])
+    if target in requested:
+        raise ValueError(
+            f"Column {target!r} is the target: leave it out of --id, --drop, "
+            "--numeric, --categorical and --weight."
+        )
     both = set(args.numeric) & set(args.categorical)
     if both:
-        raise ValueError(f"Column {min(both)!r} cannot be numeric and categorical.")
+        raise ValueError(
+            f"Column {min(both)!r} cannot be both --numeric and --categorical."
+        )
     columns = [name for name in names if name not in aside or name in weight]
     if encoder.columns:
         files.require(source, columns, encoder.input_names)
@@ -329,6 +353,13 @@ def usable(source: str, rows: Rows, encoder: Encoder) -> pa.Table:
     return X.drop_columns(constant_names(source, columns, X.num_columns))
 
 
+def usable_marginals(m: Marginals, source: str) -> Marginals:
+    """Return marginals without columns that do not tell rows apart; warn of these."""
+    features = [column for column in m.columns if column.name != m.target]
+    gone = constant_names(source, features, len(features))
+    return m.select(n for n in m.feature_names if n not in gone) if gone else m
+
+
 def _may_be_constant(column: pa.ChunkedArray, encoder: Encoder) -> bool:
     """Whether a column is worth a look by the encoder, which costs more."""
     if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
@@ -353,8 +384,8 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
     return [*constant, *empty]
 
 
-def note_identifiers(X: pa.Table, which: str = "") -> None:
-    """Note integers that are nearly all different and will be binned as numbers.
+def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
+    """Warn of integers that are nearly all different and will be binned as numbers.
 
     `which` says which rows they are, if these are not all.
     """
@@ -362,10 +393,10 @@ def note_identifiers(X: pa.Table, which: str = "") -> None:
         if not pa.types.is_integer(column.type):
             continue
         count, n = pc.count_distinct(column).as_py(), len(column)
-        if count > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n):
+        if may_identify_rows(count, n):
             warn(
-                f"{name!r} has {count:,} different values in {which}{n:,} rows; if it "
-                f"identifies rows, pass --id {shlex.quote(name)}."
+                f"Column {name!r} has {count:,} different values in {which}{n:,} rows: "
+                f"pass --id {shlex.quote(name)} if it identifies rows."
             )
 
 

@@ -15,8 +15,8 @@ from renyi.cli.inputs import (
     encoder_of,
     load_marginals,
     load_model,
-    note_identifiers,
     read_rows,
+    warn_of_identifiers,
     with_source,
 )
 from renyi.cli.output import (
@@ -59,7 +59,7 @@ def _of_rows(args: argparse.Namespace, encoder: Encoder, order: int) -> Marginal
     """Count rows that are held in memory."""
     rows = read_rows(args, encoder)
     if args.encoder is None:
-        note_identifiers(rows.X)
+        warn_of_identifiers(rows.X)
     return rows.marginals(encoder, args.class_conditional, order)
 
 

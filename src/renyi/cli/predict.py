@@ -244,7 +244,7 @@ def _answer_all(
 def _no_rows(rows: RowsToAnswer) -> str:
     names = ", ".join(map(str, rows.paths[:3])) + ", …" * (len(rows.paths) > 3)
     if rows.where is not None:
-        return f"No row of {names} fulfils {rows.where!r}."
+        return f"No row of {names} meets the condition {rows.where!r}."
     return f"{names} has no rows."
 
 

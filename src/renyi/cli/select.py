@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from renyi.cli import check_marginals
 from renyi.cli.fit import fit_facts, fit_text
 from renyi.cli.inputs import (
     check_missing_class,
     chosen_marginals,
+    class_shares,
     encoder_of,
     order_of,
     usable_rows,
@@ -98,7 +98,7 @@ def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str
     if args.unseen is not None:
         raise ValueError("--unseen is for tables: leave it out for marginals.")
     selector.set_params(order=order_of(args, m)).fit_marginals(m)
-    return fit_facts(selector.classifier_, m.target, check_marginals.shares(m))
+    return fit_facts(selector.classifier_, m.target, class_shares(m))
 
 
 # ---- facts

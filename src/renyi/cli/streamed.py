@@ -2,28 +2,27 @@
 
 The options mean what they mean for rows in memory (`renyi.cli.inputs`), and the
 counts are the same. What has to be seen of all rows together, such as a target with a
-single class, is checked of the counts (`renyi.cli.check_marginals`).
+single class, is checked of the counts (`renyi.encoding.column_rules`).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
-from renyi.cli.check_marginals import with_texts
 from renyi.cli.inputs import (
     chosen_columns,
     is_searched,
     listed,
-    no_target,
-    note_identifiers,
     table_paths,
     target_of,
+    warn_of_identifiers,
+    with_text_classes,
 )
 from renyi.cli.output import MARGINALS, Meter, print_notes
 from renyi.encoding.column_rules import check_classes, missing_texts
@@ -67,26 +66,16 @@ def _size(path: Path) -> int:
 def marginals(
     args: argparse.Namespace, encoder: Encoder, class_conditional: bool = False
 ) -> Marginals:
-    """Count the rows that the command line names.
-
-    Parameters
-    ----------
-    args : Namespace
-        The options of `renyi.cli.parser`, and those about columns.
-    encoder : Encoder
-        How cells become categories.
-    class_conditional : bool, default=False
-        Count the pairs of features within each class too.
-    """
+    """Count the rows that the command line names."""
     if any(name.endswith(MARGINALS) for name in args.files):
         raise ValueError(
-            f"{_named(args)} cannot be read as rows: marginals are counted already; "
-            "add them with 'renyi marginals merge'."
+            f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
+            "marginals merge'."
         )
     if _in_database(args):
-        with _table(args, encoder) as asked, Meter() as meter:
+        with _table(args, encoder) as table, Meter() as meter:
             m = sql.marginals(
-                *asked,
+                *table,
                 encoder,
                 class_conditional,
                 args.where,
@@ -96,7 +85,7 @@ def marginals(
     else:
         m = _of_files(args, encoder, class_conditional)
     check_classes(m.classes, m.target)
-    return with_texts(m)
+    return with_text_classes(m)
 
 
 def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
@@ -105,9 +94,9 @@ def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
         raise ValueError(
             "--print-sql is for tables of databases: name a database and a --table."
         )
-    with _table(args, encoder) as asked:
-        given = (encoder, args.class_conditional, args.where, args.weight)
-        return sql.statements(*asked, *given, explained=True)
+    with _table(args, encoder) as table:
+        options = (encoder, args.class_conditional, args.where, args.weight)
+        return sql.statements(*table, *options, explained=True)
 
 
 def _named(args: argparse.Namespace) -> str:
@@ -128,12 +117,12 @@ def _of_files(
 ) -> Marginals:
     tables = files.open_tables(table_paths(args.files)) if args.files else []
     names = _names(args, tables, encoder)
-    target = _target(args, tables, names)
+    target = target_of(args, _named(args), names)
     columns = chosen_columns(args, _named(args), names, target, encoder)
     aside = {target, args.weight}
     columns = [name for name in columns if name not in aside]
     if not encoder.columns and args.sql is None:
-        _note_identifiers(args, tables[0], [*columns, target], encoder)
+        _warn_of_identifiers(args, tables[0], [*columns, target], encoder)
     checkpoint = getattr(args, "checkpoint", None)
     kinds = {
         **dict.fromkeys(args.numeric, "number"),
@@ -166,28 +155,20 @@ def _names(
     return names
 
 
-def _target(
-    args: argparse.Namespace, tables: list[files.TableFile], names: Sequence[str]
-) -> str:
-    if args.target is None and len(tables) != 1:
-        raise ValueError(no_target(_named(args), names))
-    return target_of(args, tables[0]) if tables else str(args.target)
-
-
-def _note_identifiers(
+def _warn_of_identifiers(
     args: argparse.Namespace,
     table: files.TableFile,
     columns: list[str],
     encoder: Encoder,
 ) -> None:
-    """Note what looks like an identifier in the first rows with a target (the last)."""
+    """Warn of identifiers among the first rows that have a target (the last column)."""
     suspects = [n for n in columns if n not in {*args.numeric, *args.categorical}]
     missing = missing_texts(encoder.missing)
     first, whole = files.first_rows(table, suspects, encoder.missing)
     if first.num_rows:
         gone = is_missing(first[columns[-1]], missing)
         suspicious = first.filter(pc.invert(gone)).drop_columns([columns[-1]])
-        note_identifiers(suspicious, "" if whole else "the first ")
+        warn_of_identifiers(suspicious, "" if whole else "the first ")
 
 
 @contextmanager
@@ -196,14 +177,11 @@ def _interruptible(checkpoint: str | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint is None:
-            print_notes(
-                ["Nothing was kept; --checkpoint FILE keeps what has been counted."]
-            )
-        elif Path(checkpoint).exists():
-            print_notes(
-                [f"{checkpoint} keeps what was counted: the same command goes on."]
-            )
+        text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
+        if checkpoint is not None:
+            text = f"{checkpoint} keeps what was counted: the same command goes on."
+        if checkpoint is None or Path(checkpoint).exists():
+            print_notes([text])
         raise
 
 
@@ -243,9 +221,8 @@ def _table(
                 f"{path} is a database: name one of its tables with --table ({tables})."
             )
         names = database.columns(args.table)
-        if args.target is None:
-            raise ValueError(no_target(_named(args), names))
+        target = target_of(args, _named(args), names)
         source = f"The table {args.table!r}"
-        columns = chosen_columns(args, source, names, args.target, encoder)
-        features = [n for n in columns if n not in (args.target, args.weight)]
-        yield connection, args.table, args.target, features
+        columns = chosen_columns(args, source, names, target, encoder)
+        features = [n for n in columns if n not in (target, args.weight)]
+        yield connection, args.table, target, features

@@ -201,6 +201,11 @@ def check_identifiers(columns: Columns, n: int) -> None:
         )
 
 
+def may_identify_rows(distinct: int, n: int) -> bool:
+    """Whether so many different integers in n rows are worth a warning."""
+    return distinct > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n)
+
+
 def may_number_rows(lowest: float, highest: float, n: int) -> bool:
     """Whether integers between these bounds may be the numbers of n rows."""
     return n >= _LEAST_ROWS and highest - lowest <= 3 * n  # else measurements
