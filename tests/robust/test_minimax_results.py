@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import renyi.robust.minimax_problem
 from renyi import Marginals
 from renyi.datasets import load, random_joint
+from renyi.figures import at_most
 from renyi.robust.ambiguity_set import Ambiguity, of_tables, shortfall
 from renyi.robust.distribution import WorstDistribution, polished
 from renyi.robust.minimax_problem import answer_proba, minimax
@@ -137,7 +140,10 @@ def test_result_as_text() -> None:
     table = draw(3)
     exact, bound = minimax(marginals(table)), minimax(marginals(table), method="lp")
     assert "no rule can promise less than" in str(exact)
-    assert f"{100 * exact.upper:.3g} %" in str(exact)
+    assert f"errs at most {at_most(exact.upper)} on" in str(exact)
+    told = replace(bound, upper=0.04362, lower=0.04358)
+    assert "between 0.043580 and 0.043620" in str(told)
+    assert "errs at most 4.37 %" in str(told)  # 4.36 % would be too little
     assert "no rule" not in str(bound)
     assert bound.gap == bound.upper
 

@@ -27,6 +27,7 @@ from renyi.certificates import text
 from renyi.checks import Deadline, check_positive, check_time_limit, has_few_rows
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.encoder import Encoder
+from renyi.figures import at_least, at_most, rounded_down, rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
@@ -47,8 +48,6 @@ _QUICK = 10_000
 _MOST = 60_000
 # A lower bound that exceeds the upper one by more than this is no rounding.
 _ABSURD = 1e-7
-# Percent: a smaller bound is told as this, since its digits are the solver's.
-_LEAST = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,16 +210,16 @@ class MinimaxResult:
         whose = "the very tables of these few rows" if self.note else "these tables"
         lines = [
             *([f"Warning: {self.note}"] if self.note else []),
-            f"minimax error: between {self.lower:.6f} and {self.upper:.6f} "
-            f"({self.status}, {self.method}, {self.seconds:.1f} s)",
-            f"  the rule errs at most {max(100 * self.upper, _LEAST):.3g} % on any "
-            f"population with {whose}",
+            f"minimax error: between {rounded_down(self.lower, 6):.6f} and "
+            f"{rounded_up(self.upper, 6):.6f} ({self.status}, {self.method}, "
+            f"{self.seconds:.1f} s)",
+            f"  the rule errs at most {at_most(self.upper)} on any population with "
+            f"{whose}",
         ]
         if self.worst_distribution is not None:
-            least = 100 * self.lower if 100 * self.lower >= _LEAST else 0.0
             lines.append(
-                f"  no rule can promise less than {least:.3g} %, by a distribution on "
-                f"{len(self.worst_distribution)} outcomes"
+                f"  no rule can promise less than {at_least(self.lower)}, by a "
+                f"distribution on {len(self.worst_distribution)} outcomes"
             )
         return "\n".join(lines)
 
