@@ -256,14 +256,15 @@ def test_identifiers_are_refused_as_in_memory() -> None:
         counted([table], CountSpec.of(table.schema, "y"))
 
 
-def test_too_many_categories_name_the_column(monkeypatch) -> None:
-    monkeypatch.setattr("renyi.streaming.counter.MOST_CATEGORIES", 100)
-    words = [f"word {k}" for k in range(150)]
-    batch = pa.record_batch({"a": words, "b": ["x"] * 150, "y": ["n"] * 150})
-    tally = PairCounter(CountSpec.of(batch.schema, "y"))
-    tally.add(batch)
-    with pytest.raises(ValueError, match="more than 100 categories .* 'a' alone"):
-        tally.finish()
+def test_the_limit_of_categories_is_that_of_memory(monkeypatch) -> None:
+    words = [f"word {k}" for k in range(150)] * 2
+    table = pa.table({"a": words, "b": ["x"] * 300, "y": ["n", "p"] * 150})
+    assert Marginals.from_arrow(table, target="y") == reference(table)
+    monkeypatch.setattr("renyi.counting.pair_counts.MAX_TABLE_BYTES", 8 * 100**2)
+    with pytest.raises(ValueError, match="categories would take"):
+        reference(table)
+    with pytest.raises(ValueError, match="categories would take .*'a' alone has 151"):
+        counted([table], CountSpec.of(table.schema, "y"))
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,6 @@ from renyi.streaming.column_encoders import (
 from renyi.streaming.spec import CountSpec
 from renyi.warnings import warn_dropped
 
-MOST_CATEGORIES = 20_000
-"""Categories of all columns together that are begun to be counted."""
-
 _KIND = "counts"
 # Rows are counted when so many wait, or so many cells of them.
 _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
@@ -436,13 +433,14 @@ class PairTable:
                 added = np.arange(self.size, self.size + fresh)
                 self.places[j] = np.concatenate([self.places[j], added])
                 self.size += fresh
-        if self.size > MOST_CATEGORIES:
+        try:
+            check_table_size(self.size, 1)
+        except ValueError as error:
             j = int(np.argmax([len(place) for place in self.places]))
             raise ValueError(
-                f"There are more than {MOST_CATEGORIES:,} categories in all, and "
-                f"column {self.names[j]!r} alone has {len(self.places[j]):,}: drop it, "
-                "or name it in `numeric` if it is a number."
-            )
+                f"{error} Column {self.names[j]!r} alone has {len(self.places[j]):,}: "
+                "drop it, or name it in `numeric` if it is a number."
+            ) from None
         self._enlarge()
 
     def _enlarge(self) -> None:
