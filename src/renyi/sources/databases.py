@@ -111,6 +111,11 @@ class Database:
         with self._reporting(what):
             yield from arrow_batches(self.connection.sql(sql))
 
+    def arrow_schema(self, sql: str, what: str) -> pa.Schema:
+        """Return the schema of a statement of DuckDB's, of which no row is read."""
+        with self._reporting(what):
+            return self.connection.sql(sql).limit(0).to_arrow_table().schema
+
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
         _check_table_name(table)

@@ -29,7 +29,6 @@ from renyi.encoding.columns import Column, Columns, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress, ProgressCallback
-from renyi.sources import arrow
 from renyi.sources.databases import Database, QueryError
 from renyi.sources.files import require
 from renyi.sources.pair_queries import (
@@ -44,6 +43,8 @@ from renyi.sources.pair_queries import (
 from renyi.sources.sql_columns import ColumnReader, SqlColumn
 from renyi.sources.sql_rows import TableRows
 from renyi.storage import first_line
+from renyi.streaming.run import Job
+from renyi.streaming.spec import CountSpec
 from renyi.warnings import warn_dropped
 
 _RUN_NOW = """\
@@ -124,10 +125,12 @@ def marginals(
     with database.snapshot():
         request, rows, total = _checked(database, request)
         if database.dialect.embedded:
-            with closing(_rows_of(database, request, rows, total, progress)) as stream:
-                return arrow.marginals(
-                    stream, target, request.encoder, class_conditional, weight
+            with closing(_rows_of(database, request, rows, total)) as table_rows:
+                source = table_rows.source()
+                spec = CountSpec.of(
+                    source.schema, target, request.encoder, class_conditional, weight
                 )
+                return Job(source, spec, progress=progress).count().finish()
         rows, found = _columns(database, request, rows, progress)
         blocks: dict[Group, NDArray[Any]] = {}
         pairs = batches(database.dialect, len(found), class_conditional)
@@ -154,9 +157,10 @@ def statements(
     On servers, those about the number of rows and about single columns are run now,
     since bins and missing codes depend on the answers; those about pairs are not. Of
     SQLite and DuckDB, the types of the columns are asked for, and the statement that
-    reads the rows is not run; it is listed once, though it is sent twice where numbers
-    must be binned. Left out is what is not about a table: in DuckDB,
-    ``SELECT txid_current()``, sent twice to learn whether a transaction is under way.
+    reads the rows is not run; where numbers must be binned, it is sent for these
+    columns first, which is not listed. Left out is what is not about a table: in
+    DuckDB, ``SELECT txid_current()``, sent twice to learn whether a transaction is
+    under way.
 
     Parameters
     ----------
@@ -186,7 +190,7 @@ def statements(
     with database.snapshot():
         request, rows, total = _checked(database, request)
         if database.dialect.embedded:
-            later = [_rows_of(database, request, rows, total).statement]
+            later = [_rows_of(database, request, rows, total).statement()]
             now_about, later_about = "types", "reading the rows"
         else:
             rows, found = _columns(database, request, rows)
@@ -257,12 +261,11 @@ def _rows_of(
     request: _Request,
     rows: FilteredTable,
     total: int,
-    progress: ProgressCallback | None = None,
 ) -> TableRows:
     """Return the rows of an embedded engine, with the columns that are counted."""
     names = [*(request.columns or ()), request.target]
     missing = missing_texts(request.encoder.missing)
-    return TableRows(database, rows, names, request.weight, total, missing, progress)
+    return TableRows(database, rows, names, request.weight, total, missing)
 
 
 # ---- servers

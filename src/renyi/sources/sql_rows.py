@@ -13,16 +13,18 @@ holds is asked first, and it gets
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Collection, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.progress import Progress, ProgressCallback
 from renyi.sources.databases import Database, Row
 from renyi.sources.pair_queries import FilteredTable
+from renyi.streaming.run import Source, Unit
 
+_UNIT_ROWS = 2**18  # that are counted before progress is reported
 # SELECT DISTINCT of so many columns' types has few rows, missing cells or not.
 _COLUMNS_AT_ONCE = 8
 _TYPES = {
@@ -37,6 +39,7 @@ _NUMBERS, _WORDS = frozenset({"integer", "real"}), frozenset({"text", "blob"})
 # Types of cells in a column without a type: of two labels with the same text, the
 # number gives its name.
 _ORDER = (int, float, str, bytes, type(None))
+_UNTYPED = pa.dictionary(pa.int32(), pa.binary())
 
 
 class _Column(NamedTuple):
@@ -48,7 +51,7 @@ class _Column(NamedTuple):
 
 
 class TableRows:
-    """Some columns of a table, and its weights, read anew at each iteration.
+    """Some columns of a table, and its weights; each pass may read some of them.
 
     `total` is the number of rows, `missing` the texts that mean a missing cell.
     """
@@ -61,53 +64,57 @@ class TableRows:
         weight: str | None,
         total: int,
         missing: Collection[str],
-        progress: ProgressCallback | None,
     ) -> None:
         self._database, self._table, self._total = database, table, total
         self._weight = weight
-        names = [*names] if weight is None else [*names, weight]
-        self._progress, self._passes = progress, 0
         self._open: Generator[Any] | None = None
+        names = [*names] if weight is None else [*names, weight]
         if database.dialect.name == "duckdb":
-            self._columns = [self._of_duckdb(name) for name in names]
+            columns = [self._of_duckdb(name) for name in names]
         else:
             kinds = self._cell_types(names)
-            self._columns = [self._typed(n, kinds[n], missing) for n in names]
+            columns = [self._typed(name, kinds[name], missing) for name in names]
+        self._columns = {column.name: column for column in columns}
 
-    @property
-    def statement(self) -> str:
-        """The statement that reads the rows."""
-        made = {column.name: column.expression for column in self._columns}
-        return self._table.select(made)
+    def statement(self, names: Sequence[str] | None = None) -> str:
+        """Return the statement that reads all or some of the columns."""
+        chosen = self._columns if names is None else names
+        return self._table.select({n: self._columns[n].expression for n in chosen})
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Read all rows, from the first."""
-        self.close()
-        self._passes += 1
-        step = "reading rows" if self._passes == 1 else "reading rows again"
-        begun, done = time.monotonic(), 0
-        for batch in self._batches():
-            yield batch
-            done += batch.num_rows
-            if self._progress is not None:
-                seconds, share = time.monotonic() - begun, min(done / self._total, 1.0)
-                self._progress(Progress(step, seconds, share, f"{done:,} rows"))
+    def source(self) -> Source:
+        """Return the rows as the passes of a count read them."""
+        if self._database.dialect.name == "duckdb":
+            schema = self._database.arrow_schema(self.statement(), "the types")
+            made = [self._columns[f.name].type or f.type for f in schema]
+        else:
+            made = [column.type or _UNTYPED for column in self._columns.values()]
+        schema = pa.schema(list(zip(self._columns, made, strict=True)))
+        return Source(schema, self._units)
+
+    def _units(self, names: list[str]) -> Iterator[Unit]:
+        """Yield the rows of one pass, many at a time."""
+        batches, count = self._batches(names), math.ceil(self._total / _UNIT_ROWS)
+        for number in range(count):
+            most = _UNIT_ROWS if number < count - 1 else math.inf
+            yield Unit(0, number, 1 / count, partial(_first_rows, batches, most))
 
     def close(self) -> None:
         """End the statement that is under way, if any."""
         if self._open is not None:
             self._open.close()
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        self.close()
+        sql, columns = self.statement(names), [self._columns[name] for name in names]
         if self._database.dialect.name == "duckdb":
-            self._open = self._database.fetch_arrow(self.statement, "the rows")
+            self._open = self._database.fetch_arrow(sql, "the rows")
             for batch in self._open:
-                yield self._with_durations(batch)
+                yield _with_durations(columns, batch)
             return
-        self._open = self._database.fetch_blocks(self.statement, "the rows")
+        self._open = self._database.fetch_blocks(sql, "the rows")
         for block in self._open:
-            for rows in self._of_one_type(block):
-                yield self._batch(rows)
+            for rows in _of_one_type(columns, block):
+                yield self._batch(columns, rows)
 
     # ---- DuckDB
 
@@ -115,14 +122,6 @@ class TableRows:
         if not self._database.is_interval(name):
             return _Column(name, self._database.expression(name), None)
         return _Column(name, f"epoch_us({self._quoted(name)})", pa.duration("us"))
-
-    def _with_durations(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return microseconds as the durations they are."""
-        for k, column in enumerate(self._columns):
-            if column.type is not None:
-                cells = batch.column(k).cast(column.type)
-                batch = batch.set_column(k, column.name, cells)
-        return batch
 
     # ---- SQLite
 
@@ -169,27 +168,48 @@ class TableRows:
         words = self._table.where(self._is_text(name), is_word).source()
         return bool(self._database.fetch(f"SELECT 1 FROM {words} LIMIT 1", repr(name)))
 
-    def _of_one_type(self, block: list[Row]) -> Iterator[list[Row]]:
-        """Yield rows in which each column without a type holds cells of one type."""
-        mixed = [j for j, column in enumerate(self._columns) if column.type is None]
-        if not mixed:
-            yield block
-            return
-        groups: dict[tuple[int, ...], list[Row]] = {}
-        for row in block:
-            key = tuple(_ORDER.index(type(row[j])) for j in mixed)
-            groups.setdefault(key, []).append(row)
-        yield from (groups[key] for key in sorted(groups))
-
-    def _batch(self, rows: list[Row]) -> pa.RecordBatch:
+    def _batch(self, columns: list[_Column], rows: list[Row]) -> pa.RecordBatch:
         arrays, cells = [], zip(*rows, strict=True)
-        for column, values in zip(self._columns, cells, strict=True):
+        for column, values in zip(columns, cells, strict=True):
             array = pa.array(values, column.type)
             if column.type is None and column.name != self._weight:
                 array = _dictionary(array)
             arrays.append(array)
-        names = [column.name for column in self._columns]
+        names = [column.name for column in columns]
         return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _first_rows(
+    batches: Iterator[pa.RecordBatch], most: float
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches until there are so many rows."""
+    for batch in batches:
+        yield batch
+        most -= batch.num_rows
+        if most <= 0:
+            return
+
+
+def _with_durations(columns: list[_Column], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return microseconds as the durations they are."""
+    for k, column in enumerate(columns):
+        if column.type is not None:
+            cells = batch.column(k).cast(column.type)
+            batch = batch.set_column(k, column.name, cells)
+    return batch
+
+
+def _of_one_type(columns: list[_Column], block: list[Row]) -> Iterator[list[Row]]:
+    """Yield rows in which each column without a type holds cells of one type."""
+    mixed = [j for j, column in enumerate(columns) if column.type is None]
+    if not mixed:
+        yield block
+        return
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in block:
+        key = tuple(_ORDER.index(type(row[j])) for j in mixed)
+        groups.setdefault(key, []).append(row)
+    yield from (groups[key] for key in sorted(groups))
 
 
 def _dictionary(array: Any) -> Any:
