@@ -19,7 +19,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import check_names
 from renyi.encoding.columns import Columns
 from renyi.encoding.tuples import NEW
-from renyi.marginals.consistency import absent_pairs, refuse_negative
+from renyi.marginals.consistency import absent_pairs, check_not_negative
 
 if TYPE_CHECKING:
     from renyi.encoding.encoder import Encoder
@@ -42,7 +42,7 @@ def subtracted(first: Marginals, second: Marginals) -> Marginals:
     rest = _combined(_spread(first, columns), _spread(second, columns), -1)
     if rest.weighted:
         rest = _without_dust(rest, _DUST * first.n)
-    refuse_negative(rest, "after the subtraction")
+    check_not_negative(rest, "after the subtraction")
     if rest.n <= 0:
         raise ValueError(
             f"Nothing is left after the subtraction: {first.n:g} rows less "

@@ -51,7 +51,7 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
 
 def check_counts(m: Marginals, tolerance: float) -> None:
     """Raise an error that names counts which are negative or do not add up."""
-    refuse_negative(m, "in the marginals")
+    check_not_negative(m, "in the marginals")
     _check_totals(m, tolerance)
     _check_absent(m)
     _check_margins(m, tolerance)
@@ -59,7 +59,7 @@ def check_counts(m: Marginals, tolerance: float) -> None:
         _check_classes(m, m.class_counts, tolerance)
 
 
-def refuse_negative(m: Marginals, when: str) -> None:
+def check_not_negative(m: Marginals, when: str) -> None:
     """Raise an error that names a negative count."""
     if m.counts.size and not m.counts.min() >= 0:
         a, b = np.unravel_index(int(m.counts.argmin()), m.counts.shape)

@@ -9,7 +9,7 @@ the counts must agree with each other.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -64,14 +64,14 @@ def write(m: Marginals, path: str | os.PathLike[str]) -> None:
     write_arrays(path, header, arrays)
 
 
-def read(path: str | os.PathLike[str]) -> Marginals:
-    """Read marginals from a file; see `Marginals.load`."""
+def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
+    """Read marginals, made by their class, from a file; see `Marginals.load`."""
     header = read_header(path, FORMAT)
     with _valid(path):
-        told = _told(header)
-    arrays = read_arrays(path, FORMAT, header, told.shapes)
+        facts = _facts(header)
+    arrays = read_arrays(path, FORMAT, header, facts.shapes)
     with _valid(path):
-        return _marginals(told, arrays)
+        return _marginals(facts, arrays, make)
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ def _valid(path: Any) -> Iterator[None]:
         raise ValueError(f"{path} is not valid: {reason}.") from None
 
 
-class _Told(NamedTuple):
+class _Facts(NamedTuple):
     """What a header says."""
 
     n: float
@@ -107,7 +107,7 @@ class _Told(NamedTuple):
         return {"counts": (size, size), "class_counts": (classes, width, width)}
 
 
-def _told(header: dict[str, Any]) -> _Told:
+def _facts(header: dict[str, Any]) -> _Facts:
     """Return what a header says, checked."""
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
@@ -128,27 +128,27 @@ def _told(header: dict[str, Any]) -> _Told:
     tolerance = header.get("tolerance", _TOLERANCE)
     if type(tolerance) is not float or not 0 < tolerance <= _MOST:
         raise ValueError(f"its tolerance is {tolerance!r:.20}, not from 0 to {_MOST}")
-    return _Told(n, columns, target, settings, absent, provenance, tolerance)
+    return _Facts(n, columns, target, settings, absent, provenance, tolerance)
 
 
-def _marginals(told: _Told, arrays: dict[str, NDArray[Any]]) -> Marginals:
+def _marginals(
+    facts: _Facts, arrays: dict[str, NDArray[Any]], make: Callable[..., Marginals]
+) -> Marginals:
     """Marginals of a file's contents, which must agree with each other."""
-    from renyi.marginals.marginals import Marginals
-
     counts, inner = arrays["counts"], arrays.get("class_counts")
-    m = Marginals(
+    m = make(
         counts,
-        told.n,
-        told.columns,
-        told.target,
-        told.settings,
+        facts.n,
+        facts.columns,
+        facts.target,
+        facts.settings,
         inner,
-        told.absent,
-        told.provenance,
+        facts.absent,
+        facts.provenance,
     )
     if not np.isfinite(counts).all() or not np.array_equal(counts, counts.T):
         raise ValueError("its counts are not finite and symmetric")
     if inner is not None and inner.dtype != counts.dtype:
         raise ValueError("its class counts are of another type than its counts")
-    consistency.check_counts(m, told.tolerance)
+    consistency.check_counts(m, facts.tolerance)
     return m
