@@ -97,7 +97,7 @@ class Meter:
             self._write("")
             self._write("")  # back to the beginning of the line
 
-    def __call__(self, progress: Any) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Rewrite the line, a few times a second at most."""
         now, (step, then) = time.monotonic(), self._last
         if not self._shown or (progress.step == step and now < then + _PAUSE):
