@@ -122,22 +122,7 @@ def label_levels(
     min_count: float,
     known_rare: tuple[Label, ...] | None = None,
 ) -> Levels:
-    """Return the levels of a column of labels.
-
-    Parameters
-    ----------
-    labels : sequence of labels
-        Different ones in order, missing codes among them.
-    counts : array
-        Rows (or weight) of each, and last of the missing cells; where `min_count` is 1,
-        only whether there are any.
-    missing : frozenset of str
-        Texts that mean "missing".
-    min_count : float
-        Weight below which a label is merged.
-    known_rare : tuple of labels, optional
-        What a fitted encoder has merged: no others are.
-    """
+    """Return the levels of a column of labels."""
     found = [(v, c) for v, c in zip(labels, counts[:-1], strict=True) if c > 0]
     real = [(v, c) for v, c in found if label_text(v) not in missing]
     rare = known_rare

@@ -62,24 +62,7 @@ def ascending(numbers: NDArray[np.int64]) -> bool:
 
 
 def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
-    """Return the cells in order, at most `most` of them, and how many bits they lost.
-
-    Parameters
-    ----------
-    cells : Cells
-        In any order; several may have the same value.
-    shift : int
-        The number of bits that are lost at least.
-    most : int
-        The number of cells allowed, at least 2: the sign is never lost.
-
-    Examples
-    --------
-    >>> values = np.array([3.0, 1.0, 3.0])
-    >>> found, shift = joined(Cells(values, values, np.ones(3, int)))
-    >>> found.low, found.weight, shift
-    (array([1., 3.]), array([1, 2]), 0)
-    """
+    """Return at most `most` cells in order, and how many bits their keys lost."""
     if not len(cells.low):
         return cells, shift
     places = keys(cells.low)
@@ -93,11 +76,7 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
 def fitting(
     places: NDArray[np.int64], shift: int, most: int
 ) -> tuple[int, NDArray[np.intp]]:
-    """Return how many bits keys in order must lose, and where their cells begin.
-
-    >>> fitting(np.array([2, 3, 8]), 0, most=2)
-    (1, array([0, 2]))
-    """
+    """Return how many bits keys in order must lose, and where their cells begin."""
     while True:
         shifted = places >> shift
         first = np.flatnonzero(np.diff(shifted, prepend=~shifted[:1]))

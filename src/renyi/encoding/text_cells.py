@@ -213,15 +213,7 @@ def typed(
     missing: frozenset[str],
     kind: str | None = None,
 ) -> pa.ChunkedArray:
-    """Return a column of text as integers or numbers if that is what its cells are.
-
-    >>> column = pa.chunked_array([[" 1", "2", "?"]])
-    >>> typed("size", column, frozenset(["?"])).to_pylist()
-    [1, 2, None]
-
-    A `kind` says what the column is, whatever its cells look like: "label", "number",
-    "verbatim" (text that keeps its spaces), or "figure" (see `figures`).
-    """
+    """Return a column of text as integers or numbers if that is what its cells are."""
     if kind == "verbatim":
         return column
     few = _few(column)

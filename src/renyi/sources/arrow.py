@@ -34,12 +34,7 @@ def marginals(
     class_conditional: bool = False,
     weight: str | None = None,
 ) -> Marginals:
-    """Count the pairs of a stream; see `Marginals.from_arrow`.
-
-    >>> table = pa.table({"a": ["x", "z", "x"], "y": ["n", "p", "p"]})
-    >>> marginals(table, "y").n
-    3
-    """
+    """Count the pairs of a stream; see `Marginals.from_arrow`."""
     schema, first = opened(stream)
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     if spec.undecided and _is_spent(stream):
@@ -86,12 +81,7 @@ def _again(stream: Any) -> Iterator[Any]:
 
 
 def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
-    """Return the schema of a stream, and its batches.
-
-    >>> schema, batches = opened(pa.table({"a": [1, 2]}))
-    >>> schema.names, next(batches).num_rows
-    (['a'], 2)
-    """
+    """Return the schema of a stream, and its batches."""
     if isinstance(stream, pd.DataFrame):
         stream = _from_pandas(stream)
     elif isinstance(stream, pa.RecordBatch):

@@ -1,7 +1,7 @@
 """Readings: what the cells of an Arrow column are, as labels or as numbers.
 
 The rules are those of `renyi.encoding.frame_columns` and `renyi.encoding.column_rules`,
-which look at a whole table. Here a few thousand rows are looked at, and the role of the
+which look at a whole table. Here a few thousand rows are looked at, and the spec of the
 column in the spec says what its cells are. Labels come as indices into a dictionary, so
 that the work per label is done once per dictionary, not once per row.
 """
@@ -52,28 +52,7 @@ def slices(
     start: int = 0,
     most: int = ROWS,
 ) -> Iterator[Slice]:
-    """Yield some columns of a batch, a few thousand rows at a time.
-
-    Parameters
-    ----------
-    spec : CountSpec
-        Says what the columns of every batch must be.
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        The rows.
-    names : sequence of str
-        The columns that are wanted.
-    start : int
-        Rows before this batch, to name a row with a wrong weight.
-    most : int
-        The number of rows at a time.
-
-    Examples
-    --------
-    >>> batch = pa.record_batch({"a": ["x", "z"], "y": ["n", None]})
-    >>> found, = slices(CountSpec.of(batch.schema, "y"), batch, ["y"])
-    >>> found.rows, found.columns[0].to_pylist()
-    (2, ['n', None])
-    """
+    """Yield some columns of a batch, a few thousand rows at a time."""
     check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
         for piece in batch.to_batches():
@@ -91,13 +70,7 @@ def slices(
 
 
 def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
-    """Refuse a batch whose columns are not those of the spec.
-
-    >>> spec = CountSpec.of(pa.schema({"a": pa.int64(), "y": pa.string()}), "y")
-    >>> check_schema(spec, pa.schema({"a": pa.float64(), "y": pa.string()}))
-    Traceback (most recent call last):
-    ValueError: Column 'a' holds integer in the first rows and float (double) later: ...
-    """
+    """Refuse a batch whose columns are not those of the spec."""
     types = dict(zip(schema.names, schema.types, strict=True))
     check_names(schema.names)
     for name in spec.read_columns:
@@ -106,12 +79,12 @@ def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
                 f"Column {name!r} is missing from some of the rows: give every batch "
                 "the same columns."
             )
-    for name, role in zip(spec.names, spec.columns, strict=True):
+    for name, column_spec in zip(spec.names, spec.columns, strict=True):
         found = family(name, types[name])
-        if found not in (role.family, "null"):
+        if found not in (column_spec.family, "null"):
             raise ValueError(
-                f"Column {name!r} holds {role.family} in the first rows and {found} "
-                f"({types[name]}) later: give it one type throughout."
+                f"Column {name!r} holds {column_spec.family} in the first rows and "
+                f"{found} ({types[name]}) later: give it one type throughout."
             )
     for name in types.keys() - spec.ignored - set(spec.read_columns):
         raise ValueError(
@@ -143,10 +116,6 @@ def coded(column: Array) -> tuple[Array, Array]:
     """Return the cells of a column as indices, and what they are indices into.
 
     A null index is a missing cell.
-
-    >>> indices, dictionary = coded(pa.array(["x", None, "x"]))
-    >>> indices.to_pylist(), dictionary.to_pylist()
-    ([0, None, 0], ['x'])
     """
     kind = column.type
     if pa.types.is_null(kind):
@@ -163,12 +132,7 @@ def coded(column: Array) -> tuple[Array, Array]:
 
 
 def occurring(column: Array) -> Array:
-    """Return a dictionary array whose dictionary has what occurs, and nothing else.
-
-    >>> column = pa.DictionaryArray.from_arrays([1, 1], ["a", "b"])
-    >>> occurring(column).dictionary.to_pylist()
-    ['b']
-    """
+    """Return a dictionary array whose dictionary has what occurs, and nothing else."""
     size = len(column.dictionary)
     places = column.indices.drop_null().to_numpy(zero_copy_only=False)
     if size <= len(column) and (np.bincount(places, minlength=size) > 0).all():
@@ -177,13 +141,7 @@ def occurring(column: Array) -> Array:
 
 
 def look_at(kind: TextKind, column: Array, missing: frozenset[str]) -> None:
-    """Let what is known of a column of text grow by some of its cells.
-
-    >>> kind = TextKind()
-    >>> look_at(kind, pa.array([" 1", "?", None, "2"]), frozenset("?"))
-    >>> kind.name, kind.known
-    ('integers', 2)
-    """
+    """Let what is known of a column of text grow by some of its cells."""
     if pa.types.is_dictionary(column.type):
         column = occurring(column)
     indices, dictionary = coded(column)
@@ -193,47 +151,36 @@ def look_at(kind: TextKind, column: Array, missing: frozenset[str]) -> None:
     kind.add(texts.filter(pa.array(known)), counts[known])
 
 
-def labels(dictionary: Array, role: ColumnSpec, missing: frozenset[str]) -> list[Label]:
-    """Return the label of each entry of a dictionary, None if it means missing.
-
-    >>> role = ColumnSpec("text", "label", "integers")
-    >>> labels(pa.array([" 1", "?", None]), role, frozenset("?"))
-    [1, None, None]
-    """
-    if role.text:
-        dictionary = _typed(dictionary, role, missing)
+def labels(
+    dictionary: Array, column_spec: ColumnSpec, missing: frozenset[str]
+) -> list[Label]:
+    """Return the label of each entry of a dictionary, None if it means missing."""
+    if column_spec.text:
+        dictionary = _typed(dictionary, column_spec, missing)
     found = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in found]
 
 
-def _typed(texts: Array, role: ColumnSpec, missing: frozenset[str]) -> Array:
-    """Return text as its role says: trimmed, figures, integers or numbers."""
+def _typed(texts: Array, column_spec: ColumnSpec, missing: frozenset[str]) -> Array:
+    """Return text as its spec says: trimmed, figures, integers or numbers."""
     texts = trimmed(texts)
-    if role.text in ("guess", "words"):
+    if column_spec.text in ("guess", "words"):
         return texts
-    if role.text == "figures":
+    if column_spec.text == "figures":
         return figures(texts)
     texts = without(texts, missing)
-    return texts.cast(pa.int64() if role.text == "integers" else pa.float64())
+    return texts.cast(pa.int64() if column_spec.text == "integers" else pa.float64())
 
 
 def trimmed(texts: Array) -> Array:
-    """Return text without the spaces around it.
-
-    >>> trimmed(pa.array([" a"])).to_pylist()
-    ['a']
-    """
+    """Return text without the spaces around it."""
     if not pa.types.is_string(texts.type):
         texts = texts.cast(pa.string())
     return pc.utf8_trim_whitespace(texts)
 
 
 def without(texts: Array, missing: frozenset[str]) -> Array:
-    """Return text with null for what means missing.
-
-    >>> without(pa.array(["a", "?"]), frozenset("?")).to_pylist()
-    ['a', None]
-    """
+    """Return text with null for what means missing."""
     gone = pc.is_in(texts, pa.array(sorted(missing), pa.string()))
     return pc.if_else(gone, pa.scalar(None, pa.string()), texts)
 
@@ -242,32 +189,30 @@ def without(texts: Array, missing: frozenset[str]) -> Array:
 
 
 def numbers(
-    name: str, column: Array, role: ColumnSpec, missing: frozenset[str]
+    name: str, column: Array, column_spec: ColumnSpec, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
-    """Return cells as floats, NaN if missing, and whether they are whole by type.
-
-    >>> role = ColumnSpec("integer", "number")
-    >>> numbers("a", pa.array([5, -9, None]), role, frozenset(["-9"]))
-    (array([ 5., nan, nan]), True)
-    """
-    if role.text in ("integers", "numbers"):
-        values, whole = _from_text(name, column, missing), role.text == "integers"
-    elif role.family in ("integer", "float") or pa.types.is_null(column.type):
+    """Return cells as floats, NaN if missing, and whether they are whole by type."""
+    if column_spec.text in ("integers", "numbers"):
+        values, whole = (
+            _from_text(name, column, missing),
+            column_spec.text == "integers",
+        )
+    elif column_spec.family in ("integer", "float") or pa.types.is_null(column.type):
         values = as_floats(column).to_numpy(zero_copy_only=False)
-        whole = role.family == "integer"
+        whole = column_spec.family == "integer"
     else:
-        return _from_labels(name, column, role, missing)
+        return _from_labels(name, column, column_spec, missing)
     (part,) = resolve(Numbers(name, values, whole), frozenset([name]), missing)
     assert isinstance(part, Numbers)
     return part.values, whole
 
 
 def _from_labels(
-    name: str, column: Array, role: ColumnSpec, missing: frozenset[str]
+    name: str, column: Array, column_spec: ColumnSpec, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
     """Read labels as numbers, as the user asked for."""
     indices, dictionary = coded(column)
-    if role.text:
+    if column_spec.text:
         dictionary = trimmed(dictionary)
     column = pa.DictionaryArray.from_arrays(indices, dictionary)
     values = np.empty(len(column))

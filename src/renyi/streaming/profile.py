@@ -36,22 +36,7 @@ _KIND = "profile"
 
 
 class ColumnProfile:
-    """What a first pass finds out about the undecided columns of a spec.
-
-    Parameters
-    ----------
-    spec : CountSpec
-        The spec; of it, only the undecided columns (and target and weight) are read.
-
-    Examples
-    --------
-    >>> batch = pa.record_batch({"age": [31.0, 45.5, 62.0], "y": ["n", "p", "p"]})
-    >>> spec = CountSpec.of(batch.schema, "y")
-    >>> profile = ColumnProfile(spec)
-    >>> profile.add(batch)
-    >>> profile.spec().column("age").levels.edges
-    (45.5, 62.0)
-    """
+    """What a first pass finds out about the undecided columns of a spec."""
 
     table_bytes = 0  # as of a counter: there is no table of pairs
 
@@ -63,8 +48,8 @@ class ColumnProfile:
             name: _Undecided(name, spec.column(name), spec.missing)
             for name in spec.undecided
         }
-        role = spec.column(spec.target)
-        self._target = LabelEncoder(spec.target, role, spec.missing)
+        column_spec = spec.column(spec.target)
+        self._target = LabelEncoder(spec.target, column_spec, spec.missing)
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at the rows of a batch."""
@@ -131,33 +116,37 @@ class ColumnProfile:
     def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take what bytes hold, checked."""
         self.n, self.seen = wire.row_count(header, "n"), wire.row_count(header, "seen")
-        told = wire.one_each(header["columns"], self._columns)
+        entries = wire.one_each(header["columns"], self._columns)
         for j, column in enumerate(self._columns.values()):
             names = (*Cells._fields, "hashes")
-            column.fill(told[j], {name: arrays[f"{name} {j}"] for name in names})
+            column.fill(entries[j], {name: arrays[f"{name} {j}"] for name in names})
 
 
 class _Undecided:
     """What is known of an undecided column."""
 
-    def __init__(self, name: str, role: ColumnSpec, missing: frozenset[str]) -> None:
-        self.name, self._role, self._missing = name, role, missing
+    def __init__(
+        self, name: str, column_spec: ColumnSpec, missing: frozenset[str]
+    ) -> None:
+        self.name, self._column_spec, self._missing = name, column_spec, missing
         self.sketch = Sketch(MOST)
         self.whole = True  # are all numbers integers
         self.gaps = False  # are some missing
         self.large: set[int] = set()  # some of the integers that floats merge
-        self.text = TextKind() if role.text == "guess" else None
+        self.text = TextKind() if column_spec.text == "guess" else None
 
     def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
-        role = self._role
+        column_spec = self._column_spec
         if self.text is not None:
             look_at(self.text, cells, self._missing)
-            if role.kind == "label" or not (
-                self.text.may_be_number or role.kind == "number"
+            if column_spec.kind == "label" or not (
+                self.text.may_be_number or column_spec.kind == "number"
             ):
                 return
-            role = role._replace(text="numbers" if self.text.may_be_number else "words")
-        values, whole = numbers(self.name, cells, role, self._missing)
+            column_spec = column_spec._replace(
+                text="numbers" if self.text.may_be_number else "words"
+            )
+        values, whole = numbers(self.name, cells, column_spec, self._missing)
         if rows is not None:
             values = values[rows]
         # How text was read so far may differ from batch to batch: its values count.
@@ -170,7 +159,7 @@ class _Undecided:
         self, cells: Any, rows: NDArray[np.bool_] | None, values: NDArray[np.float64]
     ) -> None:
         """Remember some integers that floats cannot tell apart."""
-        if self._role.kind != "auto" or len(self.large) > MAX_INTEGER_LABELS:
+        if self._column_spec.kind != "auto" or len(self.large) > MAX_INTEGER_LABELS:
             return
         if not (np.abs(values) > EXACT).any():
             return
@@ -178,7 +167,7 @@ class _Undecided:
             cells = cells.filter(pa.array(rows))
         if pa.types.is_dictionary(cells.type):
             cells = cells.dictionary_decode()
-        if self._role.family != "integer":
+        if self._column_spec.family != "integer":
             return
         found = (int(v) for v in pc.unique(cells).drop_null().to_pylist())
         room = MAX_INTEGER_LABELS + 1
@@ -195,24 +184,26 @@ class _Undecided:
 
     def decided(self, bins: int, n: int) -> ColumnSpec:
         """Return what the column is; n is the number of rows if identifiers matter."""
-        role = self._role
+        column_spec = self._column_spec
         if self.text is not None:
-            role = role._replace(text=self.text.name)
+            column_spec = column_spec._replace(text=self.text.name)
             self.text.warn(self.name)
-        if role.kind == "label" or (role.kind == "auto" and role.text == "words"):
-            return role._replace(kind="label")
-        whole = self._is_whole(role)
-        if role.kind == "auto" and not is_number(whole, self._distinct()):
-            return role._replace(kind="label")
+        if column_spec.kind == "label" or (
+            column_spec.kind == "auto" and column_spec.text == "words"
+        ):
+            return column_spec._replace(kind="label")
+        whole = self._is_whole(column_spec)
+        if column_spec.kind == "auto" and not is_number(whole, self._distinct()):
+            return column_spec._replace(kind="label")
         if whole and not self.gaps:
             check_row_numbers(self.name, self.sketch, n)
         edges, texts = bin_cells(self.sketch.cells, bins, whole)
         levels = Levels("number", texts, tuple(edges.tolist()))
-        return role._replace(kind="number", levels=levels)
+        return column_spec._replace(kind="number", levels=levels)
 
-    def _is_whole(self, role: ColumnSpec) -> bool:
-        if role.text in ("integers", "numbers"):
-            return role.text == "integers"
+    def _is_whole(self, column_spec: ColumnSpec) -> bool:
+        if column_spec.text in ("integers", "numbers"):
+            return column_spec.text == "integers"
         return self.whole
 
     def _distinct(self) -> int:
