@@ -67,7 +67,7 @@ class ColumnProfile:
                 column.add(cells, rows, weights)
 
     def settle(self) -> None:
-        """Do what is left to do, as a tally does: nothing waits in a profile."""
+        """Do what is left to do, as a counter does: nothing waits in a profile."""
 
     def merge(self, other: ColumnProfile) -> None:
         """Add what another profile of the same spec found."""
