@@ -90,7 +90,7 @@ def test_headers_that_are_crowded_cost_little(tmp_path, filler, words):
 def test_brackets_in_labels_are_no_lists(tmp_path):
     labels = [f"{'[{' * 9}{k}" for k in range(20_000)]
     data = {"format": "x", "version": 1, "labels": labels}
-    assert json.dumps(data).count("{") > 2 * storage._ROOM_ALLOWANCE * 0.9
+    assert json.dumps(data).count("{") > 2 * storage._ALLOWANCE * 0.9
     storage.write_json(tmp_path / "m", data)
     assert storage.read_json(tmp_path / "m", "x")["labels"] == labels
 
