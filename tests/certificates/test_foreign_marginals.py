@@ -143,6 +143,24 @@ def test_order_two_with_labels_merged_as_rare_by_either_side():
     )
 
 
+@pytest.mark.parametrize("merging", ["at once", "by adding up"])
+def test_a_label_called_rare_is_one_of_the_merged_labels(merging):
+    X = pd.DataFrame({"p": ["(rare)"] * 9 + ["a"] * 9 + ["c"]})
+    y = pd.Series([0] * 9 + [1] * 10, name="answer")
+    clf = RenyiClassifier(alpha=1e-3).fit(X, y)
+    encoder = Encoder(min_count=2)
+    if merging == "at once":
+        m = Marginals.from_data(X, y, encoder=encoder)
+    else:
+        m = Marginals.from_data(X[9:], y[9:], encoder=encoder)
+        m = Marginals.from_data(X[:9], y[:9], encoder=encoder) + m
+    assert m.columns[0].levels.rare == ("(rare)", "c")
+    with pytest.raises(ValueError, match="'p' merges '.*rare.*' and 'c'"):
+        certify(clf, m)
+    clf.set_params(encoder=encoder).fit(X, y)
+    check_rows(certify(clf, m), clf, X, y)
+
+
 @pytest.mark.parametrize("cell", ["t3", None, "new"])
 def test_order_two_with_labels_known_in_another_column_alone(cell):
     X, y, clf = mostly_ones()

@@ -73,6 +73,14 @@ def test_union_refuses_a_label_that_is_rare_in_one_only():
             first.union(second)
 
 
+def test_union_of_rare_labels_and_a_label_called_rare():
+    merged = Column("c", Levels("label", ("(rare)", "x"), (), ("y",)))
+    named = Column("c", Levels("label", ("(rare)", "x")))
+    both = Column("c", Levels("label", ("(rare)", "x"), (), ("(rare)", "y")))
+    assert merged.union(named) == named.union(merged) == both
+    assert both.union(merged) == both.union(named) == both
+
+
 def test_unknown_name_is_named():
     columns = Columns.of([Column("x", YES_NO)])
     with pytest.raises(ValueError, match="There is no column 'z'; the columns are 'x'"):

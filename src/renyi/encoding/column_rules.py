@@ -128,6 +128,8 @@ def label_levels(
     rare = known_rare
     if rare is None:
         rare = tuple(v for v, c in real if c < min_count) if min_count > 1 else ()
+    if rare and RARE not in rare and any(v == RARE for v, _ in real):
+        rare = tuple(sorted([*rare, RARE], key=label_order))  # merged with them
     merged = {label_text(v) for v in rare}
     kept: list[Label] = [_tidy(v) for v, _ in real if label_text(v) not in merged]
     if len(kept) < len(real) and RARE not in kept:

@@ -104,7 +104,7 @@ class Levels(NamedTuple):
 
     `kind` is "label" or "number". A number's bins are the intervals between `edges`.
     None among the categories is the missing level and comes last. `rare` lists the
-    labels that were merged into the category "(rare)".
+    labels that were merged into the category "(rare)", a label of that name included.
     """
 
     kind: str
@@ -219,6 +219,7 @@ class Column(NamedTuple):
             )
         clash = _texts(mine.rare) & _texts(theirs.categories)
         clash |= _texts(theirs.rare) & _texts(mine.categories)
+        clash.discard(RARE)  # what is called so is merged in both
         if clash:
             raise ValueError(
                 f"Column {self.name!r} merges the rare label {min(clash)!r} in one of "
@@ -229,6 +230,8 @@ class Column(NamedTuple):
             return Column(self.name, mine._replace(categories=longest))
         categories = _unique((*mine.categories, *theirs.categories))
         rare = _unique((*mine.rare, *theirs.rare))
+        if rare and any(RARE in v.categories and not v.rare for v in (mine, theirs)):
+            rare = _unique((*rare, RARE))  # a label of one, and where rare ones go
         return Column(self.name, Levels("label", categories, (), rare))
 
     def places(self, other: Column) -> NDArray[np.intp]:
