@@ -11,7 +11,7 @@ import pytest
 
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import load, random_joint, sample_joint
-from renyi.robust import direct_program, pairwise_min, worst
+from renyi.robust import direct_program, master_program, pairwise_min, worst
 from renyi.robust.cutting_planes import search
 from renyi.robust.pairwise_program import LocalSolution
 from renyi.robust.piecewise_loss import Losses
@@ -110,6 +110,20 @@ def test_cutting_planes_equal_the_linear_program(monkeypatch, K, sizes, rule):
             assert found.lower == pytest.approx(exact, abs=2e-6), (kind, model)
             assert found.upper == pytest.approx(exact, abs=2e-6), (kind, model)
             assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_many_cells_go_by_simplex(monkeypatch, rule):
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    monkeypatch.setattr(master_program, "_MOST_CELLS", 3)
+    for seed, kind in enumerate(KINDS):
+        table = make_table((3, 3, 2, 3), 2, kind, seed)
+        m = marginals_of(table)
+        card = make_card(m, "ridge", seed)
+        found = worst.worst_case(card, m, rule=rule)
+        exact = truth(card, table, rule)
+        assert found.lower == pytest.approx(exact, abs=2e-6), kind
+        assert found.upper == pytest.approx(exact, abs=2e-6), kind
 
 
 def embedded(table):

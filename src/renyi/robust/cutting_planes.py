@@ -56,11 +56,10 @@ _FINEST = 0.05  # of the tolerance, for its least gap
 _WORTH = 0.05  # of the gap, which a proof must promise to gain
 _NEAR = 0.01  # mass that the box may take up where a member of C is looked for
 _CUTS = 200  # added for each set of classes and round
-_DRAWS = 8  # cuts for each cell to begin with
+_DRAWS, _FEW_DRAWS = 8, 1  # cuts for each cell to begin with; fewer for simplex
 _STARTS = 300  # outcomes from which descent begins, of those drawn and at random
 _SWEEP = 20  # steps of the master that a look at all outcomes may cost
 _MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
-_MOST_CELLS = 4000  # beyond which the master program takes minutes
 _KEPT = 0.1  # of the time limit, for finding a member of C
 _PART = 0.1  # of the time left, for a mixed-integer program
 _NOTHING = 1e-14  # rounding of functions that are at most 1
@@ -320,8 +319,6 @@ def search(
     """
     state = Search(problem.ambiguity.normalised(start), upper)
     planes = _Planes(problem, state, tolerance, Deadline(time_limit), random_state)
-    if len(planes.master.cells) > _MOST_CELLS:
-        return state
     try:
         planes.begin()
         while planes.go_on():
@@ -361,7 +358,8 @@ class _Planes:
     def begin(self) -> None:
         """Take the first cuts, from outcomes that could occur."""
         ambiguity, sets = self.problem.ambiguity, self.problem.sets
-        n = _DRAWS * len(self.master.cells) // len(sets)
+        draws = _DRAWS if self.master.simplex is None else _FEW_DRAWS
+        n = draws * len(self.master.cells) // len(sets)
         seeds = tree_draws(ambiguity, n, self.oracle.random)
         possible = ambiguity.possible(seeds)
         self.pool = seeds[possible.any(axis=1)]
@@ -379,10 +377,15 @@ class _Planes:
         solved = state.gap <= self.tolerance and state.exhibited
         if solved or state.upper < IMPOSSIBLE:
             return False
-        if self.deadline.left <= (0.0 if state.exhibited else self.kept):
+        if self.deadline.left <= self._reserve:
             state.ending = "time"
             return False
         return True
+
+    @property
+    def _reserve(self) -> float:
+        """Seconds to keep for finding a member of C."""
+        return 0.0 if self.state.exhibited else self.kept
 
     def progress(self, step: str) -> Progress:
         """Return where the search stands."""
@@ -401,8 +404,12 @@ class _Planes:
         state, master = self.state, self.master
         state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
-        found = master.solve(state.best, self.radius, target, self.deadline)
-        assert master.last is not None
+        limit = self.deadline.limit
+        until = Deadline(None if limit is None else max(0.0, limit - self._reserve))
+        found = master.solve(state.best, self.radius, target, until)
+        if found is None or master.last is None:
+            state.ending = "time"
+            return False
         if master.last.off < _NEAR:
             self._take_lower(master.member())
         master.forget()
@@ -469,11 +476,12 @@ class _Planes:
     def finish(self) -> None:
         """Carry the distribution by few outcomes; find one if there is none yet."""
         patience = min(max(self.deadline.left, self.kept), 1.0 + self.deadline.spent)
-        if patience > 0 and self.master.last is not None:
-            heavy = self.state.exhibited
-            self._take_lower(self.master.sparse_member(patience, heavy), TOLERANCE)
+        if patience > 0 and self.state.rounds:
+            heavy, deadline = self.state.exhibited, Deadline(patience)
+            seconds = patience if heavy else patience / 3
+            self._take_lower(self.master.sparse_member(seconds, heavy), TOLERANCE)
             if not self.state.exhibited and self.state.upper >= IMPOSSIBLE:
-                self._complete(Deadline(patience))
+                self._complete(deadline)
 
     def _complete(self, deadline: Deadline) -> None:
         """Add outcomes until the cuts carry a member of C, if there is one.

@@ -1,4 +1,4 @@
-r"""The master program of cutting planes, solved by interior points.
+r"""The master program of cutting planes, solved by interior points or by simplex.
 
 A cut is the constraint ``Σ_{y∈S} λ_y(x) ≥ g`` of one outcome x and one set S of
 classes. The restricted program knows some cuts, and keeps the multiplier in a box,
@@ -19,7 +19,10 @@ as u and v make up for what is missing. So every step of the predictor–correct
 what cutting planes want: a point in the middle of what the cuts leave open is a better
 place to look for the next ones than a corner, and takes fewer steps.
 
-The matrix of the normal equations is dense whatever the cuts, so G is too.
+G is sparse, an entry for each table and class of a cut. The matrix of the normal
+equations is dense whatever the cuts; its factor, of R³/3 operations for R cells, is
+what a step costs. Where that is too much, the simplex method solves the dual program:
+its answer is a corner, but as cuts are columns, it goes on from the last one.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from scipy import linalg, sparse
 from renyi.checks import Deadline
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.solvers import programs
-from renyi.solvers.programs import Program
+from renyi.solvers.programs import TOLERANCE, Program
 
 Floats = NDArray[np.float64]
 Outcomes = NDArray[np.int64]
@@ -49,6 +52,7 @@ _INSIDE = 0.2  # of the radius by which the functions are raised to be inside
 _KEPT = 4  # cuts for each cell that are remembered
 _LIGHT = 1e-8  # weights that hardly count
 _STARTS = 1000  # outcomes of cuts from which others are looked for
+_MOST_CELLS = 8000  # beyond which a step of interior points takes a gigabyte
 
 
 class Box(NamedTuple):
@@ -80,7 +84,7 @@ class Point(NamedTuple):
 class _State:
     """The point of the method, with the slacks of the cuts and of the box."""
 
-    def __init__(self, G: Floats, g: Floats, b: Floats, box: Box) -> None:
+    def __init__(self, G: sparse.csr_array, g: Floats, b: Floats, box: Box) -> None:
         self.G, self.g, self.b, self.box = G, g, b, box
         self.size = len(g) + 2 * len(b)
         self.x = np.zeros(self.size)  # w, u and v
@@ -124,8 +128,7 @@ class _State:
 
     def _factor(self) -> tuple[Floats, bool] | None:
         w, u, v = self.parts(self.x / self.s)
-        H = self.G * np.sqrt(w)[:, None]
-        K = H.T @ H
+        K = _normal(self.G, w)
         K[np.diag_indices(len(K))] += u + v
         return factored(K)
 
@@ -139,6 +142,11 @@ class _State:
         da = linalg.cho_solve(factor, self.G.T @ w - u + v - missing)
         ds = np.concatenate([self.G @ da, -da, da])
         return aim - self.x / self.s * ds, ds, da
+
+
+def _normal(G: sparse.csr_array, w: Floats) -> Floats:
+    """Return ``Gᵀ diag(w) G``."""
+    return np.asarray((G.T @ (sparse.diags_array(w) @ G)).toarray())
 
 
 def factored(K: Floats) -> tuple[Floats, bool] | None:
@@ -161,7 +169,7 @@ def _length(x: Floats, dx: Floats) -> float:
 
 
 def solve(
-    G: Floats,
+    G: sparse.csr_array,
     g: Floats,
     b: Floats,
     box: Box,
@@ -199,7 +207,7 @@ def _resume(state: _State, last: Point, target: float) -> None:
     state.place(a, w, mu / r)
 
 
-def corrected(G: Floats, b: Floats, w: Floats) -> Floats | None:
+def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
     """Return weights near w with ``Gᵀw = b`` to rounding; None if there are none near.
 
     Least squares weighted by w, so that small weights move little; what turns negative
@@ -209,14 +217,49 @@ def corrected(G: Floats, b: Floats, w: Floats) -> Floats | None:
         rest = b - G.T @ w
         if np.abs(rest).max(initial=0.0) <= _ROUNDING:
             return w
-        H = G * np.sqrt(w)[:, None]
-        factor = factored(H.T @ H)
+        factor = factored(_normal(G, w))
         if factor is None:
             return None
         w = np.maximum(w + w * (G @ linalg.cho_solve(factor, rest)), 0)
         if not np.isfinite(w).all():
             return None
     return w if np.abs(b - G.T @ w).max(initial=0.0) <= 10 * _ROUNDING else None
+
+
+class _Simplex:
+    """The dual program to optimality: columns of what the box takes up, and cuts."""
+
+    def __init__(self, b: Floats) -> None:
+        self.R, self.module = len(b), programs.highspy()
+        # New columns leave the last basis feasible for the primal method.
+        self.highs = programs.solver(
+            presolve="off", solver="simplex", simplex_strategy=4
+        )
+        eye = sparse.eye_array(self.R)
+        box = Program.of(np.zeros(2 * self.R), sparse.hstack([-eye, eye]), b, b)
+        self.highs.passModel(programs.model(box))
+
+    def add(self, G: sparse.csr_array, g: Floats) -> None:
+        n, most = len(g), np.full(len(g), self.module.kHighsInf)
+        starts, cells = (each.astype(np.int32) for each in (G.indptr[:-1], G.indices))
+        self.highs.addCols(n, -g, np.zeros(n), most, G.nnz, starts, cells, G.data)
+
+    def drop(self, cuts: NDArray[np.intp]) -> None:
+        columns = (cuts + 2 * self.R).astype(np.int32)
+        self.highs.deleteCols(len(columns), columns)
+
+    def solve(self, box: Box, deadline: Deadline) -> Point | None:
+        """Return the corner; None if there was no time for it."""
+        highs, R = self.highs, self.R
+        cost = np.concatenate([box.radius + box.centre, box.radius - box.centre])
+        highs.changeColsCost(2 * R, np.arange(2 * R, dtype=np.int32), cost)
+        highs.setOptionValue("time_limit", float(highs.getRunTime() + deadline.left))
+        programs.run(highs)
+        if highs.getModelStatus() != self.module.HighsModelStatus.kOptimal:
+            return None
+        found = highs.getSolution()
+        u, v, w = np.split(np.array(found.col_value), [R, 2 * R])
+        return Point(-np.array(found.row_dual), w, u, v, 0.0)
 
 
 # ---- the cuts
@@ -237,10 +280,12 @@ class Master:
         self.one = ambiguity.shifted(np.zeros(len(ambiguity.b)), 1.0)[self.cells]
         self.keys: list[tuple[bytes, Classes]] = []
         self.outcomes = np.empty((0, len(ambiguity.sizes)), np.int64)
-        self.G = np.empty((0, len(self.cells)))
+        self.G = sparse.csr_array((0, len(self.cells)))
         self.g = np.empty(0)
         self.kept = _KEPT * len(self.cells)
         self.last: Point | None = None
+        many = len(self.cells) > _MOST_CELLS
+        self.simplex = _Simplex(self.b) if many else None
 
     def add(self, X: Outcomes, S: Classes, right: Floats) -> int:
         """Add the constraints of outcomes for a set of classes; return how many.
@@ -256,22 +301,31 @@ class Master:
                 self.keys.append(key)
         X = X[fresh]
         cells = self.ambiguity.cells(X)
-        rows = np.zeros((len(X), len(self.cells) + 1))
-        for y in S:
-            places = self.place[cells + y * self.ambiguity.with_target]
-            np.add.at(rows, (np.arange(len(X))[:, None], places), 1.0)
+        places = np.concatenate(
+            [self.place[cells + y * self.ambiguity.with_target] for y in S], axis=1
+        )
+        rows = np.repeat(np.arange(len(X)), places.shape[1])
+        entries = np.ones(places.size), (rows, places.ravel())
+        new = sparse.csr_array(entries, shape=(len(X), len(self.cells) + 1))[:, :-1]
         self.outcomes = np.concatenate([self.outcomes, X])
-        self.G = np.concatenate([self.G, rows[:, :-1]])
+        self.G = sparse.vstack([self.G, new], format="csr")
         self.g = np.append(self.g, right[fresh])
+        if self.simplex is not None:
+            self.simplex.add(new, right[fresh])
         return len(X)
 
     def solve(
         self, centre: Floats, radius: float, target: float, deadline: Deadline
-    ) -> Floats:
-        """Return the multiplier of a point in the middle, with a gap of the target."""
+    ) -> Floats | None:
+        """Multiplier of a point with a gap of the target; None if there was no time."""
         c = centre[self.cells]
         box = Box(c, radius, c + _INSIDE * radius * self.one)
-        self.last = solve(self.G, self.g, self.b, box, target, self.last, deadline)
+        if self.simplex is None:
+            self.last = solve(self.G, self.g, self.b, box, target, self.last, deadline)
+        else:
+            self.last = self.simplex.solve(box, deadline)
+        if self.last is None:
+            return None
         found = np.zeros(len(self.ambiguity.b))
         found[self.cells] = self.last.a
         return found
@@ -280,8 +334,11 @@ class Master:
         """Drop the cuts furthest from being felt, once they are many."""
         if self.last is None or len(self.g) < 1.5 * self.kept:
             return
-        felt = self.last.w / (self.G @ self.last.a - self.g)
+        slack = self.G @ self.last.a - self.g
+        felt = self.last.w / slack if self.simplex is None else -slack
         kept = np.sort(np.argsort(-felt, kind="stable")[: self.kept])
+        if self.simplex is not None:
+            self.simplex.drop(np.setdiff1d(np.arange(len(self.g)), kept))
         self.kept += self.kept // 8  # or the same ones may come and go for ever
         self.last = self.last._replace(w=self.last.w[kept])
         self.keys = [self.keys[k] for k in kept.tolist()]
@@ -299,7 +356,11 @@ class Master:
         """Return the member of C that the weights of the cuts are near to, if any."""
         if self.last is None:
             return None
-        w = corrected(self.G[: len(self.last.w)], self.b, self.last.w)
+        w: Floats | None = self.last.w
+        if self.simplex is None:
+            w = corrected(self.G[: len(self.last.w)], self.b, self.last.w)
+        elif self.last.off > TOLERANCE:
+            w = None
         return None if w is None else self._distribution(w)
 
     def sparse_member(self, time_limit: float, heavy: bool = False) -> Member | None:
@@ -320,10 +381,10 @@ class Master:
         w[use] = np.maximum(answer.x, 0)
         return self._distribution(w)
 
-    def _relative(self, G: Floats) -> tuple[sparse.csc_array, Floats]:
+    def _relative(self, G: sparse.csr_array) -> tuple[sparse.csc_array, Floats]:
         """Equations ``Gᵀw = b`` in units of b: small cells are as exact as others."""
         scale = np.maximum(self.b, _ROUNDING)
-        return sparse.csc_array(G.T / scale[:, None]), self.b / scale
+        return sparse.csc_array(sparse.diags_array(1 / scale) @ G.T), self.b / scale
 
     def missing(self, time_limit: float | None) -> tuple[float, Floats] | None:
         """How far the cuts are from carrying a member of C, and which way.

@@ -137,7 +137,8 @@ def clarabel_settings(
     return settings
 
 
-def _model(program: Program) -> Any:
+def model(program: Program) -> Any:
+    """Return the program as HiGHS takes it."""
     highs = highspy()
     A = sparse.csc_array(program.A)
     lp = highs.HighsLp()
@@ -221,7 +222,7 @@ def solve(
     if time_limit is not None:
         options["time_limit"] = float(max(time_limit, 0.01))
     highs = solver(**options)
-    highs.passModel(_model(program))
+    highs.passModel(model(program))
     small = program.integer is None and program.A.nnz <= _SMALL
     if small:
         highs.run()
