@@ -52,7 +52,7 @@ _INSIDE = 0.2  # of the radius by which the functions are raised to be inside
 _KEPT = 4  # cuts for each cell that are remembered
 _LIGHT = 1e-8  # weights that hardly count
 _STARTS = 1000  # outcomes of cuts from which others are looked for
-_MOST_CELLS = 8000  # beyond which a step of interior points takes a gigabyte
+_MOST_CELLS = 4000  # beyond which interior points take minutes, and simplex less
 
 
 class Box(NamedTuple):
