@@ -219,16 +219,6 @@ def bound_report(
     progress : callable, optional
         Called with the name of a step, and None when it begins or a `Progress` after
         each round.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
-    >>> clf = renyi.RenyiClassifier(rule="sharp").fit(few, y)
-    >>> print(bound_report(clf, clf.marginals_).sentence)
-    This model errs at most 4.63 % on any population with these marginals; no model can
-    promise less than 4.36 %. The best possible promise is 4.3678 %.
     """
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
@@ -335,13 +325,7 @@ def _with_step(found: Certificate, step: Step) -> Certificate:
 
 
 def simple_rules(m: Marginals) -> list[Step]:
-    """Return the rules of one column or none, whose errors are known exactly.
-
-    >>> import renyi
-    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> [(step.name, round(step.upper, 4)) for step in simple_rules(m)]
-    [("always 'democrat'", 0.3862), ("by 'physician-fee-freeze' alone", 0.0437)]
-    """
+    """Return the rules of one column or none, whose errors are known exactly."""
     top = int(m.class_probabilities.argmax())
     always = 1 - float(m.class_probabilities[top])
     feature, alone = best_feature(m.F, m.encoder.columns)

@@ -217,17 +217,7 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
 
 
 def ranking(m: Marginals) -> pd.Series:
-    """Maximal correlation of every feature with the target, the largest first.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> ranking(m).round(3).head(2)
-    physician-fee-freeze                0.914
-    adoption-of-the-budget-resolution    0.740
-    Name: rho, dtype: float64
-    """
+    """Maximal correlation of every feature with the target, the largest first."""
     import pandas as pd
 
     _check_marginals(m)

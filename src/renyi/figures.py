@@ -13,48 +13,28 @@ _WIDTH = 80
 
 
 def at_most(share: float, digits: int = 2) -> str:
-    """Return a bound from above as a percentage, rounded up.
-
-    >>> at_most(0.04361), at_most(0.05), at_most(0.94011, 1)
-    ('4.37 %', '5.00 %', '94.1 %')
-    """
+    """Return a bound from above as a percentage, rounded up."""
     return percent(rounded_up(share, digits + 2), digits)
 
 
 def at_least(share: float, digits: int = 2) -> str:
-    """Return a bound from below as a percentage, rounded down.
-
-    >>> at_least(0.04369), at_least(0.05)
-    ('4.36 %', '5.00 %')
-    """
+    """Return a bound from below as a percentage, rounded down."""
     return percent(rounded_down(share, digits + 2), digits)
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share that is no bound as a percentage.
-
-    >>> percent(0.0437)
-    '4.4 %'
-    """
+    """Return a share that is no bound as a percentage."""
     return f"{100 * share:.{digits}f} %"
 
 
 def rounded_up(share: float, digits: int = 4) -> float:
-    """Return a bound from above with few digits.
-
-    >>> rounded_up(0.143049), rounded_up(0.1430)
-    (0.1431, 0.143)
-    """
+    """Return a bound from above with few digits."""
     unit = 10.0**digits
     return math.ceil(unit * (share - _ROUNDING)) / unit
 
 
 def rounded_down(share: float, digits: int = 4) -> float:
-    """Return a bound from below with few digits.
-
-    >>> rounded_down(0.14309), rounded_down(0.1431)
-    (0.143, 0.1431)
-    """
+    """Return a bound from below with few digits."""
     unit = 10.0**digits
     return math.floor(unit * (share + _ROUNDING)) / unit
 

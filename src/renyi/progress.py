@@ -79,11 +79,7 @@ ProgressCallback = Callable[[Progress], object]
 
 
 def duration(seconds: float) -> str:
-    """Write a duration as people say it.
-
-    >>> duration(4.2), duration(135), duration(7320)
-    ('4 s', '2 min 15 s', '2 h 2 min')
-    """
+    """Write a duration as people say it."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -35,12 +35,7 @@ def check_rule(rule: str) -> str:
 
 
 def project(t: Floats) -> Floats:
-    """Nearest point of the probability simplex to each row of t.
-
-    >>> project(np.array([[0.9, 0.4], [1.4, -0.4]]))
-    array([[0.75, 0.25],
-           [1.  , 0.  ]])
-    """
+    """Nearest point of the probability simplex to each row of t."""
     K = t.shape[1]
     descending = -np.sort(-t, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, K + 1)
@@ -50,11 +45,7 @@ def project(t: Floats) -> Floats:
 
 
 def rule_proba(t: Floats, rule: str) -> Floats:
-    """Probability with which a rule answers each class.
-
-    >>> rule_proba(np.array([[0.3, 0.7]]), "sharp").round(2)
-    array([[0.02, 0.98]])
-    """
+    """Probability with which a rule answers each class."""
     if check_rule(rule) == "map":
         return np.eye(t.shape[1])[decide(t)]
     t = project(t)
@@ -82,9 +73,6 @@ def draw(
     gets the same answer in whatever batch and order it comes, and equal rows get equal
     answers. Otherwise every row is drawn independently of all others. Either way a
     rule's error is an expectation over the draws.
-
-    >>> draw(np.array([[0.5, 0.5]] * 4), np.arange(4, dtype=np.uint64), 0).tolist()
-    [1, 0, 1, 1]
     """
     if isinstance(random_state, numbers.Integral):
         u = (_mix(keys ^ _seed(random_state)) >> np.uint64(11)) * 2.0**-53

@@ -260,13 +260,7 @@ class PathResult:
 
 
 def short(name: str, width: int) -> str:
-    """Return a name that fits; of a tuple of columns, something of each.
-
-    >>> short("physician-fee-freeze", 12)
-    'physician-f…'
-    >>> short("physician-fee-freeze & crime", 20)
-    'physician-f… & crime'
-    """
+    """Return a name that fits; of a tuple of columns, something of each."""
     if len(name) <= width:
         return name
     parts = name.split(AND)

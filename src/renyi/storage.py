@@ -106,11 +106,7 @@ def first_line(error: BaseException) -> str:
 
 
 def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str:
-    """Return a sentence that names a file, what it is not, and what to do.
-
-    >>> unreadable(Path("a.csv"), EOFError("Too short."), "is not a CSV file")
-    'a.csv is not a CSV file (Too short).'
-    """
+    """Return a sentence that names a file, what it is not, and what to do."""
     if isinstance(error, PermissionError):
         return f"{path} cannot be read: permission denied."
     return f"{path} {what} ({first_line(error)}){f': {remedy}' if remedy else ''}."
@@ -221,10 +217,6 @@ def check_fields(
     """Refuse what is no object with exactly these fields of these types.
 
     Fields that later versions added are optional, so that older files stay valid.
-
-    >>> check_fields({"n": "many"}, {"n": NUMBER}, "certificate")
-    Traceback (most recent call last):
-    ValueError: its certificate has the field 'n' of a wrong type
     """
     if not isinstance(data, dict):
         raise ValueError(f"its {what} is not an object")

@@ -49,13 +49,7 @@ def warn(message: str, code: DataCode = "note") -> None:
 
 
 def warn_dropped(count: int, target: str) -> None:
-    """Warn of rows that are not counted.
-
-    >>> with warnings.catch_warnings(record=True, action="always") as seen:
-    ...     warn_dropped(1, "party")
-    >>> print(seen[0].message)
-    Dropped 1 row with a missing target 'party'.
-    """
+    """Warn of rows that are not counted."""
     rows = "row" if count == 1 else "rows"
     warn(f"Dropped {count:,} {rows} with a missing target {target!r}.", "dropped-rows")
 

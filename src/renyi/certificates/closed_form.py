@@ -51,16 +51,7 @@ class ClosedForm(NamedTuple):
 
 
 def closed_form(card: Scorecard, match: Match) -> ClosedForm:
-    """Return γ and the bounds on a model's error under marginals that it matches.
-
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> m = renyi.Marginals.from_data(X, y, class_conditional=True)
-    >>> card = renyi.RenyiClassifier().fit_marginals(m).scorecard_
-    >>> found = closed_form(card, card.match(m))
-    >>> round(found.bounds["map"], 3), round(found.conditional, 3)
-    (0.12, 0.117)
-    """
+    """Return γ and the bounds on a model's error under marginals that it matches."""
     begun = time.perf_counter()
     found = bounds_of_moments(moments_of_marginals(match), card)
     then = time.perf_counter()

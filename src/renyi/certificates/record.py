@@ -270,11 +270,7 @@ class Certificate:
 
 
 def is_optimistic(gamma: float, loo_risk: float | None) -> bool:
-    """Whether the risk estimated for new rows is far above that of the bound.
-
-    >>> is_optimistic(0.1, 0.2), is_optimistic(1e-7, 1e-4), is_optimistic(0.1, None)
-    (True, False, False)
-    """
+    """Whether the risk estimated for new rows is far above that of the bound."""
     if loo_risk is None:
         return False
     return loo_risk > _OPTIMISM * gamma and loo_risk - gamma > _EXCESS

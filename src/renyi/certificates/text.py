@@ -215,10 +215,6 @@ def verdict(
 
     `upper` bounds the error of the subject, no rule can promise less than `lower`, and
     some rule is known to promise `promise`; `whose` names the rules that cannot.
-
-    >>> print(verdict("this model", "these marginals", 0.0857, 0.0436, 0.0437))
-    This model errs at most 8.57 % on any population with these marginals; no model can
-    promise less than 4.36 %.
     """
     text = (
         f"{subject[0].upper()}{subject[1:]} errs at most {at_most(upper)} on any "
@@ -237,14 +233,7 @@ def verdict(
 
 
 def table(title: str, steps: Iterable[Step]) -> list[str]:
-    """Return bounds as lines of a table.
-
-    >>> from renyi.certificates.record import Step
-    >>> steps = [Step("exact", 0.1, 0.1, 2.0, "solved")]
-    >>> print(*table("Worst", steps), sep=chr(10))
-    Worst                                    at most   at least        time
-      exact                                  10.00 %    10.00 %       2.0 s
-    """
+    """Return bounds as lines of a table."""
     lines = [f"{title:<39} {'at most':>8} {'at least':>10} {'time':>11}"]
     for step in steps:
         name = step.name if len(step.name) <= 37 else step.name[:36] + "…"

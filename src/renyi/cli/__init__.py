@@ -55,11 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replacement(arguments: Sequence[str]) -> str:
-    """Name what has replaced a command.
-
-    >>> _replacement(["table1"])[:64]
-    "'renyi reproduce table1' is now 'python -m experiments.table1', "
-    """
+    """Name what has replaced a command."""
     names = ("table1", "runtime", "theorems", "selection")
     name = next((word for word in arguments if word in names), "table1")
     return (

@@ -73,11 +73,7 @@ def _lacking(known: argparse.Namespace) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line.
-
-    >>> parser().parse_args(["datasets"]).command
-    'datasets'
-    """
+    """Return the parser of the command line."""
     whole = _Parser(
         prog="renyi",
         description="Classify categorical data from counts of pairs of columns,\n"

@@ -366,9 +366,6 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
     """Return the text of the class that each cell means; None where it means none.
 
     A number may be written in other ways than the class that training made of it.
-
-    >>> known_classes(["1e-7", "0.50", "?"], ["1e-07", "0.5"])
-    ['1e-07', '0.5', None]
     """
     exact = {label_text(label): label_text(label) for label in labels}
     loose = {number_text(text): text for text in exact}

@@ -78,22 +78,6 @@ def pair_counts(
     threads : int, optional
         How many threads compiled loops may use. By default one for small jobs, and for
         large ones as many as there are cores.
-
-    Returns
-    -------
-    ndarray of shape (D, D)
-        Symmetric, int64 and exact, or float64 when there are weights. The diagonal
-        blocks are diagonal and hold the margins.
-
-    Examples
-    --------
-    >>> from renyi.counting.pair_counts import pair_counts
-    >>> pair_counts([[0, 0, 1], [2, 2, 0]], [2, 3])
-    array([[2, 0, 0, 0, 2],
-           [0, 1, 1, 0, 0],
-           [0, 1, 1, 0, 0],
-           [0, 0, 0, 0, 0],
-           [2, 0, 0, 0, 2]])
     """
     table, sizes = _check_codes(codes, sizes)
     check_table_size(int(sizes.sum()), 1)

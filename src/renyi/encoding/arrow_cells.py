@@ -32,11 +32,7 @@ _TIMES = (
 
 
 def plain_label(value: Any) -> Label:
-    """Return a cell as str, int, float or bool; None if it is missing.
-
-    >>> plain_label(Decimal("2.50")), plain_label(datetime.timedelta(minutes=1.5))
-    (2.5, '90')
-    """
+    """Return a cell as str, int, float or bool; None if it is missing."""
     if isinstance(value, str):
         return str(value)
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
@@ -60,14 +56,7 @@ def plain_label(value: Any) -> Label:
 
 
 def time_texts(times: Any) -> Any:
-    """Return the texts of an array of dates, times or durations.
-
-    >>> times = pa.array([0, 10_500], pa.timestamp("ms", "Asia/Tokyo"))
-    >>> time_texts(times).to_pylist()
-    ['1970-01-01 00:00:00Z', '1970-01-01 00:00:10.5Z']
-    >>> time_texts(pa.array([90_000, 1_500], pa.duration("ms"))).to_pylist()
-    ['90', '1.5']
-    """
+    """Return the texts of an array of dates, times or durations."""
     kind = times.type
     if pa.types.is_duration(kind):
         power = -_DIGITS[kind.unit]

@@ -34,12 +34,7 @@ def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
 def bin_column(
     values: Floats, weights: Floats | None, bins: int, integer: bool
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Edges of the bins of a column, and a readable name of each bin.
-
-    >>> gains = np.array([0.0] * 6 + [100, 200, 300, 400])
-    >>> bin_column(gains, None, bins=2, integer=True)
-    (array([  1., 300.]), ('up to 0', '1 to 299', '300 and more'))
-    """
+    """Edges of the bins of a column, and a readable name of each bin."""
     known = ~np.isnan(values)
     finite = np.clip(values[known], -LARGEST, LARGEST)
     points, inverse = np.unique(finite, return_inverse=True)

@@ -151,12 +151,7 @@ def _tidy(label: Label) -> Label:
 def label_codes(
     levels: Levels, labels: Sequence[Label], missing: frozenset[str]
 ) -> NDArray[Any]:
-    """Return the code of each label, and last that of a missing cell.
-
-    >>> levels = Levels("label", ("a", RARE), rare=("b",))
-    >>> label_codes(levels, ["b", "a", "c", "?"], frozenset("?"))
-    array([1, 0, 2, 2, 2])
-    """
+    """Return the code of each label, and last that of a missing cell."""
     size = len(levels.categories)
     absent = size - 1 if None in levels.categories else size
     known = enumerate(levels.categories)
@@ -171,13 +166,7 @@ def label_codes(
 
 
 def check_identifiers(columns: Columns, n: int) -> None:
-    """Raise an error that names a column of labels which tells all n rows apart.
-
-    >>> names = Levels("label", tuple(f"p{k}" for k in range(30)))
-    >>> check_identifiers(Columns.of([Column("patient", names)]), 30)
-    Traceback (most recent call last):
-    ValueError: Column 'patient' has 30 different labels in 30 rows, like an ...
-    """
+    """Raise an error that names a column of labels which tells all n rows apart."""
     many = np.flatnonzero(columns.sizes > IDENTIFIER_SHARE * n)
     if n >= _LEAST_ROWS and len(many):
         column = columns[int(many[0])]
@@ -199,14 +188,7 @@ def may_number_rows(lowest: float, highest: float, n: int) -> bool:
 
 
 def check_row_numbers(name: str, values: Sketch, n: int) -> None:
-    """Raise an error if integers, none of n missing, number the rows.
-
-    >>> values = Sketch()
-    >>> values.add(np.arange(30.0))
-    >>> check_row_numbers("k", values, 30)
-    Traceback (most recent call last):
-    ValueError: Column 'k' numbers the rows: 30 different values in 30 rows. Drop it ...
-    """
+    """Raise an error if integers, none of n missing, number the rows."""
     low, high, _ = values.cells
     if not len(low) or not may_number_rows(low[0], high[-1], n):
         return
@@ -223,13 +205,7 @@ def check_row_numbers(name: str, values: Sketch, n: int) -> None:
 
 
 def check_target(column: Column, n: int) -> None:
-    """Raise an error if the labels of a target in n rows are too many for classes.
-
-    >>> ages = Levels("label", tuple(k + 0.5 for k in range(21)))
-    >>> check_target(Column("age", ages), 500)
-    Traceback (most recent call last):
-    ValueError: The target 'age' is a number with 21 values, not a class: cut it ...
-    """
+    """Raise an error if the labels of a target in n rows are too many for classes."""
     count = len(column.categories)
     fractions = any(isinstance(label, float) for label in column.categories)
     if fractions and count > MAX_INTEGER_LABELS:
@@ -267,12 +243,7 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
 
 
 def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
-    """Return the columns of one category, and those without a single value.
-
-    >>> one, none = Levels("label", ("a",)), Levels("label", (None,))
-    >>> constant_columns([Column("x", one), Column("z", none)])
-    (['x'], ['z'])
-    """
+    """Return the columns of one category, and those without a single value."""
     alone = [column for column in columns if len(column.categories) == 1]
     constant = [c.name for c in alone if c.categories[0] is not None]
     return constant, [c.name for c in alone if c.categories[0] is None]
@@ -282,12 +253,7 @@ def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
 
 
 def check_weights(values: Floats, name: str | None = None, start: int = 0) -> None:
-    """Raise an error that names the first row whose weight cannot be one.
-
-    >>> check_weights(np.array([1.0, -2.0]), "w", start=10)
-    Traceback (most recent call last):
-    ValueError: The weight of row 11 in column 'w' is -2: weights must be finite ...
-    """
+    """Raise an error that names the first row whose weight cannot be one."""
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])

@@ -25,11 +25,7 @@ MISSING_TEXT = "(missing)"
 
 
 def label_text(label: Label) -> str:
-    """Text by which labels are compared: 1, 1.0 and "1" are the same label.
-
-    >>> label_text(1.0), label_text("1"), label_text(True), label_text(2.5)
-    ('1', '1', 'True', '2.5')
-    """
+    """Text by which labels are compared: 1, 1.0 and "1" are the same label."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
     return str(label)
@@ -48,9 +44,6 @@ def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
     """Return the different labels in order, and the place of each one found.
 
     Those of the same text are one; a missing one has the place after the last.
-
-    >>> ranked(["b", None, 1, "a", "1"])
-    ([1, 'a', 'b'], [2, 3, 0, 1, 0])
     """
     first: dict[str, Label] = {}
     for label in found:

@@ -282,11 +282,7 @@ def as_floats(name: str, column: Any) -> Any:
 
 
 def number_text(text: str) -> str:
-    """Return a number as labels are compared, and any other text as it is.
-
-    >>> number_text("1e-7"), number_text("2.50"), number_text("007"), number_text("x")
-    ('1e-07', '2.5', '007', 'x')
-    """
+    """Return a number as labels are compared, and any other text as it is."""
     if re.match(_CODE, text):
         return text
     if re.match(_INTEGER, text):

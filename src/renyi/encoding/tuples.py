@@ -56,16 +56,6 @@ class TupleEncoder(Encoder):
         `columns`.
 
     The other settings are those of `Encoder`, and apply to the columns of the table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> X = pd.DataFrame({"a": ["n", "y", "y"], "b": [1, 1, 2]})
-    >>> encoder = TupleEncoder(order=2).fit(X)
-    >>> encoder.categories
-    {'a & b': ('(new)', 'n & 1', 'y & 1', 'y & 2')}
-    >>> encoder.transform(pd.DataFrame({"a": ["y", "n", "?"], "b": [2, 2, 1]}))
-    array([[3, 0, 4]], dtype=uint8)
     """
 
     order: int = 2

@@ -55,11 +55,6 @@ class CrossValidation(NamedTuple):
         """Return the place of the penalty of least risk, the largest among equals.
 
         With `one_error`, the largest whose risk is within a standard error of that.
-
-        >>> figures = [[3, 2, 1], [9, 5, 4.8], [1, 1, 1.0], [0.2, 0.1, 0.1]]
-        >>> tried = CrossValidation(*np.array(figures), n_folds=5)
-        >>> tried.best(), tried.best(one_error=True)
-        (2, 1)
         """
         least = int(self.risks.argmin())
         room = 1e-9 * abs(self.risks[least])
@@ -93,21 +88,7 @@ def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floa
 def cross_validate(
     rows: RowsProblem, whole: Problem, lambdas: Floats, folds: Floats, tol: float
 ) -> CrossValidation:
-    """Return the held-out risk of each penalty.
-
-    Parameters
-    ----------
-    rows : RowsProblem
-        All rows.
-    whole : Problem
-        The rows, or their counts, from which those of a training part are taken.
-    lambdas : ndarray of shape (L,)
-        The penalties, falling.
-    folds : ndarray of shape (n_folds, n)
-        Weight of every row in every fold.
-    tol : float
-        Relative duality gap of the solutions.
-    """
+    """Return the held-out risk of each penalty."""
     found = [_held_out(rows, whole, lambdas, fold, tol) for fold in folds]
     share = folds.sum(axis=1) / folds.sum()
     risks, wrong = (np.stack(each) for each in zip(*found, strict=True))

@@ -255,16 +255,6 @@ def solve_path(
     max_passes : int, default=30,000
         Passes over the active features after which a penalty is given up, with a
         `sklearn.exceptions.ConvergenceWarning`.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> from renyi.solvers.l1inf import CountsProblem
-    >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> print(solve_path(CountsProblem.of(m), np.array([0.5, 0.3])))
-          lambda features   objective      gap passes
-             0.5        1    0.201498  2.1e-08      5
-             0.3        1    0.152405  2.2e-10      5
     """
     problem.begin(len(lambdas))
     L, (columns, D), scale = len(lambdas), problem.z.shape, 2 * problem.weight
@@ -371,11 +361,6 @@ def grid_down_to(grid: Floats, least: float) -> Floats:
 
     The path goes on as far as needed, in steps as before down to a thousandth of the
     largest penalty.
-
-    >>> grid_down_to(np.array([1.0, 0.1]), 0.05)
-    array([1.  , 0.1 , 0.05])
-    >>> grid_down_to(np.array([1.0, 0.1]), 1e-5)
-    array([1.e+00, 1.e-01, 1.e-02, 1.e-03, 1.e-05])
     """
     if least < grid[-1]:
         grid = _longer(grid)

@@ -205,11 +205,6 @@ def solve(
 
     `method` is "simplex", "ipm" (interior points: the answer is no corner of the set of
     optimal ones, but in its middle) or "choose".
-
-    >>> program = Program.of(np.array([1.0, 2.0]), np.array([[1.0, 1.0]]), 1.0, np.inf)
-    >>> answer = solve(program)
-    >>> answer.status, answer.value, answer.duals
-    ('optimal', 1.0, array([1.]))
     """
     options: dict[str, Any] = {
         "presolve": "on" if presolve else "off",

@@ -75,11 +75,7 @@ class _Kernel(NamedTuple):
 def fit_dual(
     rows: Rows, n_features: int, alpha: float | str, fit_intercept: bool
 ) -> DualFit:
-    """Fit from agreement counts of rows.
-
-    Returns the fit, the scores of the training rows, and the counts of every category
-    with every class.
-    """
+    """Fit from agreement counts of rows."""
     kernel = _kernel(rows, fit_intercept)
     if isinstance(alpha, str):
         a, choice = _path(kernel, rows, alpha_grid(n_features), fit_intercept)

@@ -232,11 +232,6 @@ def binned(
     each bin, the last for a missing number, whose codes are the texts `missing`.
     `stray` is the result for a text that SQLite would read as 0. `texts` says whether
     the column may be one of texts.
-
-    >>> print(binned(DIALECTS["sqlite"], '"age"', [30.0], [], "abc"))
-    CASE WHEN CAST("age" AS REAL) IS NULL THEN c
-      WHEN CAST("age" AS REAL) < 30.0 THEN a
-      ELSE b END
     """
     *bins, absent = answers
     value = dialect.as_double(column)
@@ -260,11 +255,7 @@ def binned(
 
 
 def _fraction(value: float) -> str:
-    """Return a float as integers and powers of two, which any engine reads exactly.
-
-    >>> _fraction(0.375), _fraction(-2.0)
-    ('(3.0 / 8)', '-2.0')
-    """
+    """Return a float as integers and powers of two, which any engine reads exactly."""
     whole, power = value.as_integer_ratio()
     if power == 1 and abs(whole) < 2**53:
         return f"{whole}.0"

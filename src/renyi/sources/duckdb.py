@@ -52,24 +52,7 @@ def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
 
 
 class Condition:
-    """A filter in SQL, applied to batch after batch.
-
-    Parameters
-    ----------
-    where : str
-        The condition, as it would stand after WHERE.
-    schema : pyarrow.Schema
-        Names and types of the columns it may mention.
-    types : mapping of name to str
-        Columns of text that are compared as a type of SQL's; a text that is none of it
-        is NULL.
-
-    Examples
-    --------
-    >>> batch = pa.record_batch({"year": [2023, 2024], "y": ["a", "b"]})
-    >>> Condition("Year = 2024", batch.schema).kept(batch).to_pylist()
-    [{'year': 2024, 'y': 'b'}]
-    """
+    """A filter in SQL, applied to batch after batch."""
 
     def __init__(
         self, where: str, schema: pa.Schema, types: Mapping[str, str] | None = None
@@ -179,12 +162,6 @@ class Query:
 
     `sql` is one SELECT statement, `data` what it may name as the table `data`: a
     table function of DuckDB's, a `Stream`, or a data set of pyarrow.
-
-    Examples
-    --------
-    >>> query = Query("SELECT 1 AS a, 'x' AS y")
-    >>> query.schema.names, [batch.num_rows for batch in query.batches()]
-    (['a', 'y'], [1])
     """
 
     def __init__(self, sql: str, data: Any = None) -> None:
@@ -219,10 +196,6 @@ class Query:
 
 
 def scan(reader: str, files: Sequence[Path]) -> str:
-    """Return the table function by which DuckDB reads some files.
-
-    >>> scan("read_parquet", [Path("it's.parquet")])
-    "read_parquet(['it''s.parquet'], union_by_name = true)"
-    """
+    """Return the table function by which DuckDB reads some files."""
     names = ", ".join(_literal(str(path)) for path in files)
     return f"{reader}([{names}], union_by_name = true)"

@@ -200,27 +200,7 @@ def read_table(
     missing: Iterable[Label] = MISSING,
     kinds: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Read a file into memory.
-
-    Parameters
-    ----------
-    path : path
-        A file that ends in .csv, .tsv, .txt (each also with .gz), .parquet or .arrow.
-    columns : sequence of str, optional
-        The columns to read, in this order; all by default.
-    missing : iterable of labels
-        Cells that mean "missing"; they do not keep a column from being numeric.
-    kinds : mapping of name to {"label", "number", "figure", "verbatim"}, optional
-        What some columns of a CSV file are, whatever their cells look like: labels,
-        numbers, labels that are numbers ("1.0" is then "1"), or text that is copied
-        with its spaces.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> read_table(renyi.datasets.path("votes")).shape
-    (435, 17)
-    """
+    """Read a file into memory."""
     table = opened(path)
     names = table.schema.names
     wanted = names if columns is None else list(columns)
@@ -347,15 +327,6 @@ def marginals(
         What some columns are, whatever they look like.
     interval : float, default=3
         Seconds between two writings of the checkpoint, at least.
-
-    Examples
-    --------
-    >>> import renyi
-    >>> votes = renyi.datasets.path("votes")
-    >>> marginals(votes, "party").n
-    435
-    >>> marginals(votes, "party", where="crime = 'y'", columns=["immigration"]).n
-    248
     """
     encoder = encoder or Encoder()
     wanted = _wanted(target, encoder, columns, weight)
@@ -682,11 +653,6 @@ def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:
 
 
 def column_kinds(encoder: Encoder) -> dict[str, str]:
-    """Return how `read_table` should take the columns of a fitted encoder.
-
-    >>> table = pa.table({"a": ["x", "y"], "b": [0.5, 1.5], "c": [1, 2]})
-    >>> column_kinds(Encoder().fit(table))
-    {'a': 'label', 'b': 'number', 'c': 'figure'}
-    """
+    """Return how `read_table` should take the columns of a fitted encoder."""
     kinds = {"numbers": "number", "words": "label", "figures": "figure"}
     return {each.name: kinds[fitted_text(each.levels)] for each in encoder.columns}

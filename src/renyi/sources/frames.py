@@ -59,11 +59,7 @@ def marginals(
 def encoded_target(
     y: Any, name: str, encoder: Encoder
 ) -> tuple[Column, NDArray[np.intp]]:
-    """Return the classes of a target and each row's code; -1 where it is missing.
-
-    >>> encoded_target(["b", "?", "a"], "y", Encoder())[1]
-    array([ 1, -1,  0])
-    """
+    """Return the classes of a target and each row's code; -1 where it is missing."""
     fitted, (codes,) = target_encoder(encoder).fit_transform(
         _as_column(y, name), refuse_identifiers=False
     )

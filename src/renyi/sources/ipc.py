@@ -26,13 +26,7 @@ _PIECE = 2**20  # bytes that are worth a table of counts of their own
 
 
 class IpcFile:
-    """An Arrow file, whose schema is read once.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """An Arrow file, whose schema is read once."""
 
     ENDINGS = (".arrow", ".feather", ".ipc")
 

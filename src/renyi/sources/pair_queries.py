@@ -102,11 +102,7 @@ class FilteredTable(NamedTuple):
 
 
 def groups(width: int, class_conditional: bool) -> Iterator[Group]:
-    """Yield the columns to count together; the target is the last of `width`.
-
-    >>> list(groups(3, class_conditional=True))
-    [(0, 2), (1, 2), (0, 1, 2)]
-    """
+    """Yield the columns to count together; the target is the last of `width`."""
     if not class_conditional:
         yield from combinations(range(width), 2)
         return

@@ -33,13 +33,7 @@ def naming_errors(path: Path, what: str) -> Iterator[None]:
 
 
 class ParquetFile:
-    """A Parquet file, whose footer is read once.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """A Parquet file, whose footer is read once."""
 
     ENDINGS = (".parquet", ".pq")
 

@@ -248,17 +248,7 @@ def _spark_errors(task: str, advice: str = "see the log of Spark") -> Iterator[N
 
 
 def reason_in(message: str) -> str:
-    """Return the line of Spark's message that says what happened.
-
-    >>> reason_in('''An exception was thrown from the Python worker.
-    ... Traceback (most recent call last):
-    ...   File "a.py", line 1, in f
-    ... ModuleNotFoundError: No module named 'renyi'
-    ... ''')
-    "ModuleNotFoundError: No module named 'renyi'"
-    >>> reason_in("[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01")
-    '[TABLE_OR_VIEW_NOT_FOUND] There is no visits. SQLSTATE: 42P01'
-    """
+    """Return the line of Spark's message that says what happened."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
     python = "Traceback (most recent call last)" in message

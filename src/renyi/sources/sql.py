@@ -107,16 +107,6 @@ def marginals(
         A column of weights; a row of weight 2 counts as two rows.
     progress : callable, optional
         Is given a `renyi.progress.Progress` now and then; ``print`` will do.
-
-    Examples
-    --------
-    >>> import sqlite3
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> connection = sqlite3.connect(":memory:")
-    >>> _ = X.assign(party=y).to_sql("votes", connection, index=False)
-    >>> marginals(connection, "votes", "party") == renyi.Marginals.from_data(X, y)
-    True
     """
     request = _Request(
         table, target, columns, encoder or Encoder(), class_conditional, where, weight

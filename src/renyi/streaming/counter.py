@@ -57,27 +57,7 @@ Places = NDArray[np.intp]
 
 
 class PairCounter:
-    """Pair counts of the rows seen so far.
-
-    Parameters
-    ----------
-    spec : CountSpec
-        What to count; nothing in it may be undecided.
-
-    Examples
-    --------
-    >>> batch = pa.record_batch({"a": ["x", "z", "x"], "y": ["n", "p", "p"]})
-    >>> spec = CountSpec.of(batch.schema, "y")
-    >>> first, second = PairCounter(spec), PairCounter(spec)
-    >>> first.add(batch[:2])
-    >>> second.add(batch[2:])
-    >>> first.merge(PairCounter.from_bytes(spec, second.to_bytes()))
-    >>> first.finish().block("a", "y")
-    y  n  p
-    a
-    x  1  1
-    z  0  1
-    """
+    """Pair counts of the rows seen so far."""
 
     def __init__(self, spec: CountSpec) -> None:
         if spec.undecided:
@@ -363,18 +343,7 @@ def _column_encoder(spec: CountSpec, name: str) -> ColumnEncoder:
 
 
 class PairTable:
-    """Counts of all pairs of categories, of any number of columns.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The columns; the last is the target.
-    weighted : bool
-        Whether counts are sums of weights.
-    by_class : bool
-        Whether pairs are counted within each class too.
-
-    """
+    """Counts of all pairs of categories, of any number of columns."""
 
     def __init__(self, names: Any, weighted: bool, by_class: bool) -> None:
         self.names = tuple(names)

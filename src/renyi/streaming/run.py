@@ -229,19 +229,7 @@ def check_unchanged(files: Iterable[Mapping[str, Any]]) -> None:
 
 @dataclass
 class Job:
-    """The passes over a source.
-
-    Parameters
-    ----------
-    source : Source
-        What is read.
-    spec : CountSpec
-        What is to be counted.
-    checkpoint : Checkpoint, optional
-        Where to keep what has been counted; other jobs must be kept from it (`held`).
-    progress : callable, optional
-        Called with a `Progress` after every unit.
-    """
+    """The passes over a source."""
 
     source: Source
     spec: CountSpec
@@ -391,23 +379,7 @@ def unsaved(error: OSError) -> str:
 
 
 class Run:
-    """One pass over the units of a source.
-
-    Parameters
-    ----------
-    source : Source
-        What is read.
-    step : str
-        What the pass is for, as progress tells it.
-    record : Record
-        What an earlier run has done, or nothing; it grows.
-    make : callable
-        Returns an empty profile or counter.
-    progress : callable, optional
-        Called with a `Progress` after every unit.
-    checkpoint : Checkpoint, optional
-        Where the record is kept.
-    """
+    """One pass over the units of a source."""
 
     ordered = False  # whether units are added in the order of the rows
     apart = False  # whether files that are not done are kept apart
