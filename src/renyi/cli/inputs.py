@@ -373,11 +373,10 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
     """Return the columns of `total` that do not tell rows apart; warn of them."""
     constant, empty = constant_columns(columns)
     if len(empty) + len(constant) == total:
-        raise ValueError(
-            f"No usable column is left in {source}: "
-            + (listed([*constant, *empty]) or "it has the target only")
-            + (" hold one value or none." if total else ".")
-        )
+        why = "it has the target only"
+        if total:
+            why = f"one value or none in {listed([*constant, *empty])}"
+        raise ValueError(f"No usable column is left in {source}: {why}.")
     for names, what in ((constant, "one value only"), (empty, "no value")):
         if names:
             warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
