@@ -248,7 +248,8 @@ def test_no_usable_column(bad: Callable[..., str]) -> None:
     frame = table()[["y"]]
     assert "No usable column is left in t.csv" in bad("fit", save(frame), *FIT)
     message = bad("fit", save(frame.assign(same=1, gone="?")), *FIT)
-    assert "No usable column is left in t.csv: 'same', 'gone'" in message
+    assert "No usable column is left in t.csv" in message
+    assert "'same', 'gone'" in message
 
 
 def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
