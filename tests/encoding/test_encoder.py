@@ -251,7 +251,7 @@ def test_two_columns_of_one_name_are_refused():
 
 def test_identifiers_are_refused_and_may_be_forced():
     ids = pd.DataFrame({"id": [f"p{k}" for k in range(40)], "c": ["a", "b"] * 20})
-    with pytest.raises(ValueError, match=r"Column 'id' has 40 .* min_count"):
+    with pytest.raises(ValueError, match="Column 'id' has 40"):
         Encoder().fit(ids)
     assert Encoder(min_count=2).fit(ids).categories["id"] == ("(rare)",)
     numbers = pd.DataFrame({"row": np.arange(40)})

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from renyi import datasets
 from renyi.encoding.column_rules import (
+    MISSING_CODES,
     check_classes,
     check_sample_weight,
     check_target,
@@ -160,7 +161,7 @@ def encoder_of(args: argparse.Namespace) -> Encoder:
     """Return the encoder that the options describe."""
     given = {key: getattr(args, key) for key in ("bins", "min_count", "unseen")}
     known = {key: value for key, value in given.items() if value is not None}
-    return Encoder(missing=(*files.MISSING, *args.missing), **known)
+    return Encoder(missing=(*MISSING_CODES, *args.missing), **known)
 
 
 def order_of(args: argparse.Namespace, m: Marginals) -> int:

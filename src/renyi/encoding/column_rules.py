@@ -36,6 +36,9 @@ from renyi.encoding.sketch import Sketch
 
 Floats = NDArray[np.float64]
 
+MISSING_CODES: tuple[Label, ...] = ("?", "")
+"""Labels that mean a missing cell unless the user names others."""
+
 MAX_INTEGER_LABELS = 20
 """An integer column with more values than this is a number, not a set of labels."""
 
@@ -173,7 +176,7 @@ def check_identifiers(columns: Columns, n: int) -> None:
         raise ValueError(
             f"Column {column.name!r} has {len(column.categories)} different labels in "
             f"{n} rows, like an identifier: drop it (on the command line, --id or "
-            "--drop), or set min_count to merge rare labels."
+            "--drop), or merge rare labels (min_count, --min-count)."
         )
 
 

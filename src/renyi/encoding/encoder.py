@@ -83,7 +83,7 @@ class Encoder:
            [0, 1, 1, 0]], dtype=uint8)
     """
 
-    missing: Sequence[Label] = ("?", "")
+    missing: Sequence[Label] = column_rules.MISSING_CODES
     unseen: str = "mean"
     min_count: float = 1
     numeric: str | Sequence[str] = "auto"

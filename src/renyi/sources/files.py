@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import __version__
-from renyi.encoding.column_rules import missing_texts
+from renyi.encoding.column_rules import MISSING_CODES, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.text_cells import TextKind, as_floats, typed
@@ -42,7 +42,6 @@ from renyi.streaming.run import FileError, Job, Source, Unit
 from renyi.streaming.spec import ColumnSpec, CountSpec, family, fitted_text
 from renyi.warnings import DataWarning as DataWarning
 
-MISSING: tuple[Label, ...] = ("?", "")
 _FIRST = 2**16  # rows that are looked at first
 
 TableFile = CsvFile | ParquetFile | IpcFile
@@ -197,7 +196,7 @@ def read_table(
     path: AnyPath,
     columns: Sequence[str] | None = None,
     *,
-    missing: Iterable[Label] = MISSING,
+    missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Read a file into memory."""
@@ -228,7 +227,7 @@ def batches(
     path: Paths | None,
     columns: Sequence[str] | None = None,
     *,
-    missing: Iterable[Label] = MISSING,
+    missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
     sql: str | None = None,
