@@ -118,7 +118,7 @@ def test_control_c_stops_the_solver() -> None:
     b = A @ rng.random(2500)
     program = Program(rng.random(2500), A, b, b, np.zeros(2500), np.full(2500, np.inf))
     highs = programs.solver(presolve="off", solver="simplex")
-    highs.passModel(programs._model(program))
+    highs.passModel(programs.model(program))
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
