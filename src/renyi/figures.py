@@ -28,9 +28,9 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def rounded_up(share: float, digits: int = 4) -> float:
-    """Return a bound from above with few digits."""
+    """Return a bound from above with few digits; one above zero is never shown as 0."""
     unit = 10.0**digits
-    return math.ceil(unit * (share - _ROUNDING)) / unit
+    return max(math.ceil(unit * (share - _ROUNDING)), int(share > 0)) / unit
 
 
 def rounded_down(share: float, digits: int = 4) -> float:
