@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -315,3 +317,13 @@ def test_a_streamed_fit_reads_the_header_once_and_the_data_at_most_twice(
     assert len(headers) == 1
     assert 1.9 * size < sum(read) < 2.1 * size  # two passes, and the first rows
     assert len(opened) <= 6 + checkpoint  # these, the header, and twice both its ends
+
+
+def test_counting_a_file_does_not_load_scipy(tmp_path: Path) -> None:
+    path = write(table_of(500), tmp_path / "t.parquet")
+    code = (
+        f"import sys, renyi; renyi.Marginals.from_file({str(path)!r}, target='y');"
+        "sys.exit('scipy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

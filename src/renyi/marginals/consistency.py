@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from renyi.counting.onehot import offsets
 
@@ -37,6 +36,8 @@ def check_possible(m: Marginals) -> None:
     """
     if len(m.counts) > _CHECKED_SIZE:
         return
+    from scipy.linalg import lapack  # a tenth of a second, which counting can spare
+
     shifted = m.counts / m.n + _TOLERANCE * np.eye(len(m.counts))
     if lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1]:
         validate(m, _TOLERANCE)
