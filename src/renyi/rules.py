@@ -34,6 +34,15 @@ def check_rule(rule: str) -> str:
     return rule
 
 
+def answers(
+    t: Floats, codes: NDArray[Any], rule: str, random_state: Any
+) -> NDArray[np.intp]:
+    """Place of the class that a rule answers at each row of codes and estimates."""
+    if check_rule(rule) == "map":
+        return decide(t)
+    return draw(rule_proba(t, rule), row_keys(codes), random_state)
+
+
 def project(t: Floats) -> Floats:
     """Nearest point of the probability simplex to each row of t."""
     K = t.shape[1]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from renyi import Encoder, Marginals
 from renyi.datasets import load
-from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier, class_pairs
 from support.manners import all_checks
 
 

@@ -33,7 +33,7 @@ from renyi.baselines.trees import (
 )
 from renyi.checks import check_amount
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import class_pairs
+from renyi.estimators.classifier import class_pairs
 from renyi.estimators.minimax_classifier import RuleClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxRule

@@ -39,7 +39,7 @@ from renyi.certificates.cantelli import cantelli, class_moments
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 

@@ -23,7 +23,7 @@ from renyi.baselines.trees import Edge, conditional_information, spanning_tree
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]

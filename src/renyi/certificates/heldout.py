@@ -74,11 +74,7 @@ def bounds_of_rows(
     card: Scorecard, rows: HeldoutRows, rule: str, random_state: Any, confidence: float
 ) -> HeldoutBounds:
     """Return all bounds that rows give for a model which has not seen them."""
-    if rule == "map":
-        answers = rules.decide(rows.t)
-    else:
-        proba = rules.rule_proba(rows.t, rule)
-        answers = rules.draw(proba, rules.row_keys(rows.codes), random_state)
+    answers = rules.answers(rows.t, rows.codes, rule, random_state)
     P = card.per_class(card.z.reshape(len(card.z), -1))
     b = card.per_class(np.atleast_2d(card.intercept))[0]
     sizes = card.encoder.columns.sizes

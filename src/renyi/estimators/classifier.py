@@ -1,14 +1,20 @@
-"""RenyiClassifier: the façade over encoder, marginals, ridge, rule and certificate."""
+"""RenyiClassifier: trained from counts of pairs, its worst error certified.
+
+`CountsClassifier` is what classifiers trained from counts do alike: rows are checked,
+encoded and counted, marginals are checked and their names kept. Both roads end in
+`_train`, which a classifier writes for itself: it sees nothing but the `Marginals`.
+"""
 
 from __future__ import annotations
 
 import numbers
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import rules
 from renyi.certificates import text
@@ -16,19 +22,23 @@ from renyi.certificates.closed_form import bounds_of_moments, closed_form
 from renyi.certificates.record import Certificate
 from renyi.certificates.score_moments import ScoreMoments, moments_of_rows
 from renyi.certification import Warned, certificate
+from renyi.checks import check_whole
 from renyi.encoding import targets
+from renyi.encoding.column_rules import check_classes, check_sample_weight
+from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import (
-    TrainingRows,
-    TupleClassifier,
-    class_pairs,
-)
+from renyi.encoding.frame_columns import as_table
+from renyi.encoding.tuples import encoder_of_order
+from renyi.estimators import model_file
+from renyi.marginals.consistency import check_possible
 from renyi.marginals.digest import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
 from renyi.solvers.alpha import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
+from renyi.sources.code_blocks import CodeBlock, from_codes
+from renyi.sources.frames import take_rows
 
 if TYPE_CHECKING:
     import os
@@ -38,7 +48,241 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class RenyiClassifier(TupleClassifier):
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Rows as codes of the encoder."""
+
+    encoder: Encoder
+    codes: NDArray[Any]  # (d, n)
+    y: NDArray[Any]  # codes of the classes
+    sample_weight: Floats | None  # None means 1 throughout
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each row."""
+        ones = self.sample_weight is None
+        return np.ones(len(self.y)) if ones else np.asarray(self.sample_weight)
+
+    @property
+    def effective_n(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        return float(np.maximum(self.weights, 1).sum())
+
+    def ridge_rows(self, classes: NDArray[Any], class_weight: Any) -> ridge.Rows:
+        """Rows with their weights: what each counts in the fit and in the report."""
+        sizes, K = self.encoder.columns.sizes, len(classes)
+        factors = self.encoder.factors(self.codes)
+        if class_weight is None and self.sample_weight is None:
+            return ridge.Rows(self.codes, sizes, self.y, K, factors=factors)
+        weights = self.weights
+        counts = np.bincount(self.y, weights, minlength=K).astype(np.float64)
+        factor = targets.class_factors(class_weight, classes, counts)[self.y]
+        # A weight below 1 is a row by itself, a larger one several copies of a row.
+        unit = np.minimum(weights, 1.0) * factor
+        return ridge.Rows(
+            self.codes, sizes, self.y, K, weights * factor, weights, unit, factors
+        )
+
+    def joined(self, other: TrainingRows) -> TrainingRows:
+        """Rows of both, over the categories of both."""
+        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
+        columns = Columns.of(a.union(b) for a, b in pairs)
+        weights = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weights = np.concatenate([self.weights, other.weights])
+        return TrainingRows(
+            replace(self.encoder.joined(other.encoder), columns=columns),
+            np.hstack([self._over(columns), other._over(columns)]),
+            np.concatenate([self.y, other.y]),
+            weights,
+        )
+
+    def _over(self, columns: Columns) -> NDArray[Any]:
+        """Codes of these rows in `columns`, which hold all their categories."""
+        if self.encoder.columns == columns:
+            return self.codes
+        dtype = np.min_scalar_type(int(columns.sizes.max()))
+        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
+        return np.stack(
+            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
+        )
+
+
+class CountsClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that are trained from counts.
+
+    A classifier writes `_train(m)`, which stores what it learned, and `predict`, which
+    begins with ``self._codes(X)``. It may write `_check_parameters`, `_class_pairs_for`
+    if it needs the pairs of features within each class, and `_train_on_rows` if it
+    learns more from rows than from their counts.
+    """
+
+    encoder: Encoder | None = None
+    order: int = 0  # columns in a feature; 0: single ones, or as the marginals are
+    marginals_: Marginals | None
+
+    def _check_parameters(self) -> None:
+        """Check the parameters, before anything is looked at."""
+
+    def _class_pairs_for(self) -> str | None:
+        """Say what needs the pairs within each class; None if nothing does."""
+        return None
+
+    def _train(self, m: Marginals) -> None:
+        """Learn from the counts; `classes_` and the names of features are set."""
+        raise NotImplementedError
+
+    # ---- training
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on rows.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, d)
+            Strings, integers, booleans, categoricals; floats are binned.
+        y : sequence of n labels
+            The classes.
+        sample_weight : sequence of n floats, optional
+            Weights; a row of weight 2 counts as two rows.
+        """
+        self._check_parameters()
+        table, labels, weights = self._checked(X, y, sample_weight)
+        settings = self._settings()
+        self.classes_, codes_y = targets.distinct(labels)
+        targets.check_class_labels(self.classes_, settings.missing)
+        encoder, codes = settings.fit_transform(table, weights)
+        check_usable(encoder)
+        self._target = targets.target_name(y, encoder.input_names)
+        self._train_on_rows(TrainingRows(encoder, codes, codes_y, weights))
+        return self
+
+    def fit_marginals(self, m: Marginals) -> Self:
+        """Train on marginals; the same answer as `fit` on their rows at the same alpha.
+
+        Marginals compare labels by their text, so that whole floats among the classes
+        (0.0, 1.0) come back as integers, where `fit` keeps the floats of y.
+
+        Parameters
+        ----------
+        m : Marginals
+            Of the training rows; `m.n` counts as their number.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X, y)
+        >>> clf = renyi.RenyiClassifier(alpha=0.01)
+        >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
+        True
+        """
+        if not isinstance(m, Marginals):
+            raise TypeError(
+                f"fit_marginals takes Marginals, not a {type(m).__name__}: count rows "
+                "with Marginals.from_data, or use fit."
+            )
+        self._check_parameters()
+        self._check_marginals(m)
+        self.classes_ = np.asarray(m.classes)
+        self._target = m.target
+        numbered = [f"x{j}" for j in range(len(m.encoder.input_names))]
+        self._keep_names(m.encoder, list(m.encoder.input_names) != numbered)
+        self._learn(m)
+        return self
+
+    def _keep_names(self, encoder: Encoder, named: bool) -> None:
+        """Keep the number of the table's columns, and their names if it has any."""
+        self.n_features_in_ = len(encoder.input_names)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if named:
+            self.feature_names_in_ = np.array(encoder.input_names, object)
+
+    def _train_on_rows(self, block: TrainingRows) -> None:
+        """Learn from rows: by default from their counts alone."""
+        self._learn(self._count(block))
+
+    def _learn(self, m: Marginals) -> None:
+        self._train(m)
+        self.marginals_ = m
+        self.encoder_ = m.encoder
+
+    # ---- rows to codes to counts
+
+    def _settings(self) -> Encoder:
+        if self.order > 1:
+            return encoder_of_order(self.encoder, self.order)
+        return Encoder() if self.encoder is None else self.encoder
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, NDArray[Any], Floats | None]:
+        """Return table, labels and weights, without rows of weight zero."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None."
+            )
+        table = as_table(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        labels = targets.check_labels(y, table.shape[0])
+        weights = check_sample_weight(sample_weight, len(labels))
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            table = take_rows(table, kept)
+            labels, weights = labels[kept], weights[kept]
+        return table, labels, weights
+
+    def _check_marginals(self, m: Marginals) -> None:
+        """Check that this classifier can be trained on the marginals."""
+        if self.order not in (0, m.order):
+            raise ValueError(
+                f"The marginals are of order {m.order}, and {type(self).__name__} is "
+                f"of order {self.order}: count with order={self.order}, as in "
+                f"Marginals.from_data(X, y, order={self.order})."
+            )
+        check_classes(m.classes, m.target)
+        check_usable(m.encoder)
+        reason = self._class_pairs_for()
+        if reason is not None:
+            class_pairs(m, reason)
+        if self.order:
+            check_possible(m)
+
+    def _count(self, block: TrainingRows) -> Marginals:
+        """Return the marginals of encoded rows."""
+        labels = tuple(self.classes_.tolist())
+        target = Column(self._target, Levels("label", labels))
+        inner = self._class_pairs_for() is not None
+        rows = CodeBlock(block.codes, block.y, block.sample_weight)
+        return from_codes(block.encoder, target, rows, inner)
+
+    def _codes(self, X: Any) -> NDArray[Any]:
+        """Return rows to predict as codes (d, n); unseen labels are one beyond."""
+        check_is_fitted(self)
+        as_table(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self.encoder_.transform(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "encoder_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+class RenyiClassifier(CountsClassifier):
     """Classifier for categorical data, trained from counts of pairs alone.
 
     Parameters
@@ -67,8 +311,6 @@ class RenyiClassifier(TupleClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The classes.
     z_ : ndarray of shape (D,), or (D, K) for K > 2 classes
         Points of every category; for two classes those of the second one.
     intercept_ : float, or ndarray of shape (K,)
@@ -81,15 +323,13 @@ class RenyiClassifier(TupleClassifier):
         The model as a table of points.
     certificate_ : Certificate
         The worst error of the model; computed when first asked for.
-    encoder_ : Encoder
-        The fitted encoder.
     marginals_ : Marginals or None
         The counts behind the model; None if there were more categories than rows.
     data_digest_ : DataDigest or None
         Digest of the training data, as in ``m.digest``; None if a model file of before
         digests does not tell.
-    n_features_in_, feature_names_in_
-        Number and names of the features.
+    classes_, encoder_, n_features_in_, feature_names_in_
+        The classes, the fitted encoder, number and names of the columns.
 
     Examples
     --------
@@ -101,6 +341,10 @@ class RenyiClassifier(TupleClassifier):
     >>> round(clf.certificate_.gamma, 4)
     0.0305
     """
+
+    _kept: TrainingRows | None  # for the next block
+    _notes: tuple[Warned, ...]
+    _moments: ScoreMoments | None  # where there are no marginals
 
     def __init__(
         self,
@@ -121,34 +365,6 @@ class RenyiClassifier(TupleClassifier):
         self.random_state = random_state
 
     # ---- training
-
-    def _train_on_rows(self, block: TrainingRows) -> None:
-        self._kept: TrainingRows | None = None
-        self._fit_rows(block)
-
-    def _fit_block(
-        self,
-        block: TrainingRows,
-        classes: NDArray[Any],
-        target: str,
-        names: NDArray[Any] | None,
-    ) -> Self:
-        """Train on rows that another estimator has checked and encoded.
-
-        `names` are those of the columns of the table, if they have any.
-        """
-        self._check_parameters()
-        self.classes_, self._target = classes, target
-        self.n_features_in_ = len(block.encoder.input_names)
-        if names is not None:
-            self.feature_names_in_ = names
-        self._train_on_rows(block)
-        return self
-
-    def _train(self, m: Marginals) -> None:
-        self._notes: tuple[Warned, ...] = ()
-        self._kept = None
-        self._fit_counts(m)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -191,13 +407,15 @@ class RenyiClassifier(TupleClassifier):
             m = self.marginals_ + self._count(block)
             self._fit_counts(m, effective_n=self._effective_n + block.effective_n)
             return self
-        self._fit_rows(block)
-        used = self._on_rows(block) or len(block.y) < block.n_indicators
-        self._kept = block if used else None
+        self._train_on_rows(block)
+        rows, D = block.ridge_rows(self.classes_, self.class_weight), block.n_indicators
+        if len(block.y) < D or ridge.worthwhile(rows, D, self.alpha):
+            self._kept = block
         return self
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        rules.check_rule(self.rule)
+        check_whole("order", self.order, 1)
         check_alpha(self.alpha)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
@@ -206,20 +424,29 @@ class RenyiClassifier(TupleClassifier):
     def _class_pairs_for(self) -> str | None:
         return None if self.class_weight is None else "class_weight"
 
-    def _on_rows(self, block: TrainingRows) -> bool:
-        rows = self._rows(block)
-        return ridge.worthwhile(rows, block.n_indicators, self.alpha)
+    def _train(self, m: Marginals) -> None:
+        self._fit_counts(m)
+        self._kept, self._notes = None, ()
 
-    def _fit_rows(self, block: TrainingRows) -> None:
-        self._notes = block.weight_warning
-        if block.n_indicators > len(block.y):
-            self._fit_dual(block)
+    def _train_on_rows(self, block: TrainingRows) -> None:
+        """Fit by rows or by their counts, whichever are fewer."""
+        n, total = len(block.y), float(block.weights.sum())
+        rows = block.ridge_rows(self.classes_, self.class_weight)
+        if block.n_indicators > n:
+            self._fit_dual(block, rows)
         else:
-            m = self._count(block)
-            self._fit_counts(m, self._rows(block), block.effective_n)
+            self._fit_counts(self._count(block), rows, block.effective_n)
+        self._kept, self._notes = None, ()
+        if total > 2 * n:
+            self._notes = (("sample-weight", text.sample_weight(n, total)),)
 
-    def _rows(self, block: TrainingRows) -> ridge.Rows:
-        return block.ridge_rows(self.classes_, self.class_weight)
+    def _fit_block(self, block: TrainingRows, other: CountsClassifier) -> Self:
+        """Train on rows that another classifier has checked and encoded."""
+        self._check_parameters()
+        self.classes_, self._target = other.classes_, other._target
+        self._keep_names(block.encoder, hasattr(other, "feature_names_in_"))
+        self._train_on_rows(block)
+        return self
 
     def _fit_counts(
         self,
@@ -232,15 +459,12 @@ class RenyiClassifier(TupleClassifier):
         self._effective_n = float(m.n) if effective_n is None else effective_n
         Q, F, priors = self._training_moments(m)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
-        alpha = check_alpha(self.alpha)
-        d = len(m.feature_names)
+        alpha, d = check_alpha(self.alpha), len(m.feature_names)
         fit = ridge.fit_primal(equations, self._effective_n, d, alpha, rows)
         if self.class_weight is not None and fit.choice.error is None:
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
-        self.marginals_: Marginals | None = m
-        self._class_counts: NDArray[Any] | None = None
-        self._digest: DataDigest | None = None
+        self.marginals_ = m
         self._finish(m.encoder, fit, np.diag(m.feature_counts))
 
     def _training_moments(self, m: Marginals) -> tuple[Floats, Floats, Floats]:
@@ -255,36 +479,29 @@ class RenyiClassifier(TupleClassifier):
         Q = np.tensordot(factor, inner, 1) / (m.n * total)
         return Q, m.F * factor / total, priors / total
 
-    def _fit_dual(self, block: TrainingRows) -> None:
-        rows = self._rows(block)
-        columns = block.encoder.columns
-        alpha = check_alpha(self.alpha)
+    def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
+        columns, alpha = block.encoder.columns, check_alpha(self.alpha)
         dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
-        self.marginals_, self._class_counts, self._digest = None, counts, None
+        self.marginals_ = None
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
         self._finish(block.encoder, dual.fit, totals)
         t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
-        self._moments: ScoreMoments | None = moments_of_rows(
+        self._moments = moments_of_rows(
             t, block.y, block.sample_weight, counts, columns, dual.score_error
         )
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
     ) -> None:
-        binary = len(self.classes_) == 2
-        z = fit.z[:, 0] if binary else fit.z
-        intercept = fit.intercept[0] if binary else fit.intercept
-        classes = tuple(self.classes_.tolist())
-        card = Scorecard(
-            encoder, classes, z, np.asarray(intercept), counts, self._target
-        )
+        classes, z, b = tuple(self.classes_.tolist()), fit.z, fit.intercept
+        if len(classes) == 2:
+            z, b = z[:, 0], b[0]
+        card = Scorecard(encoder, classes, z, np.asarray(b), counts, self._target)
         self._take(card, fit.choice)
 
     def _take(self, card: Scorecard, choice: AlphaChoice) -> None:
         """Set the fitted attributes that follow from the scorecard."""
-        # Before a model file is believed; a fit did so before.
-        targets.class_factors(self.class_weight, self.classes_, np.ones(card.n_classes))
         self._weighted = self.class_weight is not None
         self.scorecard_ = card
         self.encoder_ = card.encoder
@@ -293,6 +510,7 @@ class RenyiClassifier(TupleClassifier):
         self.alpha_choice_ = choice
         self.alpha_ = choice.alpha
         self._certificate: Certificate | None = None
+        self._digest: DataDigest | None = None
         self._moments = None
 
     # ---- prediction
@@ -301,22 +519,21 @@ class RenyiClassifier(TupleClassifier):
         """Class of each row; the randomised rules draw it with `random_state`."""
         codes = self._codes(X)
         t = self.scorecard_.estimates(codes)
-        if rules.check_rule(self.rule) == "map":
-            return np.asarray(self.classes_[rules.decide(t)])
-        proba = rules.rule_proba(t, self.rule)
-        drawn = rules.draw(proba, rules.row_keys(codes), self.random_state)
-        return np.asarray(self.classes_[drawn])
+        best = rules.answers(t, codes, self.rule, self.random_state)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
         """Estimated class probabilities: the scores, projected on the simplex."""
-        codes = self._codes(X)
-        return rules.project(self.scorecard_.estimates(codes))
+        return rules.project(self._estimates(X))
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
         """Probability with which the rule answers each class at each row."""
-        codes = self._codes(X)
-        t = self.scorecard_.estimates(codes)
+        t = self._estimates(X)
         return rules.rule_proba(t, self.rule if rule is None else rule)
+
+    def _estimates(self, X: Any) -> Floats:
+        codes = self._codes(X)  # first: it tells whether there is a model
+        return self.scorecard_.estimates(codes)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores: for two classes s(x), positive for the second; else one per class."""
@@ -341,17 +558,14 @@ class RenyiClassifier(TupleClassifier):
 
         codes = self._codes(X)
         points = self.scorecard_.points_of(codes)
-        names = [*self.encoder_.feature_names, "intercept"]
-        start = np.broadcast_to(
-            np.atleast_1d(self.intercept_), (len(points), 1, points.shape[2])
-        )
-        table = np.concatenate([points, start], axis=1)
+        n, _, K = points.shape
+        start = np.broadcast_to(self.scorecard_.intercept, (n, 1, K))
+        flat = np.concatenate([points, start], axis=1).transpose(0, 2, 1).reshape(n, -1)
+        names: Any = [*self.encoder_.feature_names, "intercept"]
+        if K > 1:
+            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
         index = X.index if isinstance(X, pd.DataFrame) else None
-        if points.shape[2] == 1:
-            return pd.DataFrame(table[:, :, 0], index=index, columns=names)
-        labels = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        flat = table.transpose(0, 2, 1).reshape(len(table), -1)
-        return pd.DataFrame(flat, index=index, columns=labels)
+        return pd.DataFrame(flat, index=index, columns=names)
 
     # ---- certificate and file
 
@@ -387,33 +601,45 @@ class RenyiClassifier(TupleClassifier):
         check_is_fitted(self)
         if self._digest is None and self.marginals_ is not None:
             self._digest = self.marginals_.digest
-        elif self._digest is None and self._class_counts is not None:
-            columns, classes = self.encoder_.columns, tuple(self.classes_.tolist())
-            counts = self._class_counts
+        elif self._digest is None and self._moments is not None:
+            columns, counts = self._moments.columns, self._moments.F
             n = float(counts[: columns.sizes[0]].sum())
-            self._digest = class_digest(columns, classes, counts, n)
+            self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
         return self._digest
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""
-        from renyi.estimators import model_file
-
         model_file.write(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RenyiClassifier:
         """Read a model that `save` wrote; the file may come from a stranger.
 
-        >>> import os, tempfile
-        >>> import renyi
+        >>> import renyi, tempfile
         >>> X, y = renyi.datasets.load("votes")
         >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> place = os.path.join(tempfile.mkdtemp(), "votes.json")
+        >>> place = tempfile.mkdtemp() + "/votes.json"
         >>> clf.save(place)
         >>> again = renyi.RenyiClassifier.load(place)
         >>> bool((again.decision_function(X) == clf.decision_function(X)).all())
         True
         """
-        from renyi.estimators import model_file
-
         return model_file.read(path, cls)
+
+
+def check_usable(encoder: Encoder) -> None:
+    """Raise an error for a table whose columns are all constant."""
+    if encoder.single.columns.sizes.max(initial=0) < 2:
+        raise ValueError(
+            "No usable column is left: every column has the same value in all rows."
+        )
+
+
+def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
+    """Return the pair counts within each class; without them, say what needs them."""
+    if m.class_counts is None:
+        raise ValueError(
+            f"{reason} needs the pair counts within each class: build the marginals "
+            "with class_conditional=True."
+        )
+    return m.class_counts

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from renyi.checks import check_time_limit
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.counts_classifier import CountsClassifier
+from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import (

@@ -127,13 +127,11 @@ def _from_document(
     clf._check_parameters()
     clf._target = data["target"]
     clf.classes_ = classes
-    clf.n_features_in_ = len(card.encoder.input_names)
-    if data["named"]:
-        clf.feature_names_in_ = np.array(card.encoder.input_names, object)
+    clf._keep_names(card.encoder, data["named"])
     clf.marginals_, clf._kept = None, None
-    clf._class_counts, clf._digest = None, _digest(data.get("data_digest"))
     card = replace(card, target=data["target"])
     clf._take(card, AlphaChoice(**data["alpha_choice"]))
+    clf._digest = _digest(data.get("data_digest"))
     clf._certificate = Certificate.from_dict(data["certificate"])
     return clf
 

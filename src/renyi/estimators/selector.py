@@ -23,11 +23,11 @@ from renyi.checks import check_share, check_whole, is_number
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
-from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.counts_classifier import TrainingRows, TupleClassifier
+from renyi.estimators.classifier import CountsClassifier, RenyiClassifier, TrainingRows
 from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
+from renyi.rules import check_rule
 from renyi.selection import check_path_settings, entry_path, nested_fits
 from renyi.solvers.alpha import check_alpha
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
@@ -49,7 +49,7 @@ _FOLD_TOL = 1e-3
 _GCV_GRID = np.logspace(-8, 1, 10)
 
 
-class RenyiSelector(SelectorMixin, TupleClassifier):
+class RenyiSelector(SelectorMixin, CountsClassifier):
     """Select features by the l1,∞ penalty, and refit a classifier on them by ridge.
 
     Parameters
@@ -165,12 +165,7 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
             chosen = TrainingRows(
                 part, block.codes[places], block.y, block.sample_weight
             )
-            names = getattr(self, "feature_names_in_", None)
-            if names is not None:
-                names = np.array(part.input_names, object)
-            clf = self._model()
-            clf._fit_block(chosen, self.classes_, self._target, names)
-            return clf
+            return self._model()._fit_block(chosen, self)
 
         self._select(cheaper_form(rows), rows, block.encoder, refit)
         self.marginals_: Marginals | None = None
@@ -341,7 +336,8 @@ class RenyiSelector(SelectorMixin, TupleClassifier):
     # ---- checks
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        check_rule(self.rule)
+        check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
         _check_penalty(self.penalty)
         if self.n_features is not None:
