@@ -49,7 +49,7 @@ from renyi.checks import Deadline, check_choice, check_time_limit, has_few_rows
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible
-from renyi.marginals.digest import class_digest
+from renyi.marginals.file import class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
 

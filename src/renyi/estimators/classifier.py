@@ -31,7 +31,7 @@ from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
 from renyi.estimators import model_file
 from renyi.marginals.consistency import check_possible
-from renyi.marginals.digest import DataDigest, class_digest
+from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge

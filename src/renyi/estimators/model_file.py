@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import targets
-from renyi.marginals.digest import DataDigest
+from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.alpha import AlphaChoice
 from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json

@@ -46,18 +46,30 @@ def check_possible(m: Marginals) -> None:
 def validate(m: Marginals, tolerance: float) -> Marginals:
     """Return the marginals if they pass; see `Marginals.validate`."""
     check_counts(m, tolerance)
-    _check_semidefinite(m, tolerance)
-    return m
+    names = _fully_known(m)
+    places = m._spans(names)
+    values, vectors = np.linalg.eigh(m.counts[np.ix_(places, places)] / m.n)
+    if values[0] >= -tolerance:
+        return m
+    sizes = m.columns.sizes[m.columns.places(names)]
+    share = np.add.reduceat(vectors[:, 0] ** 2, offsets(sizes)[:-1])
+    worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
+    raise ValueError(
+        "No distribution has these marginals: the table of all pairs, target "
+        f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
+        f"The counts of {', '.join(map(repr, worst))} contradict each other most."
+    )
 
 
-def check_counts(m: Marginals, tolerance: float) -> None:
-    """Raise an error that names counts which are negative or do not add up."""
-    check_not_negative(m, "in the marginals")
-    _check_totals(m, tolerance)
-    _check_absent(m)
-    _check_margins(m, tolerance)
-    if m.class_counts is not None:
-        _check_classes(m, m.class_counts, tolerance)
+def _fully_known(m: Marginals) -> list[str]:
+    """Columns without absent pairs among them: the target and who goes with it."""
+    if not m.absent:
+        return list(m.columns.names)
+    known = [m.target]
+    for name in m.feature_names:
+        if all(frozenset((name, other)) not in m.absent for other in known):
+            known.append(name)
+    return known
 
 
 def check_not_negative(m: Marginals, when: str) -> None:
@@ -78,17 +90,10 @@ def check_not_negative(m: Marginals, when: str) -> None:
         )
 
 
-def absent_places(m: Marginals) -> list[tuple[int, int]]:
-    """Positions of the pairs of columns without joint counts, in both orders."""
-    where = {name: j for j, name in enumerate(m.columns.names)}
-    pairs = [tuple(where[name] for name in pair) for pair in m.absent]
-    return [(a, b) for a, b in pairs] + [(b, a) for a, b in pairs]
-
-
 def absent_pairs(m: Marginals) -> NDArray[np.bool_]:
     """Return for every pair of columns whether its joint counts are absent."""
     absent = np.zeros((len(m.columns),) * 2, bool)
-    for first, second in absent_places(m):
+    for first, second in m.absent_places():
         absent[first, second] = True
     return absent
 
@@ -101,53 +106,56 @@ def _name(m: Marginals, place: int) -> str:
     return f"{column.name} = {column.levels.texts[place - starts[j]]}"
 
 
+def _sums(m: Marginals) -> tuple[NDArray[np.float64], ...]:
+    """Return the rows of each column, and of each category in its tables.
+
+    The second has the tables with each column down, the third by how much these differ
+    from the rows of the category alone. As floats: integers might overflow to the right
+    sum.
+    """
+    starts, alone = offsets(m.columns.sizes)[:-1], np.diag(m.counts)
+    totals = np.add.reduceat(alone, starts, dtype=np.float64)
+    sums = np.add.reduceat(m.counts, starts, axis=0, dtype=np.float64)
+    gaps = np.abs(sums - alone)
+    gaps[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
+    return totals, sums, gaps
+
+
 def disagreement(m: Marginals) -> float:
     """Return by how much totals or margins disagree at most, as a share of all rows."""
-    totals, sums = _totals(m), _sums(m)
-    worst = max(np.abs(totals - m.n).max(), _margin_gaps(m, sums).max())
-    return float(worst / m.n)
+    totals, _, gaps = _sums(m)
+    return float(max(np.abs(totals - m.n).max(), gaps.max()) / m.n)
 
 
-def _totals(m: Marginals) -> NDArray[np.float64]:
-    """Rows of each column. As floats: integers might overflow to the right sum."""
-    starts = offsets(m.columns.sizes)[:-1]
-    return np.add.reduceat(np.diag(m.counts), starts, dtype=np.float64)
-
-
-def _sums(m: Marginals) -> NDArray[np.float64]:
-    """Rows of each category (across) in its table with each column (down)."""
-    starts = offsets(m.columns.sizes)[:-1]
-    return np.add.reduceat(m.counts, starts, axis=0, dtype=np.float64)
-
-
-def _margin_gaps(m: Marginals, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    off = np.abs(sums - np.diag(m.counts))
-    off[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
-    return off
-
-
-def _check_totals(m: Marginals, tolerance: float) -> None:
-    totals = _totals(m)
+def check_counts(m: Marginals, tolerance: float) -> None:
+    """Raise an error that names counts which are negative or do not add up."""
+    check_not_negative(m, "in the marginals")
+    totals, sums, gaps = _sums(m)
+    names = m.columns.names
     off = np.abs(totals - m.n)
     j = int(off.argmax())
     if not off[j] <= tolerance * m.n:
         raise ValueError(
-            f"The counts of {m.columns.names[j]!r} add up to {totals[j]:g}, not to the "
+            f"The counts of {names[j]!r} add up to {totals[j]:g}, not to the "
             f"{m.n:g} rows of the marginals."
         )
-
-
-def _check_absent(m: Marginals) -> None:
-    if not m.absent:
-        return
-    blocks = np.add.reduceat(_sums(m), offsets(m.columns.sizes)[:-1], axis=1)
+    blocks = np.add.reduceat(sums, offsets(m.columns.sizes)[:-1], axis=1)
     there = (blocks > 0) & absent_pairs(m)
     if there.any():
         i, j = map(int, np.unravel_index(int(there.argmax()), there.shape))
         raise ValueError(
-            f"The joint counts of {m.columns.names[i]!r} and {m.columns.names[j]!r} "
-            "are said to be absent, but are there."
+            f"The joint counts of {names[i]!r} and {names[j]!r} are said to be absent, "
+            "but are there."
         )
+    j, place = map(int, np.unravel_index(int(gaps.argmax()), gaps.shape))
+    if gaps[j, place] > tolerance * m.n:
+        raise ValueError(
+            f"The margins disagree: {_name(m, place)} has {m.counts[place, place]:g} "
+            f"rows by itself, but {sums[j, place]:g} in its table with {names[j]!r} "
+            f"(off by {gaps[j, place]:g})."
+        )
+    if m.class_counts is not None:
+        _check_classes(m, m.class_counts, tolerance)
 
 
 def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
@@ -164,43 +172,3 @@ def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
                 f"The counts within the classes disagree with those of {what}: "
                 f"{_name(m, place)} is off by {worst:g}."
             )
-
-
-def _check_margins(m: Marginals, tolerance: float) -> None:
-    sums = _sums(m)
-    off = _margin_gaps(m, sums)
-    j, place = map(int, np.unravel_index(int(off.argmax()), off.shape))
-    if off[j, place] > tolerance * m.n:
-        alone = m.counts[place, place]
-        raise ValueError(
-            f"The margins disagree: {_name(m, place)} has {alone:g} rows by itself, "
-            f"but {sums[j, place]:g} in its table with {m.columns.names[j]!r} "
-            f"(off by {off[j, place]:g})."
-        )
-
-
-def _check_semidefinite(m: Marginals, tolerance: float) -> None:
-    names = _fully_known(m)
-    places = m._spans(names)
-    values, vectors = np.linalg.eigh(m.counts[np.ix_(places, places)] / m.n)
-    if values[0] >= -tolerance:
-        return
-    sizes = m.columns.sizes[m.columns.places(names)]
-    share = np.add.reduceat(vectors[:, 0] ** 2, offsets(sizes)[:-1])
-    worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
-    raise ValueError(
-        "No distribution has these marginals: the table of all pairs, target "
-        f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
-        f"The counts of {', '.join(map(repr, worst))} contradict each other most."
-    )
-
-
-def _fully_known(m: Marginals) -> list[str]:
-    """Columns without absent pairs among them: the target and who goes with it."""
-    if not m.absent:
-        return list(m.columns.names)
-    known = [m.target]
-    for name in m.feature_names:
-        if all(frozenset((name, other)) not in m.absent for other in known):
-            known.append(name)
-    return known

@@ -1,23 +1,33 @@
-"""The file of marginals: npz with a JSON header and a checksum.
+"""Marginals written down: as a file, as a digest that tells data apart, and in words.
 
-The header says what the counts are of (columns, target, encoder, absent pairs, where
-they came from), the arrays are the counts. A file may come from a stranger: what its
-header says must make sense, the arrays must have the shapes that follow from it, and
-the counts must agree with each other.
+A file is npz with a JSON header and a checksum. The header says what the counts are of
+(columns, target, encoder, absent pairs, where they came from), the arrays are the
+counts. A file may come from a stranger: what its header says must make sense, the
+arrays must have the shapes that follow from it, and the counts must agree with each
+other.
+
+A digest is a SHA-256 over names, categories and counts in an order of its own, so that
+the same data have the same digest whatever source they were counted from: columns and
+labels are sorted by their text, whole weights count as integers, and others are taken
+to a millionth of their total, which no order of summation can change.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.encoding.columns import Columns
-from renyi.encoding.encoder import Encoder
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.marginals import consistency
 from renyi.storage import read_arrays, read_header, write_arrays
@@ -32,6 +42,13 @@ FORMAT = "renyi-marginals"
 # sums of floats, and at most what tables that were rounded for publication do.
 _TOLERANCE = 1e-6
 _MOST = 0.05
+
+_GRID = 1e6  # counts of fractional weights are compared to this part of their total
+_CHUNK = 2**22  # numbers that are hashed at a time
+# What a text shows: features, columns in a notebook, and labels of each.
+_FEATURES, _ROWS, _LABELS = 12, 50, 6
+
+Places = NDArray[np.intp]
 
 
 def write(m: Marginals, path: str | os.PathLike[str]) -> None:
@@ -57,11 +74,11 @@ def write(m: Marginals, path: str | os.PathLike[str]) -> None:
         )
     if off > _TOLERANCE:
         header["tolerance"] = min(1.01 * off, _MOST)
-    arrays = {"counts": m.counts.astype(m.counts.dtype.newbyteorder("<"))}
+    arrays = {"counts": m.counts}
     if m.class_counts is not None:
-        kind = m.class_counts.dtype.newbyteorder("<")
-        arrays["class_counts"] = m.class_counts.astype(kind)
-    write_arrays(path, header, arrays)
+        arrays["class_counts"] = m.class_counts
+    little = {k: a.astype(a.dtype.newbyteorder("<")) for k, a in arrays.items()}
+    write_arrays(path, header, little)
 
 
 def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
@@ -69,9 +86,20 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
     header = read_header(path, FORMAT)
     with _valid(path):
         facts = _facts(header)
-    arrays = read_arrays(path, FORMAT, header, facts.shapes)
+        columns, target = facts["columns"], facts["target"]
+        size = int(columns.sizes.sum())
+        classes = int(columns.sizes[columns.places([target])[0]])
+        inner = (classes, size - classes, size - classes)
+        shapes = {"counts": (size, size), "class_counts": inner}
+    arrays = read_arrays(path, FORMAT, header, shapes)
     with _valid(path):
-        return _marginals(facts, arrays, make)
+        m = make(arrays["counts"], class_counts=arrays.get("class_counts"), **facts)
+        if not np.isfinite(m.counts).all() or not np.array_equal(m.counts, m.counts.T):
+            raise ValueError("its counts are not finite and symmetric")
+        if m.class_counts is not None and m.class_counts.dtype != m.counts.dtype:
+            raise ValueError("its class counts are of another type than its counts")
+        consistency.check_counts(m, header.get("tolerance", _TOLERANCE))
+        return m
 
 
 @contextlib.contextmanager
@@ -86,29 +114,8 @@ def _valid(path: Any) -> Iterator[None]:
         raise ValueError(f"{path} is not valid: {reason}.") from None
 
 
-class _Facts(NamedTuple):
-    """What a header says."""
-
-    n: float
-    columns: Columns
-    target: str
-    settings: Encoder
-    absent: frozenset[frozenset[str]]
-    provenance: dict[str, Any]
-    tolerance: float
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the arrays that belong to these columns."""
-        size = int(self.columns.sizes.sum())
-        (j,) = self.columns.places([self.target])
-        classes = int(self.columns.sizes[j])
-        width = size - classes
-        return {"counts": (size, size), "class_counts": (classes, width, width)}
-
-
-def _facts(header: dict[str, Any]) -> _Facts:
-    """Return what a header says, checked."""
+def _facts(header: dict[str, Any]) -> dict[str, Any]:
+    """Return what a header says of the marginals, checked."""
     columns = Columns.from_dict(header["columns"])
     empty = Columns.of([]).to_dict()
     settings = encoder_from_dict({**header["encoder"], "columns": empty})
@@ -128,27 +135,146 @@ def _facts(header: dict[str, Any]) -> _Facts:
     tolerance = header.get("tolerance", _TOLERANCE)
     if type(tolerance) is not float or not 0 < tolerance <= _MOST:
         raise ValueError(f"its tolerance is {tolerance!r:.20}, not from 0 to {_MOST}")
-    return _Facts(n, columns, target, settings, absent, provenance, tolerance)
+    return {
+        "n": n,
+        "columns": columns,
+        "target": target,
+        "settings": settings,
+        "absent": absent,
+        "provenance": provenance,
+    }
 
 
-def _marginals(
-    facts: _Facts, arrays: dict[str, NDArray[Any]], make: Callable[..., Marginals]
-) -> Marginals:
-    """Marginals of a file's contents, which must agree with each other."""
-    counts, inner = arrays["counts"], arrays.get("class_counts")
-    m = make(
-        counts,
-        facts.n,
-        facts.columns,
-        facts.target,
-        facts.settings,
-        inner,
-        facts.absent,
-        facts.provenance,
+# ---- digests
+
+
+@dataclass(frozen=True)
+class DataDigest:
+    """Digests of the counts of some data.
+
+    `classes` is of the counts of every category with every class, `pairs` of all pairs
+    of categories; None where these were never counted.
+    """
+
+    classes: str
+    pairs: str | None = None
+
+    def matches(self, other: DataDigest) -> bool:
+        """Whether both are of the same counts, as far as both know them."""
+        if self.pairs is None or other.pairs is None:
+            return self.classes == other.classes
+        return self == other
+
+
+def digest(m: Marginals) -> DataDigest:
+    """Return the digest of marginals."""
+    names = m.feature_names
+    features = m.columns.take(m.columns.places(names))
+    order, classes, head = _canonical(features, m._column(m.target).levels, m.absent)
+    order, classes = m._spans(names)[order], m._spans([m.target])[classes]
+    both = np.concatenate([order, classes])
+    return DataDigest(
+        _hashed(head, m.counts, m.n, order, classes),
+        _hashed(head, m.counts, m.n, both, both),
     )
-    if not np.isfinite(counts).all() or not np.array_equal(counts, counts.T):
-        raise ValueError("its counts are not finite and symmetric")
-    if inner is not None and inner.dtype != counts.dtype:
-        raise ValueError("its class counts are of another type than its counts")
-    consistency.check_counts(m, facts.tolerance)
-    return m
+
+
+def class_digest(
+    columns: Columns, classes: tuple[Any, ...], counts: NDArray[Any], n: float
+) -> DataDigest:
+    """Return the digest of counts of each category of the features with each class."""
+    order, places, head = _canonical(columns, Levels("label", classes))
+    return DataDigest(_hashed(head, counts, n, order, places))
+
+
+def _canonical(
+    columns: Columns, target: Levels, absent: Iterable[frozenset[str]] = ()
+) -> tuple[Places, Places, str]:
+    """Return features and classes in canonical order, and what describes them."""
+    described = [_sorted_levels(levels) for levels in columns.levels]
+    chosen = sorted(range(len(columns)), key=lambda j: columns.names[j])
+    starts, which = offsets(columns.sizes), columns.which.tolist()
+    order = [starts[j] + described[which[j]][0] for j in chosen]
+    names = [columns.names[j] for j in chosen]
+    classes, answers = _sorted_levels(target)
+    features = [names, [described[which[j]][1] for j in chosen]]
+    texts = [features, [[""], [answers]], sorted(map(sorted, absent))]
+    places = np.concatenate([np.empty(0, np.intp), *order])
+    return places, classes, "".join(map(json.dumps, texts))
+
+
+def _sorted_levels(levels: Levels) -> tuple[Places, str]:
+    """Return the order of a column's categories and their description."""
+    texts, labels = levels.texts, []
+    missing = [category is None for category in levels.categories]
+    order = np.arange(len(texts))
+    if levels.kind == "label":
+        order = np.array(sorted(order, key=lambda k: (missing[k], texts[k])), np.intp)
+        labels = [texts[k] for k in order.tolist()]
+    edges = [float(edge).hex() for edge in levels.edges]
+    return order, json.dumps([levels.kind, labels, edges, missing[-1]])
+
+
+def _hashed(
+    head: str, counts: NDArray[Any], n: float, rows: Places, columns: Places
+) -> str:
+    """Hash a description and the counts at some rows and columns, piece by piece."""
+    step = max(1, _CHUNK // max(1, len(columns)))
+    pieces = [rows[at : at + step] for at in range(0, len(rows), step)]
+    whole = all(_is_whole(counts[np.ix_(piece, columns)]) for piece in pieces)
+    total = hashlib.sha256(head.encode("utf-8", "surrogatepass"))
+    total.update(str(round(n) if whole else "weighted").encode())
+    for piece in pieces:
+        found = counts[np.ix_(piece, columns)]
+        grid = found if whole else np.rint(found * (_GRID / n))
+        total.update(grid.astype("<i8").tobytes())
+    return total.hexdigest()
+
+
+def _is_whole(counts: NDArray[Any]) -> bool:
+    if counts.dtype.kind != "f":
+        return True
+    return bool(((counts == np.rint(counts)) & (np.abs(counts) < 2**53)).all())
+
+
+# ---- words
+
+
+def headline(m: Marginals) -> str:
+    """Return rows, features and classes in one line."""
+    what = f"{m.n:,.10g} total weight" if m.weighted else f"{m.n:,} rows"
+    each = f" of {m.order} columns each" if m.order > 1 else ""
+    sizes = int(m.columns.sizes.sum()) - len(m.classes)
+    return (
+        f"Marginals of {what}: {len(m.feature_names)} features{each} ({sizes} "
+        f"categories), target {m.target!r} ({_levels(m, m._column(m.target))})"
+    )
+
+
+def page(m: Marginals) -> str:
+    """Return the headline and a line for each of the first features."""
+    features = [c for c in m.columns if c.name != m.target]
+    first = features[:_FEATURES]
+    width = max((len(c.name) for c in first), default=0)
+    lines = [headline(m), *(f"  {c.name:<{width}}  {_levels(m, c)}" for c in first)]
+    if len(features) > len(first):
+        lines.append(f"  … and {len(features) - len(first)} more features")
+    return "\n".join(lines)
+
+
+def html(m: Marginals) -> str:
+    """Return the headline and a table of the columns, as a notebook shows them."""
+    rows = "".join(
+        f"<tr><td>{escape(c.name)}</td><td>{escape(_levels(m, c))}</td></tr>"
+        for c in m.columns[:_ROWS]
+    )
+    return f"<p>{escape(headline(m))}</p><table>{rows}</table>"
+
+
+def _levels(m: Marginals, column: Column) -> str:
+    """Return the first categories of a column with their counts."""
+    totals, texts = np.diag(m.counts)[m._spans([column.name])], column.levels.texts
+    shown = [f"{t} {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
+    if len(texts) > _LABELS:
+        shown.append(f"… {len(texts) - _LABELS} more")
+    return ", ".join(shown)

@@ -10,13 +10,10 @@ being one more column, so that
 
 No row can be read off them, and no row is kept.
 
-Rows in memory, files, databases, streams and clusters each have a module in
-`renyi.sources`, to which the class methods ``from_*`` delegate. All roads give the same
-marginals for the same rows, with two exceptions: weights are summed in another order,
-hence to rounding; and a stream that can be read but once bins a column of more than a
-few hundred different numbers by cells.
-
-A `Mechanism` releases other marginals in place of these, and says how uncertain.
+Each source of rows has a module in `renyi.sources`, to which the class methods
+``from_*`` delegate. All roads give the same marginals for the same rows, with two
+exceptions: weights are summed in another order, hence to rounding; and a stream that
+can be read but once bins a column of more than a few hundred numbers by cells.
 """
 
 from __future__ import annotations
@@ -33,8 +30,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_of_order
-from renyi.marginals import arithmetic, consistency, file, text
-from renyi.marginals.digest import DataDigest, digest
+from renyi.marginals import arithmetic, consistency, file
 
 if TYPE_CHECKING:
     import os
@@ -45,8 +41,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Marginals:
     """Counts of all pairs of columns of a table.
-
-    Made by `from_data`, `from_blocks`, `from_tables` or `load`, rarely by hand.
 
     Parameters
     ----------
@@ -115,8 +109,7 @@ class Marginals:
     @property
     def encoder(self) -> Encoder:
         """The fitted encoder of the features."""
-        names = self.feature_names
-        columns = self.columns.take(self.columns.places(names))
+        columns = self.columns.take(self.columns.places(self.feature_names))
         return dataclasses.replace(self.settings, columns=columns)
 
     @property
@@ -135,9 +128,8 @@ class Marginals:
     def _spans(self, names: Iterable[str]) -> NDArray[np.intp]:
         """Places in `counts` of the categories of some columns."""
         starts = offsets(self.columns.sizes)
-        spans = [
-            np.arange(starts[j], starts[j + 1]) for j in self.columns.places(names)
-        ]
+        where = self.columns.places(names)
+        spans = [np.arange(starts[j], starts[j + 1]) for j in where]
         return np.concatenate(spans) if spans else np.empty(0, np.intp)
 
     # ---- blocks of the table
@@ -192,8 +184,7 @@ class Marginals:
                 f"{len(self.classes)}. Use F."
             )
         F = self.F
-        difference: NDArray[np.float64] = F[:, 1] - F[:, 0]
-        return difference
+        return np.asarray(F[:, 1] - F[:, 0], np.float64)
 
     @property
     def class_probabilities(self) -> NDArray[np.float64]:
@@ -263,25 +254,17 @@ class Marginals:
         """Whether the same columns have the same counts, in the same order."""
         if not isinstance(other, Marginals):
             return NotImplemented
-        inner, theirs = self.class_counts, other.class_counts
-        same = (
-            self.target == other.target
-            and self.n == other.n
-            and self.columns == other.columns
-            and self.absent == other.absent
-            and np.array_equal(self.counts, other.counts)
-            and (inner is None) == (theirs is None)
+        plain, tables = ("target", "n", "columns", "absent"), ("counts", "class_counts")
+        return all(getattr(self, a) == getattr(other, a) for a in plain) and all(
+            np.array_equal(getattr(self, a), getattr(other, a)) for a in tables
         )
-        if inner is None or theirs is None:
-            return same
-        return same and np.array_equal(inner, theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def digest(self) -> DataDigest:
+    def digest(self) -> file.DataDigest:
         """Digest of names, categories and counts: the same for the same data."""
-        return digest(self)
+        return file.digest(self)
 
     # ---- where counts come from
 
@@ -335,7 +318,7 @@ class Marginals:
 
         Labels may appear in any block. Which columns are numeric, their bins and the
         labels merged as rare are decided by the first block, or by a fitted `encoder`.
-        No column is refused as an identifier.
+        No column is refused as an identifier. Other parameters are as in `from_data`.
 
         Examples
         --------
@@ -366,11 +349,34 @@ class Marginals:
     ) -> Marginals:
         """Count the pairs of a table in files: CSV, Parquet or Arrow, of any size.
 
-        `path` is a file, a list of files, a pattern such as ``"visits-*.csv"``, or a
-        folder of Parquet files; the parameters are those of
-        `renyi.sources.files.marginals`. Rows without a target are left out, with a
-        warning.
+        Rows without a target are left out, with a warning.
 
+        Parameters
+        ----------
+        path : path, sequence of paths, or None
+            A file, a pattern (``*``, ``?``, ``**``), a folder of Parquet files, or
+            several of these, with columns in any order. None with `sql` only.
+        target, encoder, class_conditional
+            As in `from_data`.
+        columns : sequence of str, optional
+            The features; by default all columns but the target and the weight.
+        where : str, optional
+            A condition in SQL, such as ``"year = 2024"``, for the rows to count. Needs
+            the extra ``duckdb``.
+        sql : str, optional
+            A query for DuckDB whose rows are counted. It may name files itself; those
+            of `path` are its table ``data``. Where numbers need bins it is asked twice,
+            and must give the same rows.
+        weight : str, optional
+            A column of weights; a row of weight 2 counts as two rows.
+        checkpoint : path, optional
+            A file that keeps what has been counted: the same call goes on from there
+            after a kill. It is deleted when all is done.
+        progress : callable, optional
+            Is given a `renyi.progress.Progress` now and then; ``print`` will do.
+
+        Examples
+        --------
         >>> import renyi
         >>> votes = renyi.datasets.path("votes")
         >>> renyi.Marginals.from_file(votes, target="party").n
@@ -378,18 +384,8 @@ class Marginals:
         """
         from renyi.sources import files
 
-        return files.marginals(
-            path,
-            target,
-            encoder,
-            class_conditional,
-            columns=columns,
-            where=where,
-            sql=sql,
-            weight=weight,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+        kept = (columns, where, sql, weight, checkpoint, progress)
+        return files.marginals(path, target, encoder, class_conditional, *kept)
 
     @classmethod
     def from_sql(
@@ -407,10 +403,26 @@ class Marginals:
     ) -> Marginals:
         """Count the pairs of a table in a database; from a server only counts leave.
 
-        `connection` is any DB-API 2 one; the parameters are those of
-        `renyi.sources.sql.marginals`. SQLite and DuckDB run in this process, and their
-        rows are read in batches. Rows without a target are left out, with a warning.
+        SQLite and DuckDB run in this process, and their rows are read in batches.
 
+        Parameters
+        ----------
+        connection : DB-API 2 connection
+            To any engine. It stays open; DuckDB, SQLite and PostgreSQL are left in the
+            transaction they were in. DuckDB forgets what is not yet fetched of an
+            answer before, and there and in PostgreSQL a statement that fails, such as
+            one with a wrong `where`, aborts a transaction of yours.
+        table : str or sequence of str
+            A table or a view: ``"visits"``, ``"clinic.visits"``, or a tuple of the
+            parts of a name that holds dots itself. Names are quoted, so that capital
+            letters count.
+        where : str, optional
+            A condition in SQL for the rows to count, sent as it is: yours to write.
+        target, columns, encoder, class_conditional, weight, progress
+            As in `from_file`.
+
+        Examples
+        --------
         >>> import sqlite3
         >>> import renyi
         >>> X, y = renyi.datasets.load("votes")
@@ -438,8 +450,7 @@ class Marginals:
 
         Memory stays bounded. A source that can be read but once (a reader, a generator)
         is counted in one pass, its numbers in up to 512 cells a column; others get a
-        first pass if a column needs one. Rows without a target are left out, with a
-        warning. `weight` names a column of weights.
+        first pass if a column needs one. Other parameters are as in `from_file`.
 
         >>> import pyarrow as pa
         >>> import renyi
@@ -470,10 +481,8 @@ class Marginals:
             are named after the two columns), or counts in long format: a frame with a
             column `count`, or a series indexed by the columns (``value_counts``).
             A long table over several columns counts for all their pairs.
-        target : str
-            The column to predict.
-        count : str, default="count"
-            Name of the column that holds the counts of a long table.
+        target, count : str
+            The column to predict, and that of the counts of a long table.
         encoder : Encoder, optional
             Gives the missing codes.
         tolerance : float, default=1e-6
@@ -507,28 +516,12 @@ class Marginals:
     ) -> Marginals:
         """Count the pairs of a Spark DataFrame on its cluster; no row leaves it.
 
-        The frame is read twice if columns of integers or floats are still to be binned,
-        once with a fitted `encoder`: cache a frame that is dear or random. The workers
-        need renyi too, in the same version. Rows without a target are left out, with a
-        warning.
+        `df` is of Spark 4, classic or Connect. It is read twice if columns of integers
+        or floats are still to be binned, once with a fitted `encoder`: cache a frame
+        that is dear or random. The workers need renyi too, in the same version, and
+        merge the counts of `fan_in` partitions at a time. Other parameters are as in
+        `from_file`.
 
-        Parameters
-        ----------
-        df : pyspark.sql.DataFrame
-            Of a classic session or of Spark Connect; Spark 4.0 or newer.
-        target : str
-            The column to predict.
-        encoder : Encoder, optional
-            How cells become categories. A fitted one gives the bins to use.
-        class_conditional : bool, default=False
-            Count the pairs of features within each class too.
-        weight : str, optional
-            The column that holds the weights of the rows.
-        fan_in : int, default=8
-            Number of partitions whose counts a worker merges at a time.
-
-        Examples
-        --------
         >>> import renyi
         >>> df = spark.read.table("visits")  # doctest: +SKIP
         >>> m = renyi.Marginals.from_spark(df, "readmitted")  # doctest: +SKIP
@@ -540,19 +533,12 @@ class Marginals:
     # ---- validation
 
     def validate(self, tolerance: float = 1e-6) -> Marginals:
-        """Check that some distribution of rows could have these marginals.
+        """Return these marginals, if some distribution of rows could have them.
 
-        Raises an error that names the offending columns, and by how much, if a cell is
-        negative, if the margins of two tables disagree, or if the whole table (with
-        the target) is not positive semidefinite. Returns the marginals themselves.
+        An error names the offending columns, and by how much, if a cell is negative,
+        if the margins of two tables disagree, or if the whole table (with the target)
+        is not positive semidefinite, each beyond `tolerance` as a share of all rows.
 
-        Parameters
-        ----------
-        tolerance : float, default=1e-6
-            What is allowed, as a share of all rows.
-
-        Examples
-        --------
         >>> import renyi
         >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
         >>> m.validate() is m
@@ -562,9 +548,11 @@ class Marginals:
 
     def absent_places(self) -> list[tuple[int, int]]:
         """Positions of the pairs of columns without joint counts, in both orders."""
-        return consistency.absent_places(self)
+        where = {name: j for j, name in enumerate(self.columns.names)}
+        pairs = [tuple(where[name] for name in pair) for pair in self.absent]
+        return [(a, b) for a, b in pairs] + [(b, a) for a, b in pairs]
 
-    # ---- files
+    # ---- files and texts
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file: npz with a JSON header and a checksum."""
@@ -584,18 +572,16 @@ class Marginals:
         """
         return file.read(path, cls)
 
-    # ---- texts
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<{file.headline(self)}>"
 
     def __str__(self) -> str:
         """Return a readable summary."""
-        return text.page(self)
-
-    def __repr__(self) -> str:
-        """Return one line."""
-        return f"<{text.headline(self)}>"
+        return file.page(self)
 
     def _repr_html_(self) -> str:
-        return text.html(self)
+        return file.html(self)
 
 
 class Mechanism(Protocol):
