@@ -182,9 +182,7 @@ def test_a_list_overrides_the_types_both_ways():
 
 def test_text_in_a_numeric_column_is_named():
     X = pd.DataFrame({"age": ["31", "old"]})
-    with pytest.raises(
-        ValueError, match="Column 'age' is to be numeric but holds 'old"
-    ):
+    with pytest.raises(ValueError, match="Column 'age' is numeric but holds 'old"):
         Encoder(numeric=["age"]).fit(X)
     with pytest.raises(ValueError, match="numeric names 'agee', which is not a column"):
         Encoder(numeric=["agee"]).fit(X)

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from renyi.encoding.bins import bin_cells, bin_column
-from renyi.encoding.sketch import MOST, Cells, Sample, Sketch, ascending, joined, keys
+from renyi.encoding.bins import (
+    MOST,
+    Cells,
+    Sample,
+    Sketch,
+    ascending,
+    bin_cells,
+    bin_column,
+    joined,
+    keys,
+)
 
 floats = st.floats(width=64, allow_nan=True, allow_infinity=True)
 arrays = st.lists(floats, max_size=60).map(np.array)

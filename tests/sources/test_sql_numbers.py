@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from renyi.encoding.bins import MOST
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.sketch import MOST
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
 from renyi.sources import pair_queries

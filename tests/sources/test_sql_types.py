@@ -213,7 +213,7 @@ def test_texts_of_numbers(connection: Any) -> None:
 
 def test_a_text_that_is_no_number(connection: Any) -> None:
     load(connection, "texts", pa.table({"size": ["1", "2", "big"], "y": [0, 1, 1]}))
-    with pytest.raises(ValueError, match="'size' is to be numeric but holds 'big'"):
+    with pytest.raises(ValueError, match="'size' is numeric but holds 'big'"):
         Marginals.from_sql(connection, "texts", "y", encoder=Encoder(numeric=("size",)))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder
-from renyi.encoding.text_cells import typed
+from renyi.encoding.arrow_cells import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
@@ -144,7 +144,7 @@ def test_a_word_where_numbers_were_decided_is_named() -> None:
     tally = PairCounter(spec)
     tally.add(table)
     late = pa.table({"a": ["2.5", "?", "broken"], "y": ["n", "n", "p"]})
-    with pytest.raises(ValueError, match="Column 'a' is of numbers but holds 'broken'"):
+    with pytest.raises(ValueError, match="Column 'a' is numeric but holds 'broken'"):
         tally.add(late)
 
 

@@ -27,7 +27,7 @@ from scipy.special import betaincinv
 from renyi import rules
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
-from renyi.encoding import targets
+from renyi.encoding import column_rules
 from renyi.encoding.columns import label_text
 from renyi.scorecard import Scorecard
 
@@ -58,7 +58,7 @@ class HeldoutBounds(NamedTuple):
 def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
-    labels, of_row = targets.distinct(targets.check_labels(y, codes.shape[1]))
+    labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
     known = {label_text(label): k for k, label in enumerate(card.classes)}
     for label in labels.tolist():
         if label_text(label) not in known:

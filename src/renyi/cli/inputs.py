@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
+from renyi.encoding.arrow_cells import requested_floats
 from renyi.encoding.column_rules import (
     MISSING_CODES,
     check_classes,
@@ -29,7 +30,6 @@ from renyi.encoding.column_rules import (
 )
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_cells import as_floats
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -289,7 +289,7 @@ def _selected(
     }
     table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
     for name in args.numeric:
-        table = _replaced(table, name, as_floats(name, table[name]))
+        table = _replaced(table, name, requested_floats(name, table[name]))
     for name in args.categorical:
         if not pa.types.is_string(table[name].type):
             table = _replaced(table, name, table[name].dictionary_encode())
@@ -331,7 +331,7 @@ def _replaced(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 def _weights(path: Path, name: str, column: pa.ChunkedArray) -> Floats:
     try:
-        values = as_floats(name, column).to_numpy()
+        values = requested_floats(name, column).to_numpy()
         checked = check_sample_weight(values, len(values))
     except ValueError as error:
         raise ValueError(f"{path}, column of weights {name!r}: {error}") from None

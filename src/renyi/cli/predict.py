@@ -34,8 +34,8 @@ from renyi.cli.output import (
     records,
     writing,
 )
+from renyi.encoding.arrow_cells import number_text, typed
 from renyi.encoding.columns import label_text
-from renyi.encoding.text_cells import number_text, typed
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.progress import Progress
 from renyi.sources import files

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
 from renyi.cli.inputs import (
     chosen_columns,
@@ -25,9 +25,9 @@ from renyi.cli.inputs import (
     with_text_classes,
 )
 from renyi.cli.output import MARGINALS, Meter, print_notes
+from renyi.encoding.arrow_cells import coded, labels, storage
 from renyi.encoding.column_rules import check_classes, missing_texts
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_cells import is_missing
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
 
@@ -166,8 +166,10 @@ def _warn_of_identifiers(
     missing = missing_texts(encoder.missing)
     first, whole = files.first_rows(table, suspects, encoder.missing)
     if first.num_rows:
-        gone = is_missing(first[columns[-1]], missing)
-        suspicious = first.filter(pc.invert(gone)).drop_columns([columns[-1]])
+        indices, found = coded(storage(first[columns[-1]].combine_chunks()))
+        known = [label is not None for label in labels(found, "", missing)]
+        rows = pa.array(known, pa.bool_()).take(indices)
+        suspicious = first.filter(rows).drop_columns([columns[-1]])
         warn_of_identifiers(suspicious, "" if whole else "the first ")
 
 

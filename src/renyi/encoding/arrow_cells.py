@@ -1,110 +1,56 @@
-"""Cells as labels and numbers: times, decimals, and whatever Python holds.
+"""Cells of Arrow arrays and CSV files, as labels and as numbers.
 
-A moment is one label, whether its column counts seconds or nanoseconds, and in whatever
-zone it is shown. The text is therefore that of Arrow without the zeros that end a
-fraction of a second, in UTC where there is a zone; a duration is a number of seconds.
+Labels come as indices into a dictionary, so that the work per label is done once per
+dictionary, not once per row. Decimals are floats, but those without a fraction are
+integers: that is what engines make of a sum of integers.
 
-Decimals are floats, but those without a fraction are integers: that is what engines
-make of a sum of integers.
+A CSV file has no types, and a reader that guesses them block by block changes its mind
+in the middle of a file. Here a whole column of text is looked at: if its cells are all
+integers, or all numbers, it becomes one, missing codes apart. Cells such as "007" are
+codes, not numbers, and keep their zeros. Spaces around a cell are dropped. A `TextKind`
+is that rule: it sees a column piece by piece, and keeps just what the rule needs.
 """
 
 from __future__ import annotations
 
-import datetime
-from decimal import Decimal
+import re
+import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from renyi.encoding.columns import Label
-
-# Digits of a second in each unit of time.
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-# The zeros that end a fraction, and what is left of it.
-_ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
-_TIMES = (
-    *(datetime.date, datetime.time, datetime.timedelta),
-    *(np.datetime64, np.timedelta64),
+from renyi.encoding.column_rules import (
+    MAX_INTEGER_LABELS,
+    label_numbers,
+    not_numeric,
+    without_missing,
 )
+from renyi.encoding.columns import (
+    Label,
+    label_text,
+    plain_label,
+    ranked,
+    time_texts,
+)
+from renyi.warnings import DataWarning
+
+Floats = NDArray[np.float64]
+Array = Any  # of pyarrow, which has no types
+
+_INTEGER = r"^[+-]?\d+$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CODE = r"^[+-]?0\d"  # leading zeros: a code
+_NOT_A_NUMBER = ("nan", "NaN", "NAN")
+_NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
+_FEW = 64
+_MOST_WORDS = 2
+_ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
-def plain_label(value: Any) -> Label:
-    """Return a cell as str, int, float or bool; None if it is missing."""
-    if isinstance(value, str):
-        return str(value)
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return None
-    if isinstance(value, _TIMES):
-        (text,) = time_texts(pa.array([value])).to_pylist()
-        return str(text)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, Decimal):
-        return int(value) if value.as_tuple().exponent == 0 else float(value)
-    if isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, (dict, list, set)):
-        raise TypeError(
-            f"A cell holds {value!r}: argument must be a string or a number."
-        )
-    return str(value)
-
-
-def time_texts(times: Any) -> Any:
-    """Return the texts of an array of dates, times or durations."""
-    kind = times.type
-    if pa.types.is_duration(kind):
-        power = -_DIGITS[kind.unit]
-        ticks = times.cast(pa.int64()).to_pylist()
-        found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
-        texts = pa.array(found, pa.string())
-    elif pa.types.is_timestamp(kind) and kind.tz:
-        texts = times.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.string())
-    else:
-        texts = times.cast(pa.string())
-    return pc.replace_substring_regex(texts, _ZEROS, _REST)
-
-
-def as_floats(column: Any) -> Any:
-    """Return numbers, or texts of numbers, as the nearest floats."""
-    if pa.types.is_decimal(column.type):
-        # Arrow's own cast is a unit in the last place off for one value in eight.
-        column = column.cast(pa.string())
-    return column.cast(pa.float64(), safe=not pa.types.is_integer(column.type))
-
-
-def from_decimals(column: Any) -> Any:
-    """Return decimals as floats, and those of whole numbers as integers.
-
-    Integers of more than 64 bits stay what they are.
-    """
-    if column.type.scale != 0:
-        return as_floats(column)
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column
-
-
-def entries(dictionary: Any) -> list[Any]:
-    """Return the values of a dictionary: times as texts, whole decimals as integers."""
-    kind = dictionary.type
-    if pa.types.is_temporal(kind):
-        dictionary = time_texts(dictionary)
-    values: list[Any] = dictionary.to_pylist()
-    if pa.types.is_decimal(kind) and kind.scale == 0:
-        return [None if value is None else int(value) for value in values]
-    return values
-
-
-def storage(column: Any) -> Any:
-    """Return the values of an extension type."""
-    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+# ---- types
 
 
 def check_type(name: str, kind: pa.DataType) -> None:
@@ -123,3 +69,391 @@ def check_type(name: str, kind: pa.DataType) -> None:
             f"Column {name!r} holds intervals of months, days and hours ({kind}): make "
             "texts or numbers of them."
         )
+
+
+def storage(column: Array) -> Array:
+    """Return the values of an extension type."""
+    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+
+
+def as_floats(column: Array) -> Array:
+    """Return numbers, or texts of numbers, as the nearest floats."""
+    if pa.types.is_decimal(column.type):
+        # Arrow's own cast is a unit in the last place off for one value in eight.
+        column = column.cast(pa.string())
+    return column.cast(pa.float64(), safe=not pa.types.is_integer(column.type))
+
+
+def requested_floats(name: str, column: Array) -> Array:
+    """Return a column of some type as floats, as the user asked for."""
+    try:
+        return as_floats(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(
+            f"Column {name!r} is numeric but holds {column.type} that are no numbers: "
+            "correct it, or leave it out of --numeric."
+        ) from None
+
+
+def from_decimals(column: Array) -> Array:
+    """Return decimals as floats, and those of whole numbers as integers.
+
+    Integers of more than 64 bits stay what they are.
+    """
+    if column.type.scale != 0:
+        return as_floats(column)
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+# ---- labels
+
+
+def entries(dictionary: Array) -> list[Any]:
+    """Return the values of a dictionary, times as texts."""
+    if pa.types.is_temporal(dictionary.type):
+        dictionary = time_texts(dictionary)
+    values: list[Any] = dictionary.to_pylist()
+    return values
+
+
+def coded(column: Array) -> tuple[Array, Array]:
+    """Return the cells of a column as indices, and what they are indices into.
+
+    A null index is a missing cell.
+    """
+    kind = column.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.int32()), pa.array([], pa.string())
+    if not pa.types.is_dictionary(kind):
+        if pa.types.is_decimal(kind):
+            column = from_decimals(column)
+        # Never null_encoding="encode": on string views it turns null into "".
+        column = column.dictionary_encode()
+    dictionary = column.dictionary
+    if pa.types.is_string_view(dictionary.type):  # which Arrow cannot take from
+        dictionary = dictionary.cast(pa.string())
+    return column.indices, dictionary
+
+
+def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]:
+    """Return the label of each entry of a dictionary, None if it means missing.
+
+    Text is read as "integers", "numbers" or "figures", any other is trimmed; "" is of
+    columns of other types, and of text that is taken as it stands.
+    """
+    if text:
+        dictionary = trimmed(dictionary)
+    if text == "figures":
+        dictionary = figures(dictionary)
+    elif text in ("integers", "numbers"):
+        kind = pa.int64() if text == "integers" else pa.float64()
+        dictionary = without(dictionary, missing).cast(kind)
+    found = [plain_label(value) for value in entries(dictionary)]
+    return [None if label_text(label) in missing else label for label in found]
+
+
+def trimmed(texts: Array) -> Array:
+    """Return text without the spaces around it."""
+    if not pa.types.is_string(texts.type):
+        texts = texts.cast(pa.string())
+    return pc.utf8_trim_whitespace(texts)
+
+
+def without(texts: Array, missing: frozenset[str]) -> Array:
+    """Return text with null for what means missing."""
+    gone = pc.is_in(texts, pa.array(sorted(missing), pa.string()))
+    return pc.if_else(gone, pa.scalar(None, pa.string()), texts)
+
+
+def number_text(text: str) -> str:
+    """Return a number as labels are compared, and any other text as it is."""
+    if re.match(_CODE, text):
+        return text
+    if re.match(_INTEGER, text):
+        return label_text(int(text))  # a float may not tell it from its neighbours
+    return label_text(float(text)) if re.match(_NUMBER, text) else text
+
+
+def figures(texts: Array) -> Array:
+    """Return text of a column whose labels are numbers as these are compared.
+
+    Each cell is read for itself, whatever the others are.
+    """
+    known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
+    return pa.array([text and number_text(text) for text in known], pa.string())
+
+
+# ---- numbers
+
+
+def numbers(
+    name: str, column: Array, family: str, text: str, missing: frozenset[str]
+) -> tuple[Floats, bool]:
+    """Return cells as floats, NaN if missing, and whether they are whole by type.
+
+    `family` is of the type of the column, `text` as of `labels`.
+    """
+    if text in ("integers", "numbers"):
+        values, whole = _from_text(name, column, missing), text == "integers"
+    elif family in ("integer", "float") or pa.types.is_null(column.type):
+        values = as_floats(column).to_numpy(zero_copy_only=False)
+        whole = family == "integer"
+    else:  # labels that the user wants as numbers
+        indices, dictionary = coded(column)
+        found = entries(trimmed(dictionary) if text else dictionary)
+        ordered, places = ranked([plain_label(value) for value in found])
+        codes = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy()
+        codes = np.array([*places, len(ordered)])[codes]
+        return label_numbers(name, ordered, codes, missing)
+    return without_missing(values, missing), whole
+
+
+def _from_text(name: str, column: Array, missing: frozenset[str]) -> Floats:
+    indices = None
+    if pa.types.is_dictionary(column.type):
+        column = occurring(column)
+        column, indices = column.dictionary, column.indices
+    values = _text_floats(name, without(trimmed(column), missing))
+    if indices is not None:
+        values = values.take(indices)
+    floats: Floats = values.to_numpy(zero_copy_only=False)
+    return floats
+
+
+def _text_floats(name: str, texts: Array) -> Array:
+    """Return text as floats; the first that is no number is named."""
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        for text in pc.unique(texts.drop_null()):
+            try:
+                text.cast(pa.float64())
+            except pa.ArrowInvalid:
+                raise not_numeric(name, text.as_py()) from None
+        raise
+
+
+def occurring(column: Array) -> Array:
+    """Return a dictionary array whose dictionary has what occurs, and nothing else."""
+    size = len(column.dictionary)
+    places = column.indices.drop_null().to_numpy(zero_copy_only=False)
+    if size <= len(column) and (np.bincount(places, minlength=size) > 0).all():
+        return column
+    return column.dictionary_decode().dictionary_encode()
+
+
+# ---- what a column of text holds
+
+
+class TextKind:
+    """What a column of text holds, as far as it was seen."""
+
+    def __init__(self) -> None:
+        self.known = 0  # cells that are not missing
+        self.codes = False  # cells with leading zeros
+        self.integers = self.numbers = True
+        self.whole_figures = True  # are the numbers among the cells all integers
+        self.figures: set[str] = set()  # some of the numbers
+        self.words: set[str] = set()  # some of the others
+        self.word_cells = 0
+
+    def look_at(self, column: Array, missing: frozenset[str]) -> None:
+        """Add some cells of the column."""
+        if pa.types.is_dictionary(column.type):
+            column = occurring(column)
+        indices, dictionary = coded(column)
+        counts = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary))
+        texts = without(trimmed(dictionary), missing)
+        known = texts.is_valid().to_numpy(zero_copy_only=False)
+        self.add(texts.filter(pa.array(known)), counts[known])
+
+    def add(self, texts: Array, counts: NDArray[np.int64]) -> None:
+        """Add different trimmed texts, none of them missing, with their cells."""
+        if not len(texts):
+            return
+        self.known += int(counts.sum())
+        if self._settled:
+            return
+        leading = pc.match_substring_regex(texts, _CODE)
+        self.codes = self.codes or pc.any(leading).as_py()
+        self.integers = self.integers and _reads(texts, _INTEGER, pa.int64())
+        if self.integers:
+            self.figures = _some(self.figures, texts, MAX_INTEGER_LABELS)
+            return
+        matches = pc.match_substring_regex(texts, _NUMBER)
+        found = texts.filter(matches)
+        self.whole_figures = self.whole_figures and _reads(found, _INTEGER)
+        self.figures = _some(self.figures, found, MAX_INTEGER_LABELS)
+        places = np.flatnonzero(~matches.to_numpy(zero_copy_only=False))
+        if len(places):
+            self.word_cells += int(counts[places].sum())
+            words = texts.take(places)
+            absent = pc.is_in(words, pa.array(_NOT_A_NUMBER))
+            self.numbers = self.numbers and pc.all(absent).as_py()
+            self.words = _some(self.words, words, _MOST_WORDS)
+
+    def merge(self, other: TextKind) -> None:
+        """Add what another one saw."""
+        self.known += other.known
+        self.codes |= other.codes
+        self.integers &= other.integers
+        self.numbers &= other.numbers
+        self.whole_figures &= other.whole_figures
+        both = sorted(self.figures | other.figures)
+        self.figures = set(both[: MAX_INTEGER_LABELS + 1])
+        self.words = set(sorted(self.words | other.words)[: _MOST_WORDS + 1])
+        self.word_cells += other.word_cells
+
+    @property
+    def _settled(self) -> bool:
+        """Whether nothing can make the column anything but words, without warning."""
+        return self.codes or (
+            len(self.words) > _MOST_WORDS and not self.integers and not self.numbers
+        )
+
+    @property
+    def may_be_number(self) -> bool:
+        """Whether the column can still turn out to be of integers or numbers."""
+        return not self.codes and (self.integers or self.numbers)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether more cells may make it a column of numbers, or nearly one.
+
+        One that begins with several words, or with words alone, is not worth another
+        look.
+        """
+        nearly = self.figures and not self.codes and len(self.words) <= _MOST_WORDS
+        return self.may_be_number or bool(nearly)
+
+    @property
+    def name(self) -> str:
+        """What the column is: "integers", "numbers" or "words"."""
+        if not self.known or self.codes:
+            return "words"
+        if self.integers:
+            return "integers"
+        if self.whole_figures and self.word_cells == 0:
+            return "words"  # integers of too many digits
+        return "numbers" if self.numbers and self.figures else "words"
+
+    def warn(self, column: str) -> None:
+        """Warn of a column that would be binned but for a word or two, such as NA."""
+        if self.name != "words" or self.codes or not self.word_cells:
+            return
+        if len(self.figures) <= MAX_INTEGER_LABELS and self.whole_figures:
+            return  # labels either way
+        if self.word_cells * 2 <= self.known and len(self.words) <= _MOST_WORDS:
+            shown = " and ".join(map(repr, sorted(self.words)))
+            warnings.warn(
+                f"Column {column!r} would be numeric but for {shown} "
+                f"({self.word_cells:,} of {self.known:,} cells), and was taken as "
+                "labels: if that means missing, name it as a missing code (--missing "
+                f"{min(self.words)}).",
+                DataWarning,
+                stacklevel=3,
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        both = {"figures": sorted(self.figures), "words": sorted(self.words)}
+        return {**vars(self), **both}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> TextKind:
+        """Return what a plain form holds, checked."""
+        made = cls()
+        good = isinstance(data, dict) and set(data) == set(vars(made))
+        for name, value in vars(made).items():
+            wanted = list if isinstance(value, set) else type(value)
+            good = good and type(data[name]) is wanted
+        texts = [*data["figures"], *data["words"]] if good else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("what is known of a column of text is not valid")
+        for name, value in data.items():
+            setattr(made, name, set(value) if isinstance(value, list) else value)
+        return made
+
+
+def _some(known: set[str], texts: Array, most: int) -> set[str]:
+    """Add different texts to those known, until there are more than `most`."""
+    return known if len(known) > most else known | {*texts[: most + 1].to_pylist()}
+
+
+def _reads(texts: Array, pattern: str, kind: Any = None) -> bool:
+    """Whether all texts match a pattern, and can be read as a type."""
+    for some in (texts[:_FEW], texts):  # most columns of labels show it at once
+        matches = pc.match_substring_regex(some, pattern)
+        if not pc.all(matches, min_count=0).as_py():
+            return False
+    try:
+        if kind is not None:
+            texts.cast(kind)
+    except pa.ArrowInvalid:  # more digits than an integer holds
+        return False
+    return True
+
+
+# ---- whole columns of CSV files
+
+
+def typed(
+    name: str, column: pa.ChunkedArray, missing: frozenset[str], kind: str | None = None
+) -> pa.ChunkedArray:
+    """Return a column of text as integers or numbers if that is what its cells are.
+
+    `kind` says what it is: "label", "number", "figure" (labels that are numbers), or
+    "verbatim".
+    """
+    if kind == "verbatim":
+        return column
+    few = _few(column)
+    if few is None or any(cell != cell.strip() for cell in few):
+        column = pc.utf8_trim_whitespace(column)
+    if kind == "figure":
+        indices, dictionary = coded(column.combine_chunks())
+        column = pa.chunked_array([figures(dictionary).take(indices)])
+        few = _few(column)
+    if kind == "label" or (kind != "number" and _are_words(few, missing)):
+        return column
+    filled = without(column, missing)
+    known = filled.drop_null()
+    if not len(known):
+        return column
+    if kind == "number":
+        return _text_floats(name, filled)
+    found = TextKind()
+    for low in range(0, len(known), _ROWS):
+        cells = pc.value_counts(known[low : low + _ROWS])
+        found.add(cells.field("values"), cells.field("counts").to_numpy())
+    if kind is None:
+        found.warn(name)
+    if found.name == "words":
+        return column
+    try:
+        return filled.cast(pa.int64() if found.name == "integers" else pa.float64())
+    except pa.ArrowInvalid:  # a number that Arrow does not read
+        return column
+
+
+def _few(column: pa.ChunkedArray) -> list[str] | None:
+    """Return the different cells of a column that begins as one of few labels.
+
+    A file of thousands of columns is read much sooner if each needs a look at a few
+    texts only.
+    """
+    if len(pc.unique(column[:_FEW])) == min(len(column), _FEW) > 1:
+        return None
+    values = pc.unique(column)
+    return None if len(values) > _FEW else values.to_pylist()
+
+
+def _are_words(few: list[str] | None, missing: frozenset[str]) -> bool:
+    """Whether no cell but a missing one could be a number."""
+    if few is None:
+        return False
+    known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
+    return not any(re.match(_NUMBERLIKE, cell) for cell in known)

@@ -1,7 +1,9 @@
 """Labels and columns: what is known of each column of a table.
 
 Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
-they came from. A column is of labels or of numbers, and has categories either way.
+they came from. A moment is one label, whether its column counts seconds or nanoseconds,
+and in whatever zone it is shown: its text is that of Arrow without the zeros that end a
+fraction of a second, in UTC where there is a zone. A duration is a number of seconds.
 
 Ten thousand columns usually have a handful of different descriptions between them
 (genotypes, yes/no questions), so `Columns` stores each description once: building,
@@ -10,18 +12,71 @@ comparing and saving a wide model then costs little more than a narrow one.
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Label = str | int | float | bool | None
 
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
+
+# Digits of a second in each unit of time.
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+# The zeros that end a fraction, and what is left of it.
+_ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
+_TIMES = (
+    *(datetime.date, datetime.time, datetime.timedelta),
+    *(np.datetime64, np.timedelta64),
+)
+
+
+def plain_label(value: Any) -> Label:
+    """Return a cell as str, int, float or bool; None if it is missing."""
+    if isinstance(value, str):
+        return str(value)
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return None
+    if isinstance(value, _TIMES):
+        (text,) = time_texts(pa.array([value])).to_pylist()
+        return str(text)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (dict, list, set)):
+        raise TypeError(
+            f"A cell holds {value!r}: argument must be a string or a number."
+        )
+    return str(value)
+
+
+def time_texts(times: Any) -> Any:
+    """Return the texts of an array of dates, times or durations."""
+    kind = times.type
+    if pa.types.is_duration(kind):
+        power = -_DIGITS[kind.unit]
+        ticks = times.cast(pa.int64()).to_pylist()
+        found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
+        texts = pa.array(found, pa.string())
+    elif pa.types.is_timestamp(kind) and kind.tz:
+        texts = times.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.string())
+    else:
+        texts = times.cast(pa.string())
+    return pc.replace_substring_regex(texts, _ZEROS, _REST)
 
 
 def label_text(label: Label) -> str:

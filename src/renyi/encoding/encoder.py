@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.arrow_cells import plain_label
-from renyi.encoding.bins import bin_codes, bin_column
+from renyi.encoding.bins import Sketch, bin_codes, bin_column
 from renyi.encoding.columns import (
     MISSING_TEXT,
     Column,
@@ -30,6 +29,7 @@ from renyi.encoding.columns import (
     Label,
     Levels,
     Numbered,
+    plain_label,
 )
 from renyi.encoding.frame_columns import (
     Labels,
@@ -41,7 +41,6 @@ from renyi.encoding.frame_columns import (
     parts,
     resolve,
 )
-from renyi.encoding.sketch import Sketch
 
 Weights = NDArray[np.float64] | None
 

@@ -26,19 +26,18 @@ from renyi.encoding.arrow_cells import (
     check_type,
     entries,
     from_decimals,
-    plain_label,
     storage,
 )
+from renyi.encoding.bins import EXACT
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
-    are_whole,
     distinct_count,
     is_number,
+    label_numbers,
     missing_numbers,
     without_missing,
 )
-from renyi.encoding.columns import Label, label_text, ranked
-from renyi.encoding.sketch import EXACT
+from renyi.encoding.columns import Label, label_text, plain_label, ranked
 
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256
@@ -423,7 +422,11 @@ def resolve(
     if not chosen.any():
         return [part]
     taken = np.flatnonzero(chosen).tolist()
-    pieces: list[Part] = [_as_numbers(part, j, missing) for j in taken]
+    pieces: list[Part] = []
+    for j in taken:
+        name = part.names[j]
+        read = label_numbers(name, part.labels, part.codes[j], missing)
+        pieces.append(Numbers(name, *read))
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]
@@ -460,27 +463,6 @@ def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
     many = present.sum(axis=1) > MAX_INTEGER_LABELS
     numeric: NDArray[np.bool_] = ~(present & ~number).any(axis=1) & (fractions | many)
     return numeric
-
-
-def _as_numbers(part: Labels, j: int, missing: frozenset[str]) -> Numbers:
-    name, codes = part.names[j], part.codes[j]
-    values = np.full(len(part.labels) + 1, np.nan)
-    whole = True
-    for k in np.unique(codes[codes < len(part.labels)]):
-        label = part.labels[k]
-        whole &= not isinstance(label, float)
-        if label_text(label) not in missing:
-            try:
-                values[k] = np.nan if label is None else float(label)
-            except (ValueError, OverflowError):
-                raise ValueError(
-                    f"Column {name!r} is to be numeric but holds {label!r:.60}: "
-                    "correct it, name it as a missing code, or leave the column as "
-                    "labels."
-                ) from None
-    values = without_missing(values, missing)
-    whole &= are_whole(values[np.unique(codes)])
-    return Numbers(name, values[codes], whole)
 
 
 def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:

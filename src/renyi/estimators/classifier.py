@@ -23,7 +23,7 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.score_moments import ScoreMoments, moments_of_rows
 from renyi.certification import Warned, certificate
 from renyi.checks import check_whole
-from renyi.encoding import targets
+from renyi.encoding import column_rules
 from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder
@@ -81,7 +81,7 @@ class TrainingRows:
             return ridge.Rows(self.codes, sizes, self.y, K, factors=factors)
         weights = self.weights
         counts = np.bincount(self.y, weights, minlength=K).astype(np.float64)
-        factor = targets.class_factors(class_weight, classes, counts)[self.y]
+        factor = column_rules.class_factors(class_weight, classes, counts)[self.y]
         # A weight below 1 is a row by itself, a larger one several copies of a row.
         unit = np.minimum(weights, 1.0) * factor
         return ridge.Rows(
@@ -154,11 +154,11 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         table, labels, weights = self._checked(X, y, sample_weight)
         settings = self._settings()
-        self.classes_, codes_y = targets.distinct(labels)
-        targets.check_class_labels(self.classes_, settings.missing)
+        self.classes_, codes_y = column_rules.distinct(labels)
+        column_rules.check_class_labels(self.classes_, settings.missing)
         encoder, codes = settings.fit_transform(table, weights)
         check_usable(encoder)
-        self._target = targets.target_name(y, encoder.input_names)
+        self._target = column_rules.target_name(y, encoder.input_names)
         self._train_on_rows(TrainingRows(encoder, codes, codes_y, weights))
         return self
 
@@ -230,7 +230,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
             )
         table = as_table(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        labels = targets.check_labels(y, table.shape[0])
+        labels = column_rules.check_labels(y, table.shape[0])
         weights = check_sample_weight(sample_weight, len(labels))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
@@ -389,13 +389,13 @@ class RenyiClassifier(CountsClassifier):
         X, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             self.classes_ = np.unique(np.asarray(classes))
-            targets.check_class_labels(self.classes_, self._settings().missing)
+            column_rules.check_class_labels(self.classes_, self._settings().missing)
         settings = self._settings() if first else self.encoder_
         encoder, codes = settings.fit_transform(X, weights, refuse_identifiers=False)
-        codes_y = targets.codes_among(self.classes_, labels)
+        codes_y = column_rules.codes_among(self.classes_, labels)
         block = TrainingRows(encoder, codes.copy(), codes_y, weights)
         if first:
-            self._target = targets.target_name(y, encoder.input_names)
+            self._target = column_rules.target_name(y, encoder.input_names)
         elif self._kept is not None:
             block = self._kept.joined(block)
         elif self.marginals_ is None:
@@ -473,7 +473,7 @@ class RenyiClassifier(CountsClassifier):
             return m.Q, m.F, m.class_probabilities
         inner = class_pairs(m, "class_weight")
         counts = m.class_probabilities * m.n
-        factor = targets.class_factors(self.class_weight, self.classes_, counts)
+        factor = column_rules.class_factors(self.class_weight, self.classes_, counts)
         priors = m.class_probabilities * factor
         total = priors.sum()
         Q = np.tensordot(factor, inner, 1) / (m.n * total)

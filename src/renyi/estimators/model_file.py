@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
-from renyi.encoding import targets
+from renyi.encoding import column_rules
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.alpha import AlphaChoice
@@ -118,7 +118,7 @@ def _from_document(
     settings = dict(data["classifier"])
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
-    targets.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
+    column_rules.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
     if data["target"] in card.encoder.input_names:
         raise ValueError(f"its target {data['target']!r:.60} is a feature, too")
     if settings["order"] != card.encoder.order:

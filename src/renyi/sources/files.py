@@ -5,7 +5,7 @@ read (`marginals`), in memory that does not grow with the number of rows. Severa
 are one table cut into pieces: they have the same columns, perhaps in another order, and
 a column has one type in all of them. A file that differs is named.
 
-Every cell of a CSV file is read as text first; `renyi.encoding.text_cells` then makes
+Every cell of a CSV file is read as text first; `renyi.encoding.arrow_cells` then makes
 numbers of columns of numbers. A model is asked with files that were guessed
 differently: `kinds` says what its columns are, so that a column of labels is compared
 by its text as it stands in the file.
@@ -26,17 +26,16 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import __version__
+from renyi.encoding.arrow_cells import TextKind, requested_floats, typed, without
 from renyi.encoding.column_rules import MISSING_CODES, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_cells import TextKind, as_floats, typed
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, duckdb
 from renyi.sources.csv import CsvFile
 from renyi.sources.ipc import IpcFile
 from renyi.sources.parquet import ParquetFile
-from renyi.streaming.arrow_values import look_at, without
 from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.run import FileError, Job, Source, Unit
 from renyi.streaming.spec import ColumnSpec, CountSpec, family, fitted_text
@@ -410,7 +409,7 @@ def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
     for field in source.schema:
         name, text = field.name, field.type == csv.TEXT
         if kinds.get(name) == "number" and not text and field.type != pa.float64():
-            readers[name] = partial(as_floats, name)
+            readers[name] = partial(requested_floats, name)
     if not readers:
         return source
 
@@ -553,7 +552,7 @@ def text_kinds(
     if batch is not None:
         batch = batch if condition is None else condition.kept(batch)
         for name in columns:
-            look_at(kinds[name], batch.column(name), missing)
+            kinds[name].look_at(batch.column(name), missing)
     return kinds
 
 

@@ -6,7 +6,7 @@ are numbers, their bins, the labels and which of them are rare. From then on lab
 grouped by as they are, and numbers by the bin that a CASE expression finds.
 
 A number may have any number of different values: they are read in blocks, and beyond
-2**16 of them neighbours share a cell (`renyi.encoding.sketch`), as they do on every
+2**16 of them neighbours share a cell (`renyi.encoding.bins`), as they do on every
 other road. The values of a number must be those that the expression compares: floats
 of an unknown driver are asked for once more, as the engine makes doubles of them.
 """
@@ -24,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.bins import bin_cells, bin_codes
+from renyi.encoding.bins import MOST, Sketch, bin_cells, bin_codes
 from renyi.encoding.column_rules import (
     check_identifiers,
     check_row_numbers,
@@ -34,7 +34,6 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Label, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import Numbers, parts, resolve
-from renyi.encoding.sketch import MOST, Sketch
 from renyi.sources.databases import Database, Row, cell_of, key_of
 from renyi.sources.dialects import binned
 from renyi.sources.pair_queries import FilteredTable

@@ -8,7 +8,7 @@ code goes.
 
 A `LabelEncoder` knows the labels met so far, a `BinEncoder` the edges of numbers. Where
 rows pass by only once there are no edges yet: a `OnePassBinner` gives every value a
-code, and neighbours share a cell when there are too many (`renyi.encoding.sketch`),
+code, and neighbours share a cell when there are too many (`renyi.encoding.bins`),
 which renumbers the codes. Which values share a cell depends on the set of values only.
 """
 
@@ -23,21 +23,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.bins import bin_cells, bin_codes
-from renyi.encoding.columns import Label, Levels, label_text, ranked
-from renyi.encoding.encoder import Encoder
-from renyi.encoding.sketch import (
+from renyi.encoding.arrow_cells import TextKind, coded, labels
+from renyi.encoding.bins import (
     EXACT,
     LARGEST,
     Cells,
     Sketch,
     are_bounds,
     ascending,
+    bin_cells,
+    bin_codes,
     fitting,
     keys,
 )
-from renyi.encoding.text_cells import TextKind
-from renyi.streaming.arrow_values import coded, labels, numbers
+from renyi.encoding.columns import Label, Levels, label_text, ranked
+from renyi.encoding.encoder import Encoder
 from renyi.streaming.spec import ColumnSpec
 
 Places = NDArray[np.intp]
@@ -134,7 +134,7 @@ class LabelEncoder:
         fresh = np.flatnonzero(used & ~self._known)
         if len(fresh):
             entries = self._dictionary.take(pa.array(fresh))
-            codes = self.admit(labels(entries, self.spec, self.missing))
+            codes = self.admit(labels(entries, self.spec.text, self.missing))
             kind = np.min_scalar_type(max(int(codes.max()), int(self._lookup.max())))
             self._lookup = self._lookup.astype(kind, copy=False)
             self._lookup[fresh] = codes
@@ -175,11 +175,12 @@ class LabelEncoder:
             kind.warn(self.name)
         spec = self.spec._replace(text=kind.name)
         if spec.kind == "number" or (spec.kind == "auto" and spec.text != "words"):
-            values, whole = numbers(self.name, texts, spec, self.missing)
+            values, whole = spec.numbers(self.name, texts, self.missing)
             distinct = column_rules.distinct_count(values[weight[1:] > 0])
             if spec.kind == "number" or column_rules.is_number(whole, distinct):
                 return close_numbers(values, values, weight, encoder.bins, whole)
-        return close_labels(labels(texts, spec, self.missing), weight, encoder, rare)
+        found = labels(texts, spec.text, self.missing)
+        return close_labels(found, weight, encoder, rare)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -206,7 +207,7 @@ class BinEncoder:
 
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
-        values, _ = numbers(self.name, column, self.spec, self.missing)
+        values, _ = self.spec.numbers(self.name, column, self.missing)
         if self.size > _FEW_BINS:
             return (bin_codes(values, self.edges) + 1) % self.size
         # A few comparisons are far faster than a search in sorted edges.
@@ -260,7 +261,7 @@ class OnePassBinner:
 
     def read(self, column: Any) -> Floats:
         """Return the cells of a column as floats."""
-        values, whole = numbers(self.name, column, self.spec, self.missing)
+        values, whole = self.spec.numbers(self.name, column, self.missing)
         values = np.clip(values, -LARGEST, LARGEST)
         if self.spec.kind == "auto" and bool((np.abs(values) > EXACT).any()):
             raise ValueError(

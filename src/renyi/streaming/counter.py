@@ -33,14 +33,13 @@ from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming import wire
-from renyi.streaming.arrow_values import ROWS, Slice, slices
 from renyi.streaming.column_encoders import (
     BinEncoder,
     FinalLevels,
     LabelEncoder,
     OnePassBinner,
 )
-from renyi.streaming.spec import CountSpec
+from renyi.streaming.spec import ROWS, CountSpec, Slice, slices
 from renyi.warnings import warn_dropped
 
 _KIND = "counts"

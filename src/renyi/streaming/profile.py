@@ -3,8 +3,8 @@
 Bins need the quantiles of all rows, integers are labels if there are few of them, and a
 column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
 the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
-sketches of numbers (`renyi.encoding.sketch`) and what text looked like
-(`renyi.encoding.text_cells`). Summaries of different rows can be merged, in any order.
+sketches of numbers (`renyi.encoding.bins`) and what text looked like
+(`renyi.encoding.arrow_cells`). Summaries of different rows can be merged, in any order.
 What is decided is what `Encoder.fit` decides with all rows in memory.
 """
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.bins import bin_cells
+from renyi.encoding.arrow_cells import TextKind
+from renyi.encoding.bins import EXACT, MOST, Cells, Sketch, bin_cells
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
     are_whole,
@@ -25,12 +26,9 @@ from renyi.encoding.column_rules import (
     is_number,
 )
 from renyi.encoding.columns import Levels
-from renyi.encoding.sketch import EXACT, MOST, Cells, Sketch
-from renyi.encoding.text_cells import TextKind
 from renyi.streaming import wire
-from renyi.streaming.arrow_values import look_at, numbers, slices
 from renyi.streaming.column_encoders import LabelEncoder
-from renyi.streaming.spec import ColumnSpec, CountSpec
+from renyi.streaming.spec import ColumnSpec, CountSpec, slices
 
 _KIND = "profile"
 
@@ -138,7 +136,7 @@ class _Undecided:
     def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
         column_spec = self._column_spec
         if self.text is not None:
-            look_at(self.text, cells, self._missing)
+            self.text.look_at(cells, self._missing)
             if column_spec.kind == "label" or not (
                 self.text.may_be_number or column_spec.kind == "number"
             ):
@@ -146,7 +144,7 @@ class _Undecided:
             column_spec = column_spec._replace(
                 text="numbers" if self.text.may_be_number else "words"
             )
-        values, whole = numbers(self.name, cells, column_spec, self._missing)
+        values, whole = column_spec.numbers(self.name, cells, self._missing)
         if rows is not None:
             values = values[rows]
         # How text was read so far may differ from batch to batch: its values count.

@@ -17,16 +17,30 @@ counted in fine cells, and binned at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import check_type
-from renyi.encoding.column_rules import check_names
+from renyi.encoding.arrow_cells import (
+    as_floats,
+    check_type,
+    numbers,
+    storage,
+    trimmed,
+)
+from renyi.encoding.column_rules import check_column, check_names, check_weights
 from renyi.encoding.columns import RARE, Levels, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.storage import first_line
+
+Floats = NDArray[np.float64]
+
+ROWS = 61_440
+"""Rows that are read at a time: what they become stays in cache."""
 
 _KINDS = ("label", "number", "auto")
 _TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
@@ -61,6 +75,12 @@ class ColumnSpec(NamedTuple):
             self.kind == "number" and self.levels is not None
         )
         return known and self.text != "guess"
+
+    def numbers(
+        self, name: str, column: Any, missing: frozenset[str]
+    ) -> tuple[Floats, bool]:
+        """Return cells as floats, NaN if missing, and whether they are whole."""
+        return numbers(name, column, self.family, self.text, missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -269,16 +289,6 @@ def family(name: str, kind: pa.DataType) -> str:
     return "other"
 
 
-def check_column(names: Sequence[str], name: str, what: str) -> None:
-    """Refuse a name that is none of a table's columns; `what` says what it is for."""
-    if name not in names:
-        raise ValueError(
-            f"There is no column {name!r} {what}; the columns are "
-            + ", ".join(map(repr, names[:12]))
-            + (", …" if len(names) > 12 else ".")
-        )
-
-
 def _features(
     names: list[str], target: str, weight: str | None, encoder: Encoder
 ) -> list[str]:
@@ -329,3 +339,78 @@ def fitted_text(levels: Levels) -> str:
         return "numbers"
     labels = {*levels.categories, *levels.rare} - {RARE}
     return "words" if any(isinstance(label, str) for label in labels) else "figures"
+
+
+# ---- batches of rows
+
+
+class Slice(NamedTuple):
+    """Some rows: one array per column asked for, and their weights."""
+
+    columns: list[Any]
+    weights: Floats | None
+    rows: int
+
+
+def slices(
+    spec: CountSpec,
+    batch: pa.RecordBatch,
+    names: Sequence[str],
+    start: int = 0,
+    most: int = ROWS,
+) -> Iterator[Slice]:
+    """Yield some columns of a batch, a few thousand rows at a time."""
+    check_schema(spec, batch.schema)
+    if isinstance(batch, pa.Table):
+        for piece in batch.to_batches():
+            yield from slices(spec, piece, names, start, most)
+            start += piece.num_rows
+        return
+    columns = [storage(batch.column(name)) for name in names]
+    for low in range(0, batch.num_rows, most):
+        rows = min(most, batch.num_rows - low)
+        weights = None
+        if spec.weight is not None:
+            cells = storage(batch.column(spec.weight)).slice(low, rows)
+            weights = _weights(spec.weight, cells, start + low)
+        yield Slice([column.slice(low, rows) for column in columns], weights, rows)
+
+
+def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
+    """Refuse a batch whose columns are not those of the spec."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+    check_names(schema.names)
+    for name in spec.read_columns:
+        if name not in types:
+            raise ValueError(
+                f"Column {name!r} is missing from some of the rows: give every batch "
+                "the same columns."
+            )
+    for name, column_spec in zip(spec.names, spec.columns, strict=True):
+        found = family(name, types[name])
+        if found not in (column_spec.family, "null"):
+            raise ValueError(
+                f"Column {name!r} holds {column_spec.family} in the first rows and "
+                f"{found} ({types[name]}) later: give it one type throughout."
+            )
+    for name in types.keys() - spec.ignored - set(spec.read_columns):
+        raise ValueError(
+            f"Column {name!r} is in some of the rows only: give every batch the same "
+            "columns."
+        )
+
+
+def _weights(name: str, column: Any, start: int) -> Floats:
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if family(name, column.type) == "text":
+            column = trimmed(column)
+        values = as_floats(column).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(
+            f"The column of weights {name!r} is not of numbers ({first_line(error)}): "
+            "correct it, or name another one."
+        ) from None
+    check_weights(values, name, start)
+    return np.asarray(values, np.float64)
