@@ -123,7 +123,7 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     """
 
     encoder: Encoder | None = None
-    order: int = 0  # columns in a feature; 0: single ones, or as the marginals are
+    order: int  # columns in a feature, where that can be chosen
     marginals_: Marginals | None
 
     def _check_parameters(self) -> None:
@@ -215,8 +215,9 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     # ---- rows to codes to counts
 
     def _settings(self) -> Encoder:
-        if self.order > 1:
-            return encoder_of_order(self.encoder, self.order)
+        order = getattr(self, "order", 1)
+        if order > 1:
+            return encoder_of_order(self.encoder, order)
         return Encoder() if self.encoder is None else self.encoder
 
     def _checked(
@@ -240,18 +241,19 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_marginals(self, m: Marginals) -> None:
         """Check that this classifier can be trained on the marginals."""
-        if self.order not in (0, m.order):
+        order = getattr(self, "order", None)
+        if order not in (None, m.order):
             raise ValueError(
                 f"The marginals are of order {m.order}, and {type(self).__name__} is "
-                f"of order {self.order}: count with order={self.order}, as in "
-                f"Marginals.from_data(X, y, order={self.order})."
+                f"of order {order}: count with order={order}, as in "
+                f"Marginals.from_data(X, y, order={order})."
             )
         check_classes(m.classes, m.target)
         check_usable(m.encoder)
         reason = self._class_pairs_for()
         if reason is not None:
             class_pairs(m, reason)
-        if self.order:
+        if order is not None:
             check_possible(m)
 
     def _count(self, block: TrainingRows) -> Marginals:
