@@ -20,13 +20,12 @@ import numpy as np
 import pandas as pd
 
 from renyi import compiled
-from renyi.counting import bitplanes
 from renyi.counting.histograms import histograms
 from renyi.counting.pair_counts import (
     KERNELS,
-    PLANE_KERNELS,
     class_pair_counts,
     pair_counts,
+    plane_table,
 )
 
 OURS = "pair_counts"
@@ -95,9 +94,9 @@ def _forced(codes: np.ndarray, sizes: list[int]) -> dict[str, partial[Any]]:
     plain = {"numpy's histograms": partial(histograms, codes, lengths, None, None)}
     if WITHOUT_FAST:
         return plain
-    planes, loops = compiled.load(PLANE_KERNELS), compiled.load(KERNELS)
+    loops = compiled.load(KERNELS)
     return {
-        "planes": partial(bitplanes.plane_table, codes, lengths, every, planes),
+        "planes": partial(plane_table, codes, lengths, every, loops),
         "compiled histograms": partial(histograms, codes, lengths, None, loops),
         **plain,
     }
@@ -136,9 +135,9 @@ def _shared(codes: np.ndarray, sizes: list[int], threads: int) -> dict[str, str]
     def run_all(tasks: list[Any]) -> None:
         real([partial(clocked, task) for task in tasks])
 
-    real = bitplanes.run_all
+    real = compiled.run_all
     elapsed, total, busiest = [], [], []
-    with mock.patch.object(bitplanes, "run_all", run_all):
+    with mock.patch.object(compiled, "run_all", run_all):
         for _ in range(15):
             spent.clear()
             wall, cpu = time.perf_counter(), time.process_time()

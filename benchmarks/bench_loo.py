@@ -22,9 +22,7 @@ from renyi.counting.onehot import dense
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.solvers import ridge, ridge_dual
-from renyi.solvers.alpha import alpha_grid
-from renyi.solvers.decompositions import cholesky
-from renyi.solvers.ridge import Rows
+from renyi.solvers.ridge import Rows, alpha_grid, cholesky
 
 MOST = 20
 LOO, ONE, EIGEN = "leave-one-out, 50 values", "one Cholesky", "eigenvectors alone"
@@ -55,11 +53,11 @@ def tasks(rows: Rows) -> dict[str, Any]:
     assert len(grid) == 50
     if n < D:
         kernel = ridge_dual._kernel(rows, True)
-        matrix, path = kernel.G, partial(ridge_dual._path, kernel, rows, grid, True)
+        matrix, path = kernel.G, partial(ridge_dual._path, kernel, grid)
     else:
         W, Y = dense(rows.codes, rows.sizes), np.eye(rows.n_classes)[rows.y]
         equations = ridge.moments(W.T @ W / n, W.T @ Y / n, Y.mean(axis=0), True)
-        matrix, path = equations.A, partial(ridge._fit_path, equations, n, grid, rows)
+        matrix, path = equations.A, partial(ridge._fit_loo, equations, n, grid, rows)
     compared = {
         ONE: partial(cholesky, matrix, float(grid[25])),
         LOO: path,

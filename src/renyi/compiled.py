@@ -1,10 +1,10 @@
 """Compiled loops: loaded where numba (extra ``fast``) is installed and they pay.
 
 Importing numba takes half a second, so a module of compiled loops is loaded once numpy
-has been asked for more work than `WORTH_SECONDS` in this process: one large job, or
-many small ones. Loops chosen this way give the same bits as numpy does; a sum whose
-order differs must be chosen by its shape alone (`load`), or results would depend on
-history.
+has been asked for much work in this process (`renyi.counting.onehot.kernels_for`): one
+large job, or many small ones. Loops chosen this way give the same bits as numpy does; a
+sum whose order differs must be chosen by its shape alone (`load`), or results would
+depend on history.
 
 The loops run in the calling thread and release the interpreter lock; large jobs are
 shared out among plain Python threads. Numba's own thread layers may abort a process
@@ -15,29 +15,12 @@ fork.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
-
-WORTH_SECONDS = 0.05
-"""Work of numpy for which numba is loaded."""
-
-THREAD_SECONDS = 0.004
-"""Work of less than this is not given a thread of its own."""
-
-_requested = [0.0]  # seconds of numpy's time, by all calls of this process so far
-
-
-def load_for(module: str, seconds: float) -> ModuleType | None:
-    """Load a module of loops for work that takes numpy `seconds`, if that is enough."""
-    _requested[0] += seconds
-    if _requested[0] < WORTH_SECONDS and sys.modules.get("numba") is None:
-        return None
-    return load(module)
 
 
 @cache
@@ -71,15 +54,6 @@ def cores() -> int:
     allowed = processors()
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(allowed, int(wanted))) if wanted.isdecimal() else allowed
-
-
-def thread_count(seconds: float, threads: int | None = None) -> int:
-    """Return the threads for work of some seconds, or those the user asked for."""
-    if threads is None:
-        return max(1, min(cores(), int(seconds / THREAD_SECONDS)))
-    if threads < 1:
-        raise ValueError(f"threads is {threads}: use 1 or more, or None.")
-    return threads
 
 
 def run_all(tasks: Sequence[Callable[[], object]]) -> None:

@@ -44,9 +44,7 @@ from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.alpha import weight_of
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
-from renyi.solvers.decompositions import cholesky
 from renyi.solvers.l1inf import CountsProblem, Problem, places_of
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -60,7 +58,7 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.ridge import Moments
+from renyi.solvers.ridge import Moments, cholesky, weight_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -47,7 +47,7 @@ def engine(request, monkeypatch):
     """Both ways of looking up, whatever the size of the job."""
     kernels = None if request.param == "numpy" else compiled.load(onehot.KERNELS)
     assert kernels is not None or request.param == "numpy"
-    monkeypatch.setattr(compiled, "load_for", lambda module, seconds: kernels)
+    monkeypatch.setattr(onehot, "kernels_for", lambda seconds: kernels)
     monkeypatch.setattr(compiled, "load", lambda module: kernels)
     monkeypatch.setattr(onehot, "COMPILED_CELLS", 0)
 

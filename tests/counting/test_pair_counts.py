@@ -5,22 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from renyi import compiled
-from renyi.counting import histograms, onehot
-from renyi.counting.bitplanes import plane_table
-from renyi.counting.pair_counts import (
-    KERNELS,
-    PLANE_KERNELS,
-    class_pair_counts,
-    pair_counts,
-)
+from renyi.counting import histograms, kernels, onehot
+from renyi.counting import pair_counts as costs
+from renyi.counting.pair_counts import class_pair_counts, pair_counts, plane_table
 
 WEIGHTED = ["histogram", "compiled histogram", "product"]
 EXACT = ["histogram", "compiled histogram", "planes", "compiled planes"]
@@ -33,19 +29,18 @@ def counted(codes, sizes, way, weights=None, threads=1):
         return pair_counts(codes, sizes, weights, threads=threads)
     if way == "product":
         return onehot.product(codes, sizes, weights)
-    fast = way.startswith("compiled")
+    loops = kernels if way.startswith("compiled") else None
     if way.endswith("planes"):
-        kernels = compiled.load(PLANE_KERNELS) if fast else None
         every = np.arange(sizes.size)
-        return plane_table(codes, sizes, every, kernels, None, threads)
-    kernels = compiled.load(KERNELS) if fast else None
-    return histograms.histograms(codes, sizes, weights, kernels, threads)
+        return plane_table(codes, sizes, every, loops, None, threads)
+    return histograms.histograms(codes, sizes, weights, loops, threads)
 
 
-def random_codes(seed, sizes, n, dtype=np.uint8):
+def random_codes(seed, sizes, n):
     rng = np.random.default_rng(seed)
     columns = [rng.integers(0, size, n) for size in sizes]
-    return np.array(columns, dtype=dtype).reshape(len(sizes), n)
+    dtype = np.min_scalar_type(max(sizes))
+    return np.array(columns, dtype).reshape(len(sizes), n)
 
 
 def one_hot(codes, sizes):
@@ -126,7 +121,7 @@ def test_any_integer_type_and_layout(dtype):
 @pytest.mark.parametrize("way", [*EXACT, None])
 def test_columns_of_thousands_of_categories(way):
     sizes = [1500, 2, 400, 1, 5]
-    codes = random_codes(1, sizes, 400, np.uint16)
+    codes = random_codes(1, sizes, 400)
     W = np.zeros((400, sum(sizes)))
     first = np.cumsum([0, *sizes[:-1]])
     W[np.arange(400), codes + first[:, None]] = 1
@@ -170,7 +165,7 @@ def test_without_numba_the_counts_are_the_same(monkeypatch):
     codes = random_codes(5, sizes, 5_000)
     with_numba = counted(codes, sizes, "compiled histogram")
     monkeypatch.setattr(compiled, "load", lambda module: None)
-    assert compiled.load_for(KERNELS, 1e9) is None
+    assert onehot.kernels_for(1e9) is None
     assert_array_equal(pair_counts(codes, sizes), with_numba)
 
 
@@ -233,3 +228,201 @@ def test_bad_arguments_are_named():
         pair_counts([[0, 1]], [2], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="threads is 0"):
         pair_counts([[0, 1]], [2], threads=0)
+
+
+# ---- bit planes, alone and beside histograms, in one thread and in several
+
+
+def reference(codes, sizes, rows=None):
+    """The numpy reference: one histogram per pair of super-columns."""
+    taken = codes if rows is None else codes[:, rows]
+    return histograms.histograms(taken, np.array(sizes), None, None)
+
+
+def by_planes(codes, sizes, threads=1):
+    """Count all columns by compiled planes."""
+    every = np.arange(len(sizes))
+    return plane_table(codes, np.array(sizes), every, kernels, None, threads)
+
+
+@pytest.fixture(params=costs.PLANE_SECONDS)
+def processor(request, monkeypatch):
+    """One kind of processor after the other, whichever this is."""
+    per_pair = costs.PLANE_SECONDS[request.param]
+    monkeypatch.setattr(costs, "_per_pair", lambda: per_pair)
+    costs.plane_columns.cache_clear()
+    yield request.param
+    costs.plane_columns.cache_clear()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=9),
+    n=st.integers(1, 3000),
+    threads=st.integers(1, 4),
+)
+@example(seed=0, sizes=[1], n=1, threads=2)
+@example(seed=1, sizes=[1, 1, 1], n=512, threads=1)
+@example(seed=2, sizes=[2, 1, 4], n=513, threads=2)
+@example(seed=3, sizes=[5] * 20, n=64, threads=4)
+@settings(max_examples=60, deadline=None)
+def test_planes_count_what_histograms_count(seed, sizes, n, threads):
+    codes = random_codes(seed, sizes, n)
+    counts = by_planes(codes, sizes, threads)
+    assert counts.dtype == np.int64
+    assert_array_equal(counts, reference(codes, sizes))
+
+
+@pytest.mark.parametrize("n", [1, 511, 16_383, 16_384, 16_385, 40_000])
+@pytest.mark.parametrize("sizes", [[2, 3, 1, 9], [255, 256, 257, 2], [700, 3]])
+def test_blocks_of_rows_and_bytes_of_codes_end_anywhere(n, sizes):
+    assert kernels.BLOCK == 16_384
+    codes = random_codes(n, sizes, n)
+    counts = by_planes(codes, sizes)
+    assert_array_equal(counts, reference(codes, sizes))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "place"), [(np.uint8, np.uint32), (np.uint16, np.uint64)]
+)
+@pytest.mark.parametrize("loops", [None, kernels])
+def test_rows_may_be_chosen_and_columns_too(dtype, place, loops):
+    sizes = np.array([4, 200, 2, 6, 3])
+    codes = random_codes(5, sizes, 3000).astype(dtype)
+    rows = np.random.default_rng(5).permutation(3000)[:1700]
+    columns = np.array([3, 0, 2])
+    table = plane_table(codes, sizes, columns, loops, rows.astype(place), 2)
+    assert_array_equal(table, reference(codes[columns], sizes[columns], rows))
+
+
+def test_more_planes_than_a_panel_holds():
+    sizes = [3] * 70 + [2] * 21
+    assert sum(sizes) - len(sizes) > 2 * kernels.PANEL
+    codes = random_codes(6, sizes, 700)
+    counts = by_planes(codes, sizes)
+    assert_array_equal(counts, reference(codes, sizes))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(
+        st.one_of(st.integers(1, 6), st.integers(90, 300)), min_size=1, max_size=7
+    ),
+    limit=st.integers(0, 300),
+    threads=st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads):
+    lengths = np.array(sizes)
+    codes = random_codes(seed, sizes, 400)
+    wanted = lengths > limit
+    table = histograms.histograms(codes, lengths, None, kernels, threads, wanted)
+    asked = np.repeat(wanted, lengths)
+    asked = asked[:, None] | asked
+    assert_array_equal(table, np.where(asked, reference(codes, sizes), 0))
+
+
+@pytest.mark.parametrize("n", [3_000, 70_000])
+def test_mixed_tables_are_counted_exactly(processor, n):
+    sizes = [8] * 6 + [1200, 2, 40, 300]
+    few = costs.plane_columns(n, tuple(sizes), True)[1]
+    assert not all(few)
+    assert any(few) or processor != "avx512vpopcntdq"
+    codes = random_codes(8, sizes, n)
+    y = np.random.default_rng(9).integers(0, 3, n)
+    expected = reference(codes, sizes)
+    for threads in (None, 1, 2):
+        assert_array_equal(pair_counts(codes, sizes, threads=threads), expected)
+    by_class = class_pair_counts(codes, sizes, y, 3)
+    for k in range(3):
+        assert_array_equal(by_class[k], reference(codes, sizes, y == k))
+
+
+def test_several_python_threads_may_count_at_once():
+    sizes = [7, 2, 10, 4] * 4
+    tables = [random_codes(seed, sizes, 20_000) for seed in range(6)]
+    with ThreadPoolExecutor(3) as pool:
+        counts = list(pool.map(lambda codes: pair_counts(codes, sizes), tables))
+    for codes, found in zip(tables, counts, strict=True):
+        assert_array_equal(found, reference(codes, sizes))
+
+
+def test_the_shape_decides_with_numpy_alone():
+    def by_product(n, sizes):
+        return costs.plane_columns(n, tuple(sizes), False)[1]
+
+    assert not any(by_product(1_000_000, [10] * 20))
+    assert not any(by_product(50_000, [2, 5, 40, 9, 16, 7] * 2))
+    assert all(by_product(2_000, [2] * 500))
+
+
+@pytest.mark.parametrize("with_numba", [False, True])
+def test_the_shape_decides_about_weighted_sums(monkeypatch, with_numba):
+    loops = kernels if with_numba else None
+    monkeypatch.setattr(compiled, "load", lambda module: loops)
+    ways = []
+    monkeypatch.setattr(costs, "product", lambda *_: ways.append("product"))
+    monkeypatch.setattr(costs, "histograms", lambda *_: ways.append("histograms"))
+    for n, sizes in [(100_000, [10] * 20), (2_000, [2] * 500)]:
+        pair_counts(random_codes(0, sizes, n), sizes, np.ones(n))
+    assert ways == ["histograms", "product"]
+
+
+def test_columns_of_few_categories_get_planes(processor):
+    assert all(costs.plane_columns(1_000_000, (2,) * 60, True)[1])
+    assert all(costs.plane_columns(100_000, (3,) * 200, True)[1])
+    assert not any(costs.plane_columns(1_000_000, (100,) * 20, True)[1])
+    few = costs.plane_columns(1_000_000, (2, 3) * 30 + (500,), True)[1]
+    # Where planes are slow, histograms pack the small columns beside the large one.
+    assert few == ((processor != "",) * 60 + (False,))
+
+
+def test_processor_that_llvm_does_not_know(monkeypatch):
+    import llvmlite.binding
+
+    def unknown():
+        raise RuntimeError("LLVM does not know this processor")
+
+    monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", unknown)
+    costs._per_pair.cache_clear()
+    assert costs._per_pair() == costs.PLANE_SECONDS[""]
+    costs._per_pair.cache_clear()
+
+
+def test_threads_where_they_pay(monkeypatch):
+    monkeypatch.setattr(compiled, "cores", lambda: 4)
+    assert costs._thread_count(0.001, None) == 1
+    assert costs._thread_count(2.5 * costs.THREAD_SECONDS, None) == 2
+    assert costs._thread_count(1.0, None) == 4
+    assert costs._thread_count(1.0, 2) == 2
+
+
+def test_cores_follow_the_environment(monkeypatch):
+    monkeypatch.setattr(compiled.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    for wanted, cores in [("", 3), ("2", 2), ("8", 3), ("0", 1), ("many", 3)]:
+        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+        assert compiled.cores() == cores
+    monkeypatch.delattr(compiled.os, "sched_getaffinity")
+    monkeypatch.setattr(compiled.os, "cpu_count", lambda: None)
+    assert compiled.cores() == 1
+
+
+def test_errors_in_a_thread_are_raised():
+    def fail():
+        raise ValueError("no memory for this block")
+
+    done = []
+    with pytest.raises(ValueError, match="no memory for this block"):
+        compiled.run_all([lambda: done.append(1), fail, lambda: done.append(2)])
+    assert sorted(done) == [1, 2]
+
+
+def test_threads_are_few_when_their_tables_are_large(monkeypatch):
+    monkeypatch.setattr(costs, "COPIES", 8 * 12**2 + 1)
+    spans = []
+    real = costs._spans
+    monkeypatch.setattr(costs, "_spans", lambda n, t: spans.append(t) or real(n, t))
+    codes = random_codes(11, [4] * 4, 5000)  # 12 planes
+    counts = by_planes(codes, [4] * 4, 8)
+    assert spans == [2]
+    assert_array_equal(counts, reference(codes, [4] * 4))

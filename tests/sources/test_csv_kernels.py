@@ -147,7 +147,7 @@ def test_without_numba_the_counts_are_the_same(
     monkeypatch.setattr(csv_kernels, "_read_cells", watched)
     with_loop = Marginals.from_file(path, target="y")
     assert taken and all(found is not None for found in taken)
-    monkeypatch.setattr(csv.compiled, "load_for", lambda *_: None)
+    monkeypatch.setattr(csv, "kernels_for", lambda *_: None)
     taken.clear()
     assert Marginals.from_file(path, target="y") == with_loop
     assert not taken and with_loop.n == 5_000

@@ -23,7 +23,9 @@ columns that takes 2.7 ms, compiled 0.3 ms, where a product in float32 takes 4.8
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ MAX_TABLE_BYTES = 8 * 10**9
 """The largest table of counts that is begun at all."""
 
 KERNELS = "renyi.counting.kernels"
+WORTH_SECONDS = 0.05
+"""Work of numpy, by all calls of this process so far, for which numba is loaded."""
+_requested = [0.0]
 
 ROWS = 8_192  # of a tile of lookups
 PRODUCT_ROWS = 61_440  # of a block of a product
@@ -47,6 +52,14 @@ COMPILED_CELLS = 1_000_000  # of wide tables whose sums are compiled
 BLOCK_COLUMNS = 1_024  # of a compiled loop over wide rows
 WORDS = 256  # of a block of bit planes: 2 kB a row
 FEW_CATEGORIES = 16  # up to here a product beats a scattered sum or a comparison
+
+
+def kernels_for(seconds: float, module: str = KERNELS) -> ModuleType | None:
+    """Return a module of compiled loops if work that takes numpy so long is enough."""
+    _requested[0] += seconds
+    if _requested[0] < WORTH_SECONDS and sys.modules.get("numba") is None:
+        return None
+    return compiled.load(module)
 
 
 def offsets(sizes: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
@@ -90,7 +103,7 @@ def lookup_sum(
     sums = np.zeros((values.shape[0], table.shape[1]))
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.uint32)
-    kernels = compiled.load_for(KERNELS, LOOKUP_SECONDS * table.size * len(values))
+    kernels = kernels_for(LOOKUP_SECONDS * table.size * len(values))
     if kernels is None:
         _add_lookups(table, values, first, sums)
     else:
@@ -186,7 +199,7 @@ def class_label_counts(
     levels, d = int(np.max(sizes)), codes.shape[0]
     counts = np.zeros((d, levels, n_classes), np.int64)
     wide = _is_wide(codes, sizes)
-    kernels = compiled.load_for(KERNELS, SUM_SECONDS * codes.size) if wide else None
+    kernels = kernels_for(SUM_SECONDS * codes.size) if wide else None
     if kernels is not None:
         kernels.class_level_counts(codes.T, y, BLOCK_COLUMNS, counts)
     else:
@@ -306,7 +319,7 @@ def agreement(
         second = np.concatenate([second, np.zeros_like(second[:, :1])], axis=1)
     same = first is second
     seconds = COMPARE_SECONDS * left.size * right.shape[1]
-    kernels = compiled.load_for(KERNELS, seconds)
+    kernels = kernels_for(seconds)
     if kernels is None:
         _subtract_differences(first, second, same, out)
     else:

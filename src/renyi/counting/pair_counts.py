@@ -8,10 +8,13 @@ the method learns from the rows is
 whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q`.
 Two ways count, numpy's or compiled (extra ``fast``), with the same exact integers:
 
-*bit planes* (:mod:`renyi.counting.bitplanes`)
-    One bit per row and category: best for columns of few categories, up to some 20
-    where the processor counts the bits of vectors (AVX-512). Numpy's form of it is a
-    product of one-hot matrices, for few rows.
+*bit planes* (`plane_table`)
+    One bit per row and category; the count of two categories is the number of bits that
+    their planes share, 64 rows to a word and 512 to a vector. The last indicator of a
+    column is 1 minus the others, so its counts are differences of margins. Best for
+    columns of few categories, up to some 20 where the processor counts the bits of
+    vectors (AVX-512). Numpy's form of it is a product of one-hot matrices, for few
+    rows.
 *histograms* (:mod:`renyi.counting.histograms`)
     Columns are packed into super-columns of at most 200 joint values; one histogram of
     two of these serves every pair of columns inside and across them.
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -39,11 +42,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
-from renyi.counting.bitplanes import plane_table
 from renyi.counting.histograms import histograms, joint_values, super_columns
-from renyi.counting.onehot import KERNELS, MAX_TABLE_BYTES, product
-
-PLANE_KERNELS = "renyi.counting.plane_kernels"
+from renyi.counting.onehot import (
+    KERNELS,
+    MAX_TABLE_BYTES,
+    WORTH_SECONDS,
+    kernels_for,
+    product,
+)
 
 HISTOGRAM_SECONDS = 1.5e-9  # per row and pair of super-columns
 COMPILED_SECONDS = 0.6e-9
@@ -56,6 +62,8 @@ PLANE_SECONDS = {"avx512vpopcntdq": 0.9e-12, "avx2": 3e-12, "": 9e-12}
 MAKING_SECONDS = 1.5e-11  # per row and plane
 COMPLETING_SECONDS = 2e-9  # per cell of the table
 CALL_SECONDS = 50e-6
+THREAD_SECONDS = 0.004  # less work is not given a thread of its own
+COPIES = 2**28  # bytes of counts that threads may have beside the first one's
 
 
 def pair_counts(
@@ -192,8 +200,8 @@ def _count(
     rows: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Count checked codes, of all rows or of some."""
-    if threads is not None:
-        compiled.thread_count(0, threads)
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: use 1 or more, or None.")
     n = codes.shape[1] if rows is None else rows.size
     if codes.size == 0 or n == 0:
         total = int(sizes.sum())
@@ -215,20 +223,27 @@ def _exact(
     n = codes.shape[1] if rows is None else rows.size
     by_product = product_seconds(n, sizes, weighted=False)
     by_histogram = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
-    kernels = compiled.load_for(KERNELS, min(by_product, by_histogram))
+    kernels = kernels_for(min(by_product, by_histogram))
     seconds, chosen = plane_columns(n, tuple(sizes.tolist()), kernels is not None)
-    shared, few = compiled.thread_count(seconds, threads), np.array(chosen)
+    shared, few = _thread_count(seconds, threads), np.array(chosen)
     columns = np.flatnonzero(few)
-    plane_kernels = compiled.load(PLANE_KERNELS) if kernels is not None else None
     if few.all():
-        return plane_table(codes, sizes, columns, plane_kernels, rows, shared)
+        return plane_table(codes, sizes, columns, kernels, rows, shared)
     taken = codes if rows is None else codes.take(rows, axis=1)
     out = histograms(taken, sizes, None, kernels, shared, ~few)
     if few.any():
         places = np.flatnonzero(np.repeat(few, sizes))
-        table = plane_table(codes, sizes, columns, plane_kernels, rows, shared)
+        table = plane_table(codes, sizes, columns, kernels, rows, shared)
         out[np.ix_(places, places)] = table
     return out
+
+
+def _thread_count(seconds: float, threads: int | None) -> int:
+    """Return the threads for work of some seconds, or those the user asked for."""
+    if threads is not None:
+        return threads
+    wanted = int(seconds / THREAD_SECONDS)
+    return 1 if wanted < 2 else min(compiled.cores(), wanted)
 
 
 def _weighted(
@@ -247,14 +262,96 @@ def _weighted(
     seconds = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
     by_product = product_seconds(n, sizes, weighted=True)
     by_histogram = seconds
-    if min(seconds, by_product) >= compiled.WORTH_SECONDS and compiled.load(KERNELS):
+    if min(seconds, by_product) >= WORTH_SECONDS and compiled.load(KERNELS):
         by_histogram = histogram_seconds(n, sizes, COMPILED_SECONDS)
     if by_product < by_histogram:
         return product(codes, sizes, weights)
-    kernels: ModuleType | None = compiled.load_for(KERNELS, seconds)
+    kernels = kernels_for(seconds)
     expected = histogram_seconds(n, sizes, COMPILED_SECONDS)
-    shared = compiled.thread_count(expected, threads)
+    shared = _thread_count(expected, threads)
     return histograms(codes, sizes, weights, kernels, shared)
+
+
+# ---- bit planes
+
+
+def plane_table(
+    codes: NDArray[Any],
+    sizes: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    kernels: ModuleType | None,
+    rows: NDArray[Any] | None = None,
+    threads: int = 1,
+) -> NDArray[np.int64]:
+    """Count all pairs of categories of some columns, of all rows or of some."""
+    if kernels is not None:
+        return _compiled_table(codes, sizes, columns, kernels, rows, threads)
+    taken = codes[columns] if rows is None else codes[np.ix_(columns, rows)]
+    counts = product(taken, sizes[columns] - 1)
+    return with_last_categories(counts, sizes[columns], taken.shape[1])
+
+
+def with_last_categories(
+    counts: NDArray[np.int64], sizes: NDArray[np.int64], n: int
+) -> NDArray[np.int64]:
+    """Complete the counts of all but the last category of each column."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    last = offsets[1:] - 1
+    keep = np.setdiff1d(np.arange(offsets[-1]), last)
+    owner = np.repeat(np.arange(sizes.size), sizes - 1)
+    margins = np.diag(counts)
+    sums = np.zeros((sizes.size, keep.size), np.int64)
+    of_column = np.zeros((sizes.size, sizes.size), np.int64)
+    several = np.flatnonzero(sizes > 1)  # reduceat cannot sum an empty range
+    if several.size:
+        begins = np.searchsorted(owner, several)
+        sums[several] = np.add.reduceat(counts, begins, axis=0)
+        of_column[:, several] = np.add.reduceat(sums, begins, axis=1)
+    others = np.diag(of_column)  # rows of a column outside its last category
+    out = np.empty((offsets[-1], offsets[-1]), np.int64)
+    out[np.ix_(keep, keep)] = counts
+    out[np.ix_(last, keep)] = margins - sums
+    out[np.ix_(keep, last)] = (margins - sums).T
+    out[np.ix_(last, last)] = n - others[:, None] - others + of_column
+    return out
+
+
+def _compiled_table(
+    codes: NDArray[Any],
+    sizes: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    kernels: ModuleType,
+    rows: NDArray[Any] | None,
+    threads: int,
+) -> NDArray[np.int64]:
+    """Do the same by :mod:`renyi.counting.kernels`, in several threads."""
+    n = codes.shape[1] if rows is None else rows.size
+    kept = sizes[columns] - 1
+    used = int(kept.sum())
+    owner = np.full(-(-used // kernels.SIDE) * kernels.SIDE, columns.size)
+    owner[:used] = np.repeat(np.arange(columns.size), kept)
+    spans = _spans(n, min(threads, 1 + COPIES // (8 * owner.size**2 + 1)))
+    margins = np.zeros((len(spans), owner.size), np.int64)
+    pairs = [np.zeros((owner.size, owner.size), np.int64) for _ in spans]
+    count = partial(kernels.plane_counts, codes, rows, columns, kept, owner)
+    compiled.run_all(
+        [
+            partial(count, low, high, margins[t], pairs[t])
+            for t, (low, high) in enumerate(spans)
+        ]
+    )
+    for more in pairs[1:]:
+        pairs[0] += more
+    total = used + columns.size
+    out = np.zeros((total, total), np.int64)
+    kernels.complete(margins.sum(axis=0), pairs[0], kept, n, out)
+    return out
+
+
+def _spans(n: int, threads: int) -> list[tuple[int, int]]:
+    """Cut n rows into parts of about the same length, a multiple of 512 rows."""
+    length = max(512, -(-n // (512 * threads)) * 512)
+    return [(low, min(n, low + length)) for low in range(0, max(n, 1), length)]
 
 
 # ---- what each way costs

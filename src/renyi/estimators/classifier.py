@@ -35,7 +35,7 @@ from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
-from renyi.solvers.alpha import AlphaChoice, check_alpha
+from renyi.solvers.ridge import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
 from renyi.sources.code_blocks import CodeBlock, from_codes
 from renyi.sources.frames import take_rows

@@ -19,7 +19,7 @@ from renyi.certificates.record import Certificate
 from renyi.encoding import column_rules
 from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
-from renyi.solvers.alpha import AlphaChoice
+from renyi.solvers.ridge import AlphaChoice
 from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.rules import check_rule
 from renyi.selection import check_path_settings, entry_path, nested_fits
-from renyi.solvers.alpha import check_alpha
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -39,6 +38,7 @@ from renyi.solvers.l1inf_path import (
     grid_down_to,
     penalty_grid,
 )
+from renyi.solvers.ridge import check_alpha
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -43,8 +43,8 @@ from renyi.encoding.column_rules import check_sample_weight
 from renyi.marginals.marginals import Marginals
 from renyi.robust import direct_program
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.solvers.decompositions import eigen
 from renyi.solvers.programs import Program, solve
+from renyi.solvers.ridge import eigen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

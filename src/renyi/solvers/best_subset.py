@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from renyi.checks import check_positive
 from renyi.counting.onehot import offsets
-from renyi.solvers.alpha import weight_of
 from renyi.solvers.l1inf import places_of
-from renyi.solvers.ridge import Moments
+from renyi.solvers.ridge import Moments, weight_of
 
 Floats = NDArray[np.float64]
 

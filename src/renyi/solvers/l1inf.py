@@ -46,8 +46,7 @@ from renyi.compiled import load
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import pair_counts
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.alpha import weight_of
-from renyi.solvers.ridge import Moments, moments
+from renyi.solvers.ridge import Moments, moments, weight_of
 
 if TYPE_CHECKING:
     from renyi.solvers.l1inf_path import LassoPath

@@ -8,54 +8,93 @@ With the centred moments ``Q_c = Q − μμᵀ``, ``F_c = F − μpᵀ``::
 s_y(x) is how far the estimate t_y(x) of P(y|x) lies above 1/K. For two classes one
 column is enough: s = s_1 = −s_0 solves ``(Q_c + alpha·I) z = dvec_c/2``. Without
 intercept nothing is centred and the classes are coded e_Y − 1/K, which at K = 2 is the
-paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``.
+paper's literal ``(Q + alpha·I) z = dvec/2``. The risk is ``γ = E‖t − e_Y‖²/2``. Where
+there are more categories than rows, `renyi.solvers.ridge_dual` solves the same problem.
 
-`renyi.solvers.alpha` tells how alpha is chosen; the leverage of a row in it is
-``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``. Where there are more categories than rows,
-`renyi.solvers.ridge_dual` solves the same problem.
+*Choice of alpha.* Leave-one-out is residual/(1 − h), h the leverage of one unit copy of
+the row, ``h = (1 + ‖(Q_c + alpha)^{-½}(W − μ)‖²)/N``: that equals refitting without it
+at an unchanged total penalty, and weights count as repetition does. Generalised
+cross-validation needs no rows: ``γ̂/(1 − df/n)²`` with df = 1 + Σ e/(e + alpha), e the
+eigenvalues of Q_c.
+
+*Its floor.* ``n·alpha`` is the penalty in rows: a category of a single row is given the
+share ``1/(1 + n·alpha)`` of the points that would fit it; tables with errors choose 0.1
+to 100. Where the features determine the class and rows outnumber the categories, both
+estimates fall with alpha down to their rounding errors, of which points and estimates
+are then made. So alpha is not chosen below `FLOOR_ROWS`/n: the bias that this leaves,
+of the order of alpha², is far above rounding and far below 1/n, what n rows can tell
+from zero. With more categories than rows the fit of least norm, to which alpha → 0
+leads, is a regular candidate, and there is no floor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import eigvalsh_tridiagonal, lapack
 from scipy.special import comb
 
-from renyi.counting.onehot import agreement, dense
+from renyi.counting.onehot import agreement, dense, offsets
 from renyi.encoding.tuples import Factors
-from renyi.solvers.alpha import (
-    GRID_SIZE,
-    AlphaChoice,
-    HeldOut,
-    alpha_floor,
-    alpha_grid,
-    choose,
-    corrected,
-    given,
-    weight_of,
-)
-from renyi.solvers.decompositions import (
-    Contrasts,
-    Tridiagonal,
-    cholesky,
-    eigen,
-    pseudo_inverse,
-    shrinkage,
-)
 
 Floats = NDArray[np.float64]
 
+GRID_SIZE = 50
+FLOOR_ROWS = 0.01
 # Beyond this many rows per indicator, leave-one-out and its approximation by
 # generalised cross-validation agree to three digits and more.
 ROWS_PER_INDICATOR = 100
 # Multiplications that leave-one-out may cost before it counts as too dear.
 AFFORDABLE = 1e10
 _ROW_BLOCK = 4096
+_BLOCK = 64  # of LAPACK's reflections
+_INDEFINITE = (
+    "The marginals are not positive semidefinite, so no rows can have them, or alpha "
+    "is too small for their rounding errors: call validate() on them, or give a larger "
+    "alpha."
+)
+
+
+@dataclass(frozen=True)
+class AlphaChoice:
+    """How `alpha` was chosen.
+
+    Parameters
+    ----------
+    method : {"given", "loo", "gcv"}
+        By the user, by leave-one-out, or by generalised cross-validation.
+    alpha : float
+        The value chosen.
+    risk : float or None
+        Estimated risk at that value: leave-one-out with rows, else generalised
+        cross-validation; None where neither can be trusted.
+    error : float or None
+        Share of rows that the map rule gets wrong in leave-one-out.
+    alphas, risks : tuple of float
+        The values tried and the estimated risk of each.
+    """
+
+    method: str
+    alpha: float
+    risk: float | None
+    error: float | None = None
+    alphas: tuple[float, ...] = ()
+    risks: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the numbers: a choice may come from a file."""
+        if self.method not in ("given", "loo", "gcv"):
+            raise ValueError(f"alpha was chosen by {self.method!r:.60}, no known way")
+        check_alpha(self.alpha)
+        if self.risk is not None and not 0 <= self.risk <= sys.float_info.max:
+            raise ValueError(f"the estimated risk cannot be {self.risk!r}")
+        if self.error is not None and not 0 <= self.error <= 1 + 1e-9:
+            raise ValueError(f"the estimated error cannot be {self.error!r}")
 
 
 class RidgeFit(NamedTuple):
@@ -143,6 +182,9 @@ def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moment
     return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
 
 
+# ---- fits
+
+
 def fit_primal(
     equations: Moments,
     n: float,
@@ -154,16 +196,18 @@ def fit_primal(
 
     `n` is the number of rows, a row of weight 2 counting twice.
     """
-    by_rows = rows is not None and worthwhile(rows, len(equations.A), alpha)
     if alpha == "loo" and rows is None:
         raise ValueError(
             "alpha='loo' needs the rows, and only marginals are given: use 'auto' "
             "(generalised cross-validation) or a number."
         )
-    chosen: Rows | None = rows if by_rows else None
-    if isinstance(alpha, str):
-        return _fit_path(equations, n, alpha_grid(n_features), chosen)
-    return _fit_given(equations, n, alpha, chosen)
+    if rows is not None and not worthwhile(rows, len(equations.A), alpha):
+        rows = None
+    if not isinstance(alpha, str):
+        return _fit_given(equations, n, alpha, rows)
+    if rows is None:
+        return _fit_gcv(equations, n, alpha_grid(n_features))
+    return _fit_loo(equations, n, alpha_grid(n_features), rows)
 
 
 def worthwhile(rows: Rows, D: int, alpha: float | str) -> bool:
@@ -175,28 +219,18 @@ def worthwhile(rows: Rows, D: int, alpha: float | str) -> bool:
     return rows.copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
 
 
-def _fit_path(
-    equations: Moments, n: float, alphas: Floats, rows: Rows | None
-) -> RidgeFit:
-    """Try all alphas with one decomposition: of eigenvectors, if rows are left out."""
-    if rows is None:
-        return _fit_gcv(equations, n, alphas)
-    values, vectors = _eigenvectors(equations, rows)
+def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeFit:
+    """Leave rows out at all alphas with one decomposition."""
+    if equations.fit_intercept:
+        values, vectors = contrast_eigen(equations.A, rows.sizes)
+    else:
+        values, vectors = eigen(equations.A)
     C = vectors.T @ equations.R
-    shrink = shrinkage(values, alphas)
-    held_out = leave_one_out(rows, equations, vectors, C, shrink)
+    shrink = 1 / (values[:, None] + alphas)
+    held_out = _leave_one_out(rows, equations, vectors, C, shrink)
     choice = choose("loo", alphas, held_out, alpha_floor(n, len(equations.A)))
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
-    return RidgeFit(Z, _intercept(equations, Z), choice)
-
-
-def _eigenvectors(equations: Moments, rows: Rows) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors, without the directions known to be idle."""
-    if not equations.fit_intercept:
-        return eigen(equations.A)
-    parts = Contrasts.of(rows.sizes)
-    values, vectors = eigen(parts.reduce(equations.A))
-    return values, parts.expand(vectors)
+    return _solution(equations, Z, choice)
 
 
 def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
@@ -207,31 +241,22 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
     quarter of what eigenvectors do.
     """
     reduced = Tridiagonal.of(equations.A)
-    C = reduced.rotate(equations.R)
+    C = reduced.rotate(equations.R, "T")
     solutions = [reduced.solve(C, alpha) for alpha in alphas]
     risks = np.array([_fitted_risk(equations, C, reduced @ u, u) for u in solutions])
     values = reduced.eigenvalues()
     df = equations.fit_intercept + (values[:, None] / (values[:, None] + alphas)).sum(0)
-    held_out = HeldOut.of_risk(corrected(risks, df, n))
-    _check_finite(held_out.risk, n)
-    choice = choose("gcv", alphas, held_out, alpha_floor(n, len(values)))
-    Z = reduced.rotate_back(solutions[choice.alphas.index(choice.alpha)])
-    return RidgeFit(Z, _intercept(equations, Z), choice)
-
-
-def _fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
-    """Return the risk on the rows themselves, from A·Z in any basis."""
-    fit = 2 * (R * Z).sum() - (Z * AZ).sum()
-    return float(weight_of(equations.n_classes) * (equations.variance - fit))
-
-
-def _check_finite(risks: Floats, n: float) -> None:
+    risks = _corrected(risks, df, n)
     if not np.isfinite(risks).any():
         raise ValueError(
             f"The total weight, {n:g}, is too small to choose alpha from, since it "
             "stands for the number of rows: scale the weights to counts (marginals m "
             "as m * number_of_rows / m.n), or give alpha as a number."
         )
+    held_out = HeldOut(risks, risks)
+    choice = choose("gcv", alphas, held_out, alpha_floor(n, len(values)))
+    Z = reduced.rotate(solutions[choice.alphas.index(choice.alpha)], "N")
+    return _solution(equations, Z, choice)
 
 
 def _fit_given(
@@ -242,31 +267,98 @@ def _fit_given(
         values, vectors = eigen(A)
         shrink = np.sqrt(pseudo_inverse(values))
         basis = vectors * shrink
-        df = np.count_nonzero(shrink)
+        df: Any = np.count_nonzero(shrink)
     else:
-        inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
-        assert info == 0
-        basis = inverse.T  # basis @ basis.T is the inverse of A + alpha
+        basis = inverse_factor(A, alpha).T
         df = len(A) - alpha * np.vdot(basis, basis)  # the trace of A·(A + alpha)⁻¹
     C = basis.T @ R
     Z = basis @ C
     if rows is None:
         risk = _fitted_risk(equations, R, A @ Z, Z)
-        df += equations.fit_intercept
-        held_out = HeldOut.of_risk(np.atleast_1d(corrected(risk, df, n)))
+        risks = np.atleast_1d(_corrected(risk, df + equations.fit_intercept, n))
+        held_out = HeldOut(risks, risks)
     else:
         ones = np.ones((basis.shape[1], 1))
-        held_out = leave_one_out(rows, equations, basis, C, ones)
-    return RidgeFit(Z, _intercept(equations, Z), given(alpha, held_out))
+        held_out = _leave_one_out(rows, equations, basis, C, ones)
+    return _solution(equations, Z, AlphaChoice("given", alpha, *held_out.at(0)))
 
 
-def _intercept(equations: Moments, Z: Floats) -> Floats:
-    return np.asarray(
-        equations.base - 1 / equations.n_classes - equations.centre @ Z, np.float64
-    )
+def _solution(equations: Moments, Z: Floats, choice: AlphaChoice) -> RidgeFit:
+    intercept = equations.base - 1 / equations.n_classes - equations.centre @ Z
+    return RidgeFit(Z, np.asarray(intercept, np.float64), choice)
 
 
-def leave_one_out(
+# ---- the choice of alpha
+
+
+class HeldOut(NamedTuple):
+    """Estimates for each alpha: by fit weights, by report weights, and the error."""
+
+    weighted: Floats
+    risk: Floats
+    error: Floats | None = None
+
+    def at(self, place: int) -> tuple[float | None, float | None]:
+        """Risk and error; none where the fit without some row is undefined."""
+        if not np.isfinite(self.risk[place]):
+            return None, None
+        error = None if self.error is None else float(self.error[place])
+        return float(self.risk[place]), error
+
+
+def check_alpha(alpha: float | str) -> float | str:
+    """Return a valid `alpha`; anything else is an error."""
+    if isinstance(alpha, str):
+        if alpha not in ("auto", "loo"):
+            raise ValueError(f"alpha must be a number, 'auto' or 'loo', not {alpha!r}.")
+        return alpha
+    if isinstance(alpha, bool) or not 0 <= alpha <= sys.float_info.max:
+        raise ValueError(f"alpha must be finite and not negative, not {alpha!r}.")
+    return float(alpha)
+
+
+def alpha_grid(n_features: int) -> Floats:
+    """Return the values of alpha to try: the trace of Q is the number of features."""
+    return n_features * np.logspace(-8, 1, GRID_SIZE)
+
+
+def alpha_floor(n: float, n_indicators: int) -> float:
+    """Return the smallest alpha that may be chosen from n rows of D categories."""
+    return FLOOR_ROWS / n if n > n_indicators else 0.0
+
+
+def choose(
+    method: str, alphas: Floats, held_out: HeldOut, floor: float = 0.0
+) -> AlphaChoice:
+    """Take the alpha of smallest risk from the floor up, the largest among equals."""
+    risks = np.where(alphas >= floor, held_out.weighted, np.inf)
+    # Equal but for rounding counts as equal: the choice must not hang on it.
+    best = int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[-1])
+    tried = tuple(alphas.tolist()), tuple(held_out.weighted.tolist())
+    return AlphaChoice(method, float(alphas[best]), *held_out.at(best), *tried)
+
+
+def weight_of(n_classes: int) -> float:
+    """Return w of ``γ = w·E‖T − s‖²``: for two classes one column stands for both."""
+    return 1.0 if n_classes == 2 else 0.5
+
+
+def _fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
+    """Return the risk on the rows themselves, from A·Z in any basis."""
+    fit = 2 * (R * Z).sum() - (Z * AZ).sum()
+    return float(weight_of(equations.n_classes) * (equations.variance - fit))
+
+
+def _corrected(risk: Any, df: Any, n: float) -> Floats:
+    """Return risk/(1 − df/n)², infinite where no degree of freedom is left."""
+    left = np.maximum(1 - df / n, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(
+            np.where(left > 1e-9, np.maximum(risk, 0) / left**2, np.inf), np.float64
+        )
+
+
+def _leave_one_out(
     rows: Rows, equations: Moments, basis: Floats, C: Floats, shrink: Floats
 ) -> HeldOut:
     """Leave-one-out of ``Z_a = basis · diag(shrink[:, a]) · C`` for every a.
@@ -274,54 +366,153 @@ def leave_one_out(
     The inverse of A + alpha_a is ``basis · diag(shrink[:, a]) · basisᵀ``.
     """
     total = float(rows.n if rows.weights is None else rows.weights.sum())
-    sums = np.zeros((3, shrink.shape[1]))
-    for block, G, Y in _projected(rows, equations.centre, basis):
-        unit = 1.0 if rows.unit is None else rows.unit[block, None]
-        leverage = unit * (equations.fit_intercept + G**2 @ shrink) / total
-        fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
-        residual = (Y - equations.base)[:, None, :] - fitted
-        sums += left_out(residual, leverage, Y, rows, block)
-    return held_out_of_sums(sums, rows)
+    Y, shift = rows.indicators(), equations.centre @ basis
+
+    def parts() -> Iterator[tuple[slice, Floats, Floats]]:
+        for start in range(0, rows.n, _ROW_BLOCK):
+            block = slice(start, start + _ROW_BLOCK)
+            G = dense(rows.codes[:, block], rows.sizes) @ basis - shift
+            unit = 1.0 if rows.unit is None else rows.unit[block, None]
+            leverage = unit * (equations.fit_intercept + G**2 @ shrink) / total
+            fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
+            yield block, (Y[block] - equations.base)[:, None, :] - fitted, leverage
+
+    return left_out(rows, parts())
 
 
-def _projected(
-    rows: Rows, centre: Floats, basis: Floats
-) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield blocks of rows as (W − centre)·basis, with their class indicators."""
-    Y = rows.indicators()
-    shift = centre @ basis
-    for start in range(0, rows.n, _ROW_BLOCK):
-        block = slice(start, start + _ROW_BLOCK)
-        yield block, dense(rows.codes[:, block], rows.sizes) @ basis - shift, Y[block]
+def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldOut:
+    """Return what is left out by blocks of rows: their residuals and leverages.
 
-
-def left_out(
-    residual: Floats, leverage: Floats, Y: Floats, rows: Rows, block: slice
-) -> Floats:
-    """Sum over rows: squared left-out residuals (two weightings), and errors.
-
-    `residual` has shape (rows, alphas, k), `leverage` (rows, alphas).
+    Residuals have the shape (rows, alphas, k), leverages (rows, alphas).
     """
-    left = 1 - leverage
-    with np.errstate(divide="ignore", invalid="ignore"):
-        residual = np.where(
-            (left > 1e-10)[:, :, None], residual / left[:, :, None], np.inf
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    mass = np.ones(rows.n) if rows.mass is None else rows.mass
+    indicators = rows.indicators()
+    weighted = risk = error = 0.0
+    for block, residual, leverage in parts:
+        Y, left = indicators[block], (1 - leverage)[:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residual = np.where(left > 1e-10, residual / left, np.inf)
+        scores = np.where(np.isfinite(residual), Y[:, None, :] - residual, 0)
+        if rows.n_classes == 2:
+            wrong = (scores[:, :, 0] > 0.5) != (Y > 0.5)
+        else:
+            wrong = scores.argmax(axis=2) != rows.y[block, None]
+        squares = weight_of(rows.n_classes) * (residual**2).sum(axis=2)
+        weighted += weights[block] @ squares
+        risk += mass[block] @ squares
+        error += mass[block] @ wrong
+    return HeldOut(weighted / weights.sum(), risk / mass.sum(), error / mass.sum())
+
+
+# ---- decompositions of A
+
+
+def cholesky(A: Floats, alpha: float) -> Floats:
+    """Return the lower factor L of ``A + alpha·I``."""
+    M = A.copy(order="F")
+    M.flat[:: len(M) + 1] += alpha
+    L, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
+    if info:
+        raise ValueError(_INDEFINITE)
+    return np.asarray(L)
+
+
+def inverse_factor(A: Floats, alpha: float) -> Floats:
+    """Return L⁻¹, lower triangular, with L⁻ᵀL⁻¹ the inverse of ``A + alpha·I``."""
+    inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
+    assert info == 0
+    return np.asarray(inverse)
+
+
+def eigen(A: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, none below 0, and eigenvectors."""
+    values, vectors = np.linalg.eigh(A)
+    return _semidefinite(values), vectors
+
+
+def _semidefinite(values: Floats) -> Floats:
+    """Return eigenvalues with none below 0; clearly negative ones are an error."""
+    if len(values) and values[0] < -1e-6 * max(1.0, values[-1]):
+        raise ValueError(_INDEFINITE)
+    return np.maximum(values, 0)
+
+
+def pseudo_inverse(values: Floats) -> Floats:
+    """Return 1/values, and 0 for what is 0 but for rounding."""
+    cutoff = values[-1] * len(values) * np.finfo(float).eps * 8
+    positive = values > max(cutoff, 1e-14)
+    return np.where(positive, 1 / np.where(positive, values, 1), 0)
+
+
+def contrast_eigen(A: Floats, sizes: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return D − d eigenvalues and eigenvectors of a covariance of indicators.
+
+    Those of a feature add up to one, so that A maps the vector of ones of each feature
+    to zero: of D directions d are idle whatever the rows. A reflection of each
+    feature's indicators turns these into its first place; what is left, the contrasts,
+    are D − d orthonormal columns H with ``A = H (HᵀAH) Hᵀ``. The eigenvectors of the
+    smaller matrix are found sooner: eight times where all features are binary.
+    """
+    starts = offsets(sizes)[:-1]
+    mirror = np.repeat(1 / np.sqrt(sizes), sizes)
+    mirror[starts] -= 1
+    norms = np.sqrt(np.add.reduceat(mirror**2, starts) / 2)
+    norms[norms == 0] = 1  # a single category has nothing to vary
+    mirror = (mirror / np.repeat(norms, sizes))[:, None]
+
+    def reflected(M: Floats) -> Floats:
+        sums = np.add.reduceat(mirror * M, starts, axis=0)
+        return np.asarray(M - mirror * np.repeat(sums, sizes, axis=0))
+
+    half = np.delete(reflected(A), starts, axis=0)
+    values, vectors = eigen(np.delete(reflected(half.T), starts, axis=0).T)
+    whole = np.zeros((len(A), vectors.shape[1]))
+    whole[np.delete(np.arange(len(A)), starts)] = vectors
+    return values, reflected(whole)
+
+
+class Tridiagonal(NamedTuple):
+    """A positive semidefinite matrix as U T Uᵀ, U a product of reflections."""
+
+    diagonal: Floats
+    off: Floats
+    reflections: Floats
+    scales: Floats
+
+    @classmethod
+    def of(cls, A: Floats) -> Tridiagonal:
+        """Reduce a symmetric matrix."""
+        packed, diagonal, off, scales, info = lapack.dsytrd(
+            A, lower=1, lwork=_BLOCK * len(A)
         )
-    scores = np.where(np.isfinite(residual), Y[:, None, :] - residual, 0)
-    if rows.n_classes == 2:
-        wrong = (scores[:, :, 0] > 0.5) != (Y > 0.5)
-    else:
-        wrong = scores.argmax(axis=2) != rows.y[block, None]
-    squares = (residual**2).sum(axis=2)
-    ones = np.ones(len(squares))
-    weights = ones if rows.weights is None else rows.weights[block]
-    mass = ones if rows.mass is None else rows.mass[block]
-    return np.stack([weights @ squares, mass @ squares, mass @ wrong])
+        assert info == 0
+        return cls(diagonal, off, packed[1:, :-1], scales)
 
+    def rotate(self, R: Floats, transpose: str) -> Floats:
+        """Return UᵀR for "T", U R for "N"."""
+        out = np.array(R, np.float64, order="F")
+        if len(self.off):  # the first row stays as it is
+            space = _BLOCK * out.shape[1] + _BLOCK * _BLOCK
+            out[1:], _, info = lapack.dormqr(
+                "L", transpose, self.reflections, self.scales, out[1:], space
+            )
+            assert info == 0
+        return out
 
-def held_out_of_sums(sums: Floats, rows: Rows) -> HeldOut:
-    """Return the means of the sums over rows that `left_out` returns."""
-    total = float(rows.n if rows.weights is None else rows.weights.sum())
-    mass = float(rows.n if rows.mass is None else rows.mass.sum())
-    half = weight_of(rows.n_classes)
-    return HeldOut(half * sums[0] / total, half * sums[1] / mass, sums[2] / mass)
+    def __matmul__(self, u: Floats) -> Floats:
+        """Return T u."""
+        out = self.diagonal[:, None] * u
+        out[1:] += self.off[:, None] * u[:-1]
+        out[:-1] += self.off[:, None] * u[1:]
+        return out
+
+    def eigenvalues(self) -> Floats:
+        """Return the eigenvalues, ascending; clearly negative ones are an error."""
+        return _semidefinite(eigvalsh_tridiagonal(self.diagonal, self.off))
+
+    def solve(self, C: Floats, alpha: float) -> Floats:
+        """Solve (T + alpha·I) u = C; zeros where rounding leaves no positive pivots."""
+        off = self.off if len(self.off) else np.zeros(1)  # LAPACK wants one at least
+        _, _, u, info = lapack.dptsv(self.diagonal + alpha, off, C)
+        return np.asarray(u) if info == 0 else np.zeros_like(C)

@@ -13,8 +13,10 @@ may be W in the last equation, because a is orthogonal to π^½: G maps π^½ to
 the right-hand side is orthogonal to it.)
 
 *Rounding.* The scores of the rows are Ãπ^½a, and so are those of the points Z, but the
-smaller alpha is, the larger are the terms that cancel in Z. Where that may show, or the
-table is small, the scores are computed from the points, as `predict` does.
+smaller alpha is, the larger are the terms that cancel in Z. With β = π^½a a point is a
+sum of at most n terms, each row adds d points, and the intercept is such a difference:
+the two differ by at most 4·eps·(n + d)·d·Σ|β|. Where that may show, or the table is
+small, the scores are computed from the points, as `predict` does.
 
 *Leave-one-out.* The leverage of a row, in `renyi.solvers.ridge` a norm of its centred
 one-hot vector, is ``h = π_i + 1 − alpha·[(G + alpha)⁻¹]_ii`` for unit weights; its
@@ -28,19 +30,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from renyi.counting.onehot import class_label_counts, label_sums, lookup_sum, offsets
-from renyi.solvers.alpha import (
+from renyi.solvers.ridge import (
     AlphaChoice,
     HeldOut,
+    RidgeFit,
+    Rows,
     alpha_floor,
     alpha_grid,
     choose,
-    given,
+    eigen,
+    inverse_factor,
+    left_out,
+    pseudo_inverse,
 )
-from renyi.solvers.decompositions import cholesky, eigen, pseudo_inverse, shrinkage
-from renyi.solvers.ridge import RidgeFit, Rows, held_out_of_sums, left_out
 
 Floats = NDArray[np.float64]
 
@@ -59,17 +63,18 @@ class DualFit(NamedTuple):
     fit: RidgeFit
     scores: Floats
     score_error: float
-    target_counts: NDArray[Any]
+    target_counts: NDArray[Any]  # rows (or weight) of every category with every class
 
 
 class _Kernel(NamedTuple):
     """The dual problem ``(G + alpha·I) a = target``."""
 
+    rows: Rows
+    fit_intercept: bool
     G: Floats
     target: Floats
     root: Floats
     base: Floats
-    Y: Floats
 
 
 def fit_dual(
@@ -78,38 +83,26 @@ def fit_dual(
     """Fit from agreement counts of rows."""
     kernel = _kernel(rows, fit_intercept)
     if isinstance(alpha, str):
-        a, choice = _path(kernel, rows, alpha_grid(n_features), fit_intercept)
+        a, choice = _path(kernel, alpha_grid(n_features))
     else:
-        a, choice = _given(kernel, rows, alpha, fit_intercept)
+        a, choice = _given(kernel, alpha)
     beta = kernel.root[:, None] * a
     Z = label_sums(rows.codes, rows.sizes, beta)
     scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
     # s(x) = intercept + Zᵀ W at every x, hence at the first row.
     starts = offsets(rows.sizes)[:-1]
+    n, d = len(beta), len(starts)
     intercept = scores[0] - Z[starts + rows.codes[:, 0]].sum(axis=0)
-    score_error = _rounding(beta, len(starts))
-    if score_error > ROUNDING or rows.codes.size <= _FEW_CELLS:
-        scores, score_error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
-    fit = RidgeFit(Z, intercept, choice)
-    return DualFit(fit, scores, score_error, _target_counts(rows))
-
-
-def _rounding(beta: Floats, d: int) -> float:
-    """Bound by how much Σ_b β_b agree(x, x_b) and the sum of d points may differ.
-
-    Each point is a sum of at most n terms, each row adds d points, and the intercept is
-    such a difference: 4·eps·(n + d)·d·Σ|β| in all.
-    """
-    n = len(beta)
-    return float(4 * np.finfo(float).eps * (n + d) * d * np.abs(beta).sum())
-
-
-def _target_counts(rows: Rows) -> NDArray[Any]:
-    """Rows (or weight) of every category with every class."""
+    error = float(4 * np.finfo(float).eps * (n + d) * d * np.abs(beta).sum())
+    if error > ROUNDING or rows.codes.size <= _FEW_CELLS:
+        scores, error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
+    counts: NDArray[Any]
     if rows.mass is None:
-        return class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
-    classes = rows.y[:, None] == np.arange(rows.n_classes)
-    return label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
+        counts = class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
+    else:
+        classes = rows.y[:, None] == np.arange(rows.n_classes)
+        counts = label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
+    return DualFit(RidgeFit(Z, intercept, choice), scores, error, counts)
 
 
 def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
@@ -131,12 +124,10 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
         G += share @ means + 1
     G *= root
     G *= root[:, None]
-    return _Kernel(G, root[:, None] * (Y - base), root, base, Y)
+    return _Kernel(rows, fit_intercept, G, root[:, None] * (Y - base), root, base)
 
 
-def _given(
-    kernel: _Kernel, rows: Rows, alpha: float, fit_intercept: bool
-) -> tuple[Floats, AlphaChoice]:
+def _given(kernel: _Kernel, alpha: float) -> tuple[Floats, AlphaChoice]:
     if alpha == 0:
         values, vectors = eigen(kernel.G)
         inverse = pseudo_inverse(values)
@@ -145,52 +136,39 @@ def _given(
         held = inverse > 0
         basis = vectors[:, held]  # of the range of G: basis @ basis.T projects on it
         residual = (kernel.target - basis @ C[held])[:, None, :]
-        hat = (basis**2).sum(axis=1)[:, None]
-        return a, given(0.0, _held_out(kernel, rows, residual, hat))
-    lower, info = lapack.dtrtri(cholesky(kernel.G, alpha), lower=1, overwrite_c=1)
-    assert info == 0
-    a = lower.T @ (lower @ kernel.target)
-    diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
-    held_out = _leave_one_out(
-        kernel, rows, a[:, None, :], diagonal, np.array([alpha]), fit_intercept
-    )
-    return a, given(alpha, held_out)
+        held_out = _held_out(kernel, residual, (basis**2).sum(axis=1)[:, None])
+    else:
+        lower = inverse_factor(kernel.G, alpha)
+        a = lower.T @ (lower @ kernel.target)
+        diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
+        held_out = _leave_one_out(kernel, a[:, None, :], diagonal, np.array([alpha]))
+    return a, AlphaChoice("given", alpha, *held_out.at(0))
 
 
-def _path(
-    kernel: _Kernel, rows: Rows, alphas: Floats, fit_intercept: bool
-) -> tuple[Floats, AlphaChoice]:
+def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice]:
     values, vectors = eigen(kernel.G)
-    shrink = shrinkage(values, alphas)
+    shrink = 1 / (values[:, None] + alphas)
     C = vectors.T @ kernel.target
     a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
-    diagonal = vectors**2 @ shrink
-    held_out = _leave_one_out(kernel, rows, a, diagonal, alphas, fit_intercept)
-    floor = alpha_floor(rows.copies, int(rows.sizes.sum()))
+    held_out = _leave_one_out(kernel, a, vectors**2 @ shrink, alphas)
+    floor = alpha_floor(kernel.rows.copies, int(kernel.rows.sizes.sum()))
     choice = choose("loo", alphas, held_out, floor)
     return a[:, choice.alphas.index(choice.alpha)], choice
 
 
 def _leave_one_out(
-    kernel: _Kernel,
-    rows: Rows,
-    a: Floats,
-    diagonal: Floats,
-    alphas: Floats,
-    fit_intercept: bool,
+    kernel: _Kernel, a: Floats, diagonal: Floats, alphas: Floats
 ) -> HeldOut:
     """Leave-one-out from the solutions and the diagonals of the inverses."""
-    residual = alphas[:, None] * a
-    constant = fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
+    constant = kernel.fit_intercept * kernel.root[:, None] ** 2 / (1 + alphas)
     hat = 1 - alphas * (diagonal - constant)
-    return _held_out(kernel, rows, residual, hat)
+    return _held_out(kernel, alphas[:, None] * a, hat)
 
 
-def _held_out(kernel: _Kernel, rows: Rows, residual: Floats, hat: Floats) -> HeldOut:
+def _held_out(kernel: _Kernel, residual: Floats, hat: Floats) -> HeldOut:
     """Leave-one-out from residuals times π^½ and the diagonals of hat matrices."""
-    residual = residual / kernel.root[:, None, None]
+    rows = kernel.rows
     if rows.weights is not None:
         unit = 1.0 if rows.unit is None else rows.unit
         hat = hat * (unit / rows.weights)[:, None]
-    sums = left_out(residual, hat, kernel.Y, rows, slice(None))
-    return held_out_of_sums(sums, rows)
+    return left_out(rows, [(slice(None), residual / kernel.root[:, None, None], hat)])

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from renyi import compiled
+from renyi.counting.onehot import kernels_for
 from renyi.storage import unreadable
 from renyi.streaming.run import Unit
 
@@ -272,7 +272,7 @@ def _read_by_loop(
     plain = len(header.names) > 1 and sys.byteorder == "little" and b"\r" not in data
     if not plain:
         return None
-    kernels = compiled.load_for("renyi.sources.csv_kernels", len(data) * _SAVED)
+    kernels = kernels_for(len(data) * _SAVED, "renyi.sources.csv_kernels")
     if kernels is None:
         return None
     cells: list[Any] | None = kernels.read_cells(
