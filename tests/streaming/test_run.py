@@ -18,7 +18,7 @@ import pytest
 
 import renyi
 from renyi.progress import Progress
-from renyi.sources import files, ipc, parquet
+from renyi.sources import columnar, files
 from renyi.streaming import checkpoint, counter, run
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
@@ -40,7 +40,7 @@ Before = Callable[[run.Unit, list[str]], None]
 @pytest.fixture
 def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
     """Let something happen before each row group is read."""
-    units = parquet.ParquetFile.units
+    units = columnar.ParquetFile.units
 
     def set_up(before: Before) -> None:
         def changed(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
@@ -52,7 +52,7 @@ def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
 
                 yield unit._replace(read=read)
 
-        monkeypatch.setattr(parquet.ParquetFile, "units", changed)
+        monkeypatch.setattr(columnar.ParquetFile, "units", changed)
 
     return set_up
 
@@ -365,7 +365,7 @@ def test_arrow_file_is_opened_by_each_thread_once(
 ) -> None:
     table = table_of(2_000)
     coded = table.set_column(0, "a", table["a"].dictionary_encode())
-    path, opened, opening = tmp_path / "rows.arrow", [], ipc._opened
+    path, opened, opening = tmp_path / "rows.arrow", [], columnar._opened_ipc
     with pa.ipc.new_file(path, coded.schema) as stream:
         stream.write_table(coded, max_chunksize=20)
 
@@ -373,8 +373,8 @@ def test_arrow_file_is_opened_by_each_thread_once(
         opened.append(args)
         return opening(*args)
 
-    monkeypatch.setattr(ipc, "_opened", counted)
-    monkeypatch.setattr(ipc, "_PIECE", 1)
+    monkeypatch.setattr(columnar, "_opened_ipc", counted)
+    monkeypatch.setattr(columnar, "_PIECE", 1)
     seen: list[Progress] = []
     m = files.marginals(path, "y", progress=seen.append)
     assert m == Marginals.from_data(table, target="y")

@@ -37,8 +37,7 @@ from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
 from renyi.solvers.ridge import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
-from renyi.sources.code_blocks import CodeBlock, from_codes
-from renyi.sources.frames import take_rows
+from renyi.sources.frames import CodeBlock, from_codes, take_rows
 
 if TYPE_CHECKING:
     import os

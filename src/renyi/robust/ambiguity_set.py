@@ -18,7 +18,7 @@ certificates of worst cases are made of. A minimax rule rests on functions with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -373,11 +373,7 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
     from renyi.encoding.encoder import Encoder
     from renyi.sources import tables as source
 
-    if isinstance(tables, Mapping):
-        tables = [source.named(table, names) for names, table in tables.items()]
-    long = [source.in_long_format(table, count) for table in tables]
-    if not long:
-        raise ValueError("There are no tables: give at least one.")
+    long = source.long_tables(tables, count, 1e-6)
     codes = Encoder().missing if isinstance(m, str) else m.settings.missing
     settings = Encoder(missing=(*codes, MISSING_TEXT), numeric=())
     target = m if isinstance(m, str) else m.target
@@ -392,7 +388,6 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
     n = float(long[0][count].sum())
     found = []
     for frame in long:
-        source.check_total(frame, count, n, 1e-6)
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
         part = known.take(known.places(full))

@@ -33,9 +33,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, duckdb
+from renyi.sources.columnar import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
-from renyi.sources.ipc import IpcFile
-from renyi.sources.parquet import ParquetFile
 from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.run import FileError, Job, Source, Unit
 from renyi.streaming.spec import ColumnSpec, CountSpec, family, fitted_text

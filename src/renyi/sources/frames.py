@@ -1,15 +1,21 @@
-"""Marginals of rows in memory: frames, arrays, and blocks of them."""
+"""Marginals of rows in memory: frames, arrays, and blocks of codes.
+
+Codes are the narrow waist of every source of rows: small integers, one row of a block
+per column of the table. A new source that knows its columns is a class of the shape of
+`CodeSource`, and `count_codes` counts it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from renyi.counting.pair_counts import class_pair_counts, pair_counts
 from renyi.encoding.column_rules import (
     check_column,
     check_names,
@@ -17,11 +23,10 @@ from renyi.encoding.column_rules import (
     check_target,
     no_target,
 )
-from renyi.encoding.columns import Column, Levels
+from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import as_objects, column_names
 from renyi.marginals.marginals import Marginals
-from renyi.sources.code_blocks import CodeBlock, from_codes
 from renyi.warnings import warn_dropped
 
 
@@ -116,9 +121,8 @@ def from_blocks(
             X, y, target, encoder, class_conditional, refuse_identifiers=False
         )
         if total is None:
-            total, encoder = m, m.encoder
-        else:
-            total = total + m
+            encoder = m.encoder
+        total = m if total is None else total + m
     if total is None:
         raise ValueError("There are no blocks to count.")
     return total
@@ -126,20 +130,19 @@ def from_blocks(
 
 def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     """Return features, classes and the target's name."""
+    names = column_names(X)
     if y is not None:
-        name = target or getattr(y, "name", None) or "y"
-        names = column_names(X)
-        if names is not None and str(name) in names:
+        name = str(target or getattr(y, "name", None) or "y")
+        if names is not None and name in names:
             raise ValueError(
-                f"The target is named {str(name)!r} like a column of X: give it "
-                "another name with target=, or drop that column."
+                f"The target is named {name!r} like a column of X: give it another "
+                "name with target=, or drop that column."
             )
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} rows, but y has {len(y)}.")
-        return X, y, str(name)
+        return X, y, name
     if target is None:
         raise ValueError("Give the classes y, or the name of their column as target=.")
-    names = column_names(X)
     if names is None:
         raise ValueError("With an array, give the classes y: columns have no names.")
     check_column(names, target, "to predict")
@@ -148,7 +151,7 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     if not rest:
         raise ValueError(f"The table has no column beside the target {target!r}.")
     if hasattr(X, "iloc"):
-        where = [str(c) for c in X.columns].index(target)
+        where = names.index(target)
         keep = [j for j in range(len(names)) if j != where]
         return X.iloc[:, keep], X.iloc[:, where], target
     return X.select(rest), X[target], target
@@ -161,3 +164,57 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     if hasattr(X, "take") and not isinstance(X, np.ndarray):
         return X.take(rows)
     return X[rows] if hasattr(X, "__arrow_c_stream__") else as_objects(X)[rows]
+
+
+# ---- codes
+
+
+class CodeBlock(NamedTuple):
+    """Some rows: codes of shape (features, rows), codes of their classes, weights."""
+
+    codes: NDArray[Any]
+    y: NDArray[Any]
+    weights: NDArray[np.float64] | None = None
+
+
+class CodeSource(Protocol):
+    """A source of code blocks: a fitted encoder, the target, and the rows."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder whose columns are the features."""
+
+    @property
+    def target(self) -> Column:
+        """The column to predict."""
+
+    def blocks(self) -> Iterator[CodeBlock]:
+        """Yield all rows, as often as asked."""
+
+
+def count_codes(source: CodeSource, class_conditional: bool = False) -> Marginals:
+    """Count the pairs of all rows of a source, block by block."""
+    total: Marginals | None = None
+    for block in source.blocks():
+        m = from_codes(source.encoder, source.target, block, class_conditional)
+        total = m if total is None else total + m
+    if total is None:
+        raise ValueError("There are no rows to count.")
+    return total
+
+
+def from_codes(
+    encoder: Encoder, target: Column, block: CodeBlock, class_conditional: bool = False
+) -> Marginals:
+    """Count the pairs of one block of codes made by `encoder`."""
+    codes, y, weights = block
+    columns = Columns.of([*encoder.columns, target])
+    dtype = np.min_scalar_type(int(columns.sizes.max()))
+    everything = np.concatenate([codes, y[None, :]], dtype=dtype, casting="unsafe")
+    counts = pair_counts(everything, columns.sizes, weights)
+    inner = None
+    if class_conditional:
+        size = len(target.categories)
+        inner = class_pair_counts(codes, encoder.columns.sizes, y, size, weights)
+    n = codes.shape[1] if weights is None else float(weights.sum())
+    return Marginals(counts, n, columns, target.name, encoder.settings(), inner)

@@ -33,11 +33,7 @@ def marginals(
 ) -> Marginals:
     """Assemble contingency tables; see `Marginals.from_tables`."""
     settings = (encoder or Encoder()).settings()
-    if isinstance(tables, Mapping):
-        tables = [named(table, names) for names, table in tables.items()]
-    long = [in_long_format(table, count) for table in tables]
-    if not long:
-        raise ValueError("There are no tables to assemble.")
+    long = long_tables(tables, count, tolerance)
     columns = columns_of(long, settings, count)
     if target not in columns.names:
         raise ValueError(
@@ -48,14 +44,34 @@ def marginals(
     return occurring(m).validate(tolerance)
 
 
-def named(table: Any, names: Any) -> pd.DataFrame:
-    """Name the two sides of a cross table given as ``{(first, second): table}``."""
-    first, second = names
-    frame = pd.DataFrame(table)
-    return frame.rename_axis(index=str(first), columns=str(second))
+def long_tables(
+    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float
+) -> list[pd.DataFrame]:
+    """Return tables in long format, all counting the same number of rows.
+
+    A mapping names the two sides of cross tables: ``{(first, second): table}``.
+    """
+    if isinstance(tables, Mapping):
+        tables = [
+            pd.DataFrame(table).rename_axis(index=str(first), columns=str(second))
+            for (first, second), table in tables.items()
+        ]
+    long = [_in_long_format(table, count) for table in tables]
+    if not long:
+        raise ValueError("There are no tables to assemble: give at least one.")
+    n = long[0][count].sum()
+    for frame in long:
+        total = frame[count].sum()
+        if abs(total - n) > tolerance * n:
+            names = [c for c in frame.columns if c != count]
+            raise ValueError(
+                f"The table of {names} counts {total:g} rows, the first table {n:g} "
+                f"(off by {abs(total - n):g}): all tables must be of the same rows."
+            )
+    return long
 
 
-def in_long_format(table: Any, count: str) -> pd.DataFrame:
+def _in_long_format(table: Any, count: str) -> pd.DataFrame:
     """Return a table in long format, its counts checked."""
     if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "iloc"):
         table = pa.table(table).to_pandas()
@@ -79,21 +95,18 @@ def in_long_format(table: Any, count: str) -> pd.DataFrame:
             f"A table's columns are {names}: name the index and the columns of a cross "
             "table after the two columns it crosses."
         )
-    return frame.assign(**{count: _checked_counts(frame, names, count)})
-
-
-def _checked_counts(frame: pd.DataFrame, names: list[str], count: str) -> NDArray[Any]:
     numbers = pd.to_numeric(frame[count], errors="coerce")
     values = numbers.to_numpy(np.float64, na_value=np.nan)
-    wrong = ~np.isfinite(values) | (values < 0)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        cell = ", ".join(f"{name} = {frame[name].iloc[row]}" for name in names)
+    wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if len(wrong):
+        cell = ", ".join(f"{name} = {frame[name].iloc[wrong[0]]}" for name in names)
         raise ValueError(
-            f"The count of {cell} is {frame[count].iloc[row]!r}: counts must be finite "
-            "and not negative."
+            f"The count of {cell} is {frame[count].iloc[wrong[0]]!r}: counts must be "
+            "finite and not negative."
         )
-    return numbers.to_numpy(np.int64) if numbers.dtype.kind in "iub" else values
+    if numbers.dtype.kind in "iub":
+        values = numbers.to_numpy(np.int64)
+    return frame.assign(**{count: values})
 
 
 def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
@@ -127,20 +140,20 @@ def _assemble(
     known: set[tuple[int, int]] = set()
     n = long[0][count].sum()
     for frame in long:
-        check_total(frame, count, n, tolerance)
         names = [c for c in frame.columns if c != count]
         places = columns.places(names)
         encoder = Encoder(
             missing=settings.missing, numeric=(), columns=columns.take(places)
         )
+        # Rows of no count may hold labels of no category.
+        frame = frame[frame[count] > 0]
         codes = encoder.transform(frame[names].astype(object)).astype(np.intp)
         weight = frame[count].to_numpy()
-        for a, b in [
-            *((k, k) for k in range(len(names))),
-            *combinations(range(len(names)), 2),
-        ]:
+        alone = [(k, k) for k in range(len(names))]
+        for a, b in [*alone, *combinations(range(len(names)), 2)]:
             i, j = places[a], places[b]
-            block = _cross(codes[a], codes[b], weight, int(sizes[i]), int(sizes[j]))
+            block = np.zeros((sizes[i], sizes[j]), weight.dtype)
+            np.add.at(block, (codes[a], codes[b]), weight)
             rows = slice(starts[i], starts[i + 1])
             cols = slice(starts[j], starts[j + 1])
             if (i, j) in known:
@@ -157,27 +170,6 @@ def _assemble(
     )
     total = int(n) if whole else float(n)
     return Marginals(counts, total, columns, target, settings, None, absent)
-
-
-def _cross(
-    a: NDArray[Any], b: NDArray[Any], weight: NDArray[Any], rows: int, cols: int
-) -> NDArray[Any]:
-    """Contingency table of codes; rows of no count may hold codes of no category."""
-    counted = weight > 0
-    table = np.zeros((rows, cols), weight.dtype)
-    np.add.at(table, (a[counted], b[counted]), weight[counted])
-    return table
-
-
-def check_total(frame: pd.DataFrame, count: str, n: Any, tolerance: float) -> None:
-    """Refuse a table that counts another number of rows than the first one."""
-    total = frame[count].sum()
-    if abs(total - n) > tolerance * n:
-        names = [c for c in frame.columns if c != count]
-        raise ValueError(
-            f"The table of {names} counts {total:g} rows, the first table {n:g} "
-            f"(off by {abs(total - n):g}): all tables must be of the same rows."
-        )
 
 
 def _check_same(

@@ -10,8 +10,8 @@ import pytest
 
 from renyi import Encoder, Marginals
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.sources import code_blocks
-from renyi.sources.code_blocks import CodeBlock
+from renyi.sources import frames
+from renyi.sources.frames import CodeBlock
 
 
 @dataclass
@@ -40,10 +40,10 @@ def test_a_toy_source_is_counted_like_a_table(class_conditional: bool) -> None:
     planes = rng.integers(0, 256, (5, 50), np.uint8)
     y = rng.integers(0, 2, 400)
     X = np.unpackbits(planes, axis=1).T
-    m = code_blocks.marginals(PackedBits(planes, y), class_conditional)
+    m = frames.count_codes(PackedBits(planes, y), class_conditional)
     assert m == Marginals.from_data(X, y, class_conditional=class_conditional)
 
 
 def test_an_empty_source_is_an_error() -> None:
     with pytest.raises(ValueError, match="no rows"):
-        code_blocks.marginals(PackedBits(np.empty((1, 0), np.uint8), np.empty(0)))
+        frames.count_codes(PackedBits(np.empty((1, 0), np.uint8), np.empty(0)))
