@@ -5,12 +5,11 @@ sees the old file or the new one, never half of one. What is read may come from 
 stranger: it is data, never code (no pickle), its checksum must agree, and no memory is
 taken for a size that the file merely declares.
 
-There are two formats. Models are JSON documents with a checksum. All else (marginals,
-checkpoints, counts sent to another process) is an archive: npz with a JSON header and
-one checksum over everything. A few kilobytes of zip can unfold to gigabytes. So a
-header may be only so large, what it says fixes the names and shapes of the arrays, and
-the archive's directory must agree with these before anything else is unpacked, piece by
-piece into the room it needs.
+Models are JSON documents with a checksum. All else (marginals, checkpoints, counts sent
+to another process) is an archive: npz with a JSON header and one checksum over
+everything. A few kilobytes of zip can unfold to gigabytes. So a header may be only so
+large, what it says fixes the names and shapes of the arrays, and the archive's
+directory must agree with these before anything else is unpacked, piece by piece.
 """
 
 from __future__ import annotations
@@ -136,6 +135,18 @@ def checksum(data: Mapping[str, Any], arrays: Arrays) -> str:
     return total.hexdigest()
 
 
+def _verify(path: Any, data: Mapping[str, Any], arrays: Arrays) -> None:
+    try:
+        genuine = data.get("checksum") == checksum(data, arrays)
+    except (ValueError, RecursionError):  # 1e999 is read, but cannot be written
+        genuine = False
+    if not genuine:
+        raise ValueError(
+            f"{path} was altered or damaged: its checksum does not agree with its "
+            "contents. Take a fresh copy of the file."
+        )
+
+
 def write_json(path: Place, data: Mapping[str, Any]) -> None:
     """Write a JSON document with its checksum."""
     signed = {**data, "checksum": checksum(data, {})}
@@ -154,22 +165,19 @@ def read_json(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
             raise InvalidFileError("it is larger than 10⁹ bytes")
         data = parse(Path(path).read_bytes())
         _check_format(path, data, kind, versions)
-        genuine = data.get("checksum") == checksum(data, {})
-    except VersionError:
-        raise
-    except InvalidFileError as error:
+    except (InvalidFileError, RecursionError) as error:
         raise ValueError(f"{path} is not a {kind} file: {error}.") from None
-    except (ValueError, RecursionError):  # 1e999 is read, but cannot be written
-        genuine = False
-    if not genuine:
-        raise ValueError(_altered(path))
+    _verify(path, data, {})
     return data
 
 
 def parse(raw: bytes) -> dict[str, Any]:
     """Return the object that JSON text holds; what is odd is an `InvalidFileError`."""
-    if any(_is_crowded(raw, mark, each) for mark, each in _BYTES_PER.items()):
-        raise InvalidFileError("it holds too many lists or objects")
+    for mark, each in _BYTES_PER.items():
+        surplus = raw.count(mark) - _ALLOWANCE - len(raw) // each
+        labels = _STRINGS.finditer(raw) if surplus > 0 else ()
+        if surplus > sum(found[0].count(mark) for found in labels):
+            raise InvalidFileError("it holds too many lists or objects")
     try:
         data = json.loads(
             raw.decode("utf-8"),
@@ -185,15 +193,6 @@ def parse(raw: bytes) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidFileError("it holds no JSON object")
     return data
-
-
-def _is_crowded(raw: bytes, mark: bytes, each: int) -> bool:
-    """Whether there are more lists or objects than one in so many characters."""
-    surplus = raw.count(mark) - _ALLOWANCE - len(raw) // each
-    if surplus <= 0:
-        return False
-    in_labels = sum(found[0].count(mark) for found in _STRINGS.finditer(raw))
-    return surplus > in_labels
 
 
 def _refuse_constant(name: str) -> float:
@@ -214,10 +213,7 @@ def check_fields(
     what: str,
     optional: Mapping[str, tuple[type, ...]] | None = None,
 ) -> None:
-    """Refuse what is no object with exactly these fields of these types.
-
-    Fields that later versions added are optional, so that older files stay valid.
-    """
+    """Refuse what is no object of these fields and types; later ones are optional."""
     if not isinstance(data, dict):
         raise ValueError(f"its {what} is not an object")
     known = {**fields, **(optional or {})}
@@ -239,13 +235,6 @@ def _check_format(path: Any, data: Mapping[str, Any], kind: str, versions: int) 
             f"{path} has version {data.get('version')!r:.20} of the {kind} format; "
             f"this renyi reads {known}. Install a newer renyi."
         )
-
-
-def _altered(path: Any) -> str:
-    return (
-        f"{path} was altered or damaged: its checksum does not agree with its "
-        "contents. Take a fresh copy of the file."
-    )
 
 
 # ---- archives
@@ -285,11 +274,7 @@ def write_archive(
 def read_header(path: Place, kind: str) -> dict[str, Any]:
     """Read the header that `write_arrays` wrote; it is not verified yet."""
     with _opened(path, path, kind) as archive:
-        info = _info(archive, "header")
-        most = _HEADER_ALLOWANCE + _HEADER_EXPANSION * info.compress_size
-        if info.file_size > min(most, _MAX_HEADER_BYTES + _MAX_PREFIX):
-            raise InvalidFileError("its header is too large")
-        return _header(archive, info, path, kind, 1)
+        return _header(archive, path, kind, 1)
 
 
 def read_arrays(
@@ -300,21 +285,25 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays beside a header, and verify the checksum.
 
-    `shapes` are of the arrays that there may be, int64 or float64.
+    `shapes` are of the arrays that there may be, int64 or float64. The archive's
+    directory must agree before one is unpacked.
     """
     with _opened(path, path, kind) as archive:
         members = _members(archive)
-        for name in sorted(members.keys() - set(shapes)):
-            raise InvalidFileError(f"it has an unknown part {f'{name}.npy'!r:.60}")
-        present = {name: shapes[name] for name in shapes if name in members}
-        for name, shape in present.items():
-            _check_size(members[name], shape)
+        for name, info in members.items():
+            if name not in shapes:
+                raise InvalidFileError(f"it has an unknown part {info.filename!r:.60}")
+            size = 8 * math.prod(shapes[name])
+            if not size < info.file_size <= size + _MAX_PREFIX:
+                raise InvalidFileError(
+                    f"its part {info.filename!r} has {info.file_size:,} bytes, but its "
+                    f"columns need numbers of the shape {shapes[name]}"
+                )
         arrays = {
-            name: _array(archive, members[name], ("<i8", "<f8"), shape)
-            for name, shape in present.items()
+            name: _array(archive, info, ("<i8", "<f8"), shapes[name])
+            for name, info in members.items()
         }
-    if header.get("checksum") != checksum(header, arrays):
-        raise ValueError(_altered(path))
+    _verify(path, header, arrays)
     return arrays
 
 
@@ -325,10 +314,9 @@ def read_archive(
     with _opened(source, name, kind) as archive:
         if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
             raise InvalidFileError("it is compressed")
-        header = _header(archive, _info(archive, "header"), name, kind, versions)
+        header = _header(archive, name, kind, versions, limited=False)
         arrays = {n: _array(archive, i, types) for n, i in _members(archive).items()}
-    if header.get("checksum") != checksum(header, arrays):
-        raise ValueError(_altered(name))
+    _verify(name, header, arrays)
     return header, arrays
 
 
@@ -352,11 +340,19 @@ def _opened(
         ) from None
 
 
-def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    try:
-        return archive.getinfo(f"{name}.npy")
-    except KeyError:
-        raise InvalidFileError(f"it has no {name}") from None
+def _header(
+    archive: zipfile.ZipFile, name: Any, kind: str, versions: int, limited: bool = True
+) -> dict[str, Any]:
+    """Read the header; `limited` to what a file of columns may have."""
+    if "header.npy" not in archive.namelist():
+        raise InvalidFileError("it has no header")
+    info = archive.getinfo("header.npy")
+    most = _HEADER_ALLOWANCE + _HEADER_EXPANSION * info.compress_size
+    if limited and info.file_size > min(most, _MAX_HEADER_BYTES + _MAX_PREFIX):
+        raise InvalidFileError("its header is too large")
+    header = parse(_array(archive, info, ("|u1",)).tobytes())
+    _check_format(name, header, kind, versions)
+    return header
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -368,28 +364,6 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return infos
 
 
-def _header(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: Any, kind: str, versions: int
-) -> dict[str, Any]:
-    header = parse(_array(archive, info, ("|u1",)).tobytes())
-    _check_format(name, header, kind, versions)
-    return header
-
-
-def _check_size(info: zipfile.ZipInfo, shape: tuple[int, ...]) -> None:
-    """Refuse an array that the archive's directory says to be of another size."""
-    size = 8 * math.prod(shape)
-    if not size < info.file_size <= size + _MAX_PREFIX:
-        raise InvalidFileError(
-            f"its part {info.filename!r} has {info.file_size:,} bytes, but its columns "
-            f"need {_by(shape)} numbers"
-        )
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))
-
-
 def _array(
     archive: zipfile.ZipFile,
     info: zipfile.ZipInfo,
@@ -397,56 +371,38 @@ def _array(
     shape: tuple[int, ...] | None = None,
 ) -> NDArray[Any]:
     """Read one array; what it declares must be what the archive really holds."""
-    name = info.filename
     assert archive.fp is not None
     size = archive.fp.seek(0, os.SEEK_END)
-    if info.compress_type not in _COMPRESSIONS:
-        raise InvalidFileError(f"its part {name!r} is packed in an unknown way")
-    if info.file_size > min(info.compress_size, size) * _MAX_EXPANSION:
-        raise InvalidFileError(f"its part {name!r} declares more than the file holds")
     try:
+        if info.compress_type not in _COMPRESSIONS:
+            raise InvalidFileError("is packed in an unknown way")
+        if info.file_size > min(info.compress_size, size) * _MAX_EXPANSION:
+            raise InvalidFileError("declares more than the file holds")
         with archive.open(info) as stream:
-            array = _declared(stream, info, types)
-            if shape is not None and array.shape != shape:
-                raise InvalidFileError(
-                    f"its part {name!r} has the shape {_by(array.shape)}, not "
-                    f"{_by(shape)}"
-                )
-            _fill(stream, array)
-    except InvalidFileError:
-        raise
-    except Exception as error:  # every way of packing has errors of its own
+            return _unpacked(stream, info.file_size, types, shape)
+    except InvalidFileError as error:
+        raise InvalidFileError(f"its part {info.filename!r} {error}") from None
+    except Exception as error:  # numpy's parser and every way of packing have their own
         raise InvalidFileError(
-            f"its part {name!r} cannot be unpacked ({error!s:.80})"
+            f"its part {info.filename!r} cannot be unpacked ({error!s:.80})"
         ) from None
-    return array
 
 
-def _declared(
-    stream: IO[bytes], info: zipfile.ZipInfo, types: tuple[str, ...]
+def _unpacked(
+    stream: IO[bytes], size: int, types: tuple[str, ...], shape: Any
 ) -> NDArray[Any]:
-    """Return room for the array that an npy file declares, if it is of that size."""
-    name = info.filename
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version != (1, 0):
-            raise ValueError(f"version {version}")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    except Exception as error:  # numpy's parser lets tokenizer errors through
-        raise InvalidFileError(
-            f"its part {name!r} is not an array ({error!s:.80})"
-        ) from None
-    if dtype.str not in types or fortran or min(shape, default=0) < 0:
-        raise InvalidFileError(f"its part {name!r} is not a plain array of numbers")
-    if stream.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
-        raise InvalidFileError(f"its part {name!r} declares more than the file holds")
-    return np.empty(shape, dtype)
-
-
-def _fill(stream: IO[bytes], array: NDArray[Any]) -> None:
-    """Read an array piece by piece: memory is taken for what is there."""
-    room = array.reshape(-1).view(np.uint8).data
-    at = 0
+    """Read an npy file piece by piece: memory is taken for what is there."""
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise InvalidFileError("is of an unknown version of npy")
+    found, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.str not in types or fortran or min(found, default=0) < 0:
+        raise InvalidFileError("is not a plain array of numbers")
+    if stream.tell() + math.prod(found) * dtype.itemsize != size:
+        raise InvalidFileError("declares more than the file holds")
+    if shape not in (None, found):
+        raise InvalidFileError(f"has the shape {found}, not {shape}")
+    array = np.empty(found, dtype)
+    room, at = array.reshape(-1).view(np.uint8).data, 0
     while at < len(room):
         piece = stream.read(min(_CHUNK, len(room) - at))
         if not piece:
@@ -455,3 +411,4 @@ def _fill(stream: IO[bytes], array: NDArray[Any]) -> None:
         at += len(piece)
     if stream.read(1):  # where the archive's own checksum is verified, too
         raise EOFError("it is longer than it says")
+    return array

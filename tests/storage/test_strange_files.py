@@ -43,7 +43,7 @@ HEADERS = {
         lambda h: h["columns"].update(
             names=["vote", "party"], which=h["columns"]["which"][::3]
         ),
-        "'counts.npy' has 1,280 bytes, but its columns need 5 × 5 numbers",
+        r"'counts.npy' has 1,280 bytes, but its columns need .* shape \(5, 5\)",
     ),
 }
 
@@ -65,11 +65,11 @@ ARRAYS = {
     "none": (lambda a: a.pop("counts"), "not valid: it lacks 'counts'"),
     "flat": (
         lambda a: a.update(counts=a["counts"].ravel()),
-        r"'counts.npy' has the shape 144, not 12 × 12",
+        r"'counts.npy' has the shape \(144,\), not \(12, 12\)",
     ),
     "small": (
         lambda a: a.update(counts=a["counts"][:5, :5]),
-        "'counts.npy' has 328 bytes, but its columns need 12 × 12 numbers",
+        r"'counts.npy' has 328 bytes, but its columns need .* shape \(12, 12\)",
     ),
     "type": (
         lambda a: a.update(counts=a["counts"].astype("<M8[s]")),
