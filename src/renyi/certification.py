@@ -1,23 +1,18 @@
 r"""Certification: the worst error a model can have, from the cheap to the exact.
 
-A certificate rests on one of two things.
+Resting on **marginals**, the bound holds for *every* distribution that has them. It is
+found in steps, each computed once: the closed form, the pairs within each class where
+they were counted (`renyi.certificates.closed_form`), a linear program and the exact
+worst case (`renyi.robust.worst`). Of the marginals a model was trained on it is exact
+*for those*; about the population it says little when rows are few.
 
-* **Marginals.** The bound holds for *every* distribution that has them. It is found in
-  steps, each computed once: the closed form (`renyi.certificates.closed_form`), the
-  pairs within each class where they were counted (`renyi.certificates.cantelli`), a
-  linear program and the exact worst case (`renyi.robust.worst`). Computed from the
-  marginals a model was trained on, it is exact *for those marginals*. About the
-  population it says little when rows are few; then its text opens with the
-  leave-one-out estimate, and `warnings` say why.
-* **Held-out rows.** The bound holds, with a stated confidence, for every distribution
-  with the marginals of the population that the rows were drawn from
-  (`renyi.certificates.heldout`).
+Resting on **held-out rows**, it holds with a stated confidence for every distribution
+with the marginals of the population that they were drawn from
+(`renyi.certificates.heldout`).
 
 `bound_report` puts beside a model what *any* rule could promise: always the most
 frequent class, the best single feature, the rule of the polynomial program, and the
-minimax error e*. No rule can promise much more than a model whose upper end is near the
-lower end of e*, without other columns or other counts; where they are far apart,
-`renyi.MinimaxClassifier` promises more.
+minimax error e*.
 """
 
 from __future__ import annotations
@@ -29,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from renyi import rules
 from renyi.certificates import heldout, text
-from renyi.certificates.closed_form import ClosedForm, closed_form
+from renyi.certificates.closed_form import ClosedForm, best_feature, closed_form
 from renyi.certificates.record import (
     CLOSED,
     CONDITIONAL,
@@ -44,14 +40,13 @@ from renyi.certificates.record import (
     exact_status,
     is_optimistic,
 )
-from renyi.certificates.score_moments import best_feature
 from renyi.checks import Deadline, check_choice, check_time_limit, has_few_rows
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.file import class_digest
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, scorecard_of
+from renyi.scorecard import Scorecard, class_points, scorecard_of
 
 LEVELS = ("closed", "lp", "exact")
 MINIMAX = "minimax error e*"
@@ -78,12 +73,13 @@ def certificate(
     steps = [Step(CLOSED, closed.bounds[rule], seconds=took[0])]
     if closed.conditional is not None and rule == "map":
         steps.append(Step(CONDITIONAL, closed.conditional, seconds=took[1]))
-    warned = list(notes)
-    if is_optimistic(closed.gamma, loo_risk) and loo_risk is not None:
-        warned.insert(0, ("optimistic", text.optimistic(closed.gamma, loo_risk)))
-    if has_few_rows(moments.n, moments.n_indicators):
-        few = text.few_rows(moments.n, moments.n_indicators)
-        warned.insert(0, ("few-rows", few))
+    n, D = moments.n, moments.n_indicators
+    warned: list[Warned] = []
+    if has_few_rows(n, D):
+        warned.append(("few-rows", text.few_rows(n, D)))
+    if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
+        warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
+    warned += notes
     top = int(moments.priors.argmax())
     return Certificate(
         gamma=closed.gamma,
@@ -93,8 +89,8 @@ def certificate(
         loo_risk=loo_risk,
         loo_error=loo_error,
         rule=rule,
-        n=moments.n,
-        n_indicators=moments.n_indicators,
+        n=n,
+        n_indicators=D,
         order=card.encoder.order,
         warnings=tuple(sentence for _, sentence in warned),
         warning_codes=tuple(code for code, _ in warned),
@@ -169,10 +165,9 @@ def certify(
     card = scorecard_of(model)
     check_choice("level", level, LEVELS)
     if not isinstance(m, Marginals):
-        _check_rows(m, y, level, separable)
-        return _certify_rows(
-            model, card, m, y, 0.95 if confidence is None else confidence
-        )
+        programs = "" if level == "closed" else f"level={level!r}"
+        not_of_rows = "separable=True" if separable else programs
+        return _certify_rows(model, card, m, y, confidence, not_of_rows)
     if y is not None or confidence is not None:
         raise ValueError(
             f"{'confidence' if y is None else 'y'} belongs to held-out rows, and "
@@ -183,10 +178,10 @@ def certify(
     deadline = Deadline(time_limit)
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
-        found, worst = _with_program(found, model, m, _part(deadline, share))
+        found, worst = _with_worst(found, model, m, _part(deadline, share))
         if level == "exact" and not worst.interrupted:
             limit = _part(deadline, 1.0)
-            found = _with_exact(found, model, m, worst, limit, progress)
+            found, _ = _with_worst(found, model, m, limit, worst, progress)
     if separable:
         from renyi.robust.separability import separable as test
 
@@ -202,41 +197,30 @@ def bound_report(
     time_limit: float | None = None,
     progress: Report | None = None,
 ) -> BoundReport:
-    """Bound the worst error of a model, and what any rule could promise.
+    """Bound the worst error of a model up to a level, and what any rule could promise.
 
-    Parameters
-    ----------
-    model : RenyiClassifier or Scorecard
-        Any scorecard will do.
-    m : Marginals
-        Of the training rows or of any others, as in `renyi.certify`.
-    level : {"lp", "exact"}, default="exact"
-        Where to stop: after the linear programs, or with the exact values.
-    time_limit : float, optional
-        Seconds for all of it. Half of what the cheap bounds leave is for e*; the worst
-        case of the model gets the rest, and what e* did not need. Ctrl-C ends the
-        search under way and keeps what was reached.
-    progress : callable, optional
-        Called with the name of a step, and None when it begins or a `Progress` after
-        each round.
+    Half of the time that the cheap bounds leave is for e*; the worst case of the model
+    gets the rest, and what e* did not need. Ctrl-C ends the search under way and keeps
+    what was reached. `progress` is called with the name of a step, and None when it
+    begins or a `Progress` after each round.
     """
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
-    deadline, tell = Deadline(time_limit), progress or _silent
+    deadline, tell = Deadline(time_limit), progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
     any_rule = simple_rules(part)
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         tell(PROGRAM, None)
         _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
-        found, worst = _with_program(found, model, part, _part(deadline, 1 / 3))
+        found, worst = _with_worst(found, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
             tell(MINIMAX, None)
             told = partial(tell, MINIMAX)
             _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
             tell(EXACT, None)
             limit, told = _part(deadline, 1.0), partial(tell, EXACT)
-            found = _with_exact(found, model, part, worst, limit, told)
+            found, _ = _with_worst(found, model, part, limit, worst, told)
     except KeyboardInterrupt:
         pass
     alone = any_rule[1].upper
@@ -247,10 +231,6 @@ def bound_report(
         steps = (*steps, Step(last, found.bounds[found.rule], status="stopped"))
     every = len(part.feature_names) == len(m.feature_names)
     return BoundReport(found, steps, tuple(any_rule), every)
-
-
-def _silent(name: str, state: Any) -> None:
-    return
 
 
 def _part(deadline: Deadline, share: float) -> float | None:
@@ -285,40 +265,34 @@ def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Mar
     return found, m
 
 
-def _with_program(
-    found: Certificate, model: Any, m: Marginals, time_limit: float | None
-) -> tuple[Certificate, Any]:
-    """Add the bound of the linear program; return it for the search, too."""
-    from renyi.robust.worst import worst_case
-
-    worst = worst_case(model, m, method="lp", time_limit=time_limit)
-    status: Status = "stopped" if worst.interrupted else "bounded"
-    step = Step(PROGRAM, worst.upper, None, worst.seconds, status)
-    return _with_step(found, step), worst
-
-
-def _with_exact(
+def _with_worst(
     found: Certificate,
     model: Any,
     m: Marginals,
-    start: Any,
     time_limit: float | None,
-    progress: Callable[[Any], None] | None,
-) -> Certificate:
-    """Add the exact worst case, searched from what the linear program found."""
+    start: Any = None,
+    progress: Callable[[Any], None] | None = None,
+) -> tuple[Certificate, Any]:
+    """Add a step, and take the least bound of all; return what was found, too.
+
+    Without a start it is the linear program; from what that found, the exact worst
+    case.
+    """
     from renyi.robust.worst import worst_case
 
-    worst = worst_case(model, m, time_limit=time_limit, progress=progress, start=start)
-    lower = None if worst.distribution is None else worst.lower
-    status = exact_status(worst.upper, lower)
-    return _with_step(found, Step(EXACT, worst.upper, lower, worst.seconds, status))
-
-
-def _with_step(found: Certificate, step: Step) -> Certificate:
-    """Add a step, and take the least bound of all."""
-    least = min(found.bounds[found.rule], step.upper)
-    bounds = {**found.bounds, found.rule: least}
-    return replace(found, steps=(*found.steps, step), bounds=bounds)
+    if start is None:
+        worst = worst_case(model, m, method="lp", time_limit=time_limit)
+        name, lower = PROGRAM, None
+        status: Status = "stopped" if worst.interrupted else "bounded"
+    else:
+        worst = worst_case(
+            model, m, time_limit=time_limit, progress=progress, start=start
+        )
+        name, lower = EXACT, None if worst.distribution is None else worst.lower
+        status = exact_status(worst.upper, lower)
+    step = Step(name, worst.upper, lower, worst.seconds, status)
+    bounds = {**found.bounds, found.rule: min(found.bounds[found.rule], step.upper)}
+    return replace(found, steps=(*found.steps, step), bounds=bounds), worst
 
 
 # ---- what any rule could promise
@@ -356,33 +330,39 @@ def _promise(
 # ---- from held-out rows
 
 
-def _check_rows(X: Any, y: Any, level: str, separable: bool) -> None:
-    """Raise an error for rows without classes, and for what rows cannot tell."""
+def _certify_rows(
+    model: Any,
+    card: Scorecard,
+    X: Any,
+    y: Any,
+    confidence: float | None,
+    not_of_rows: str,
+) -> Certificate:
+    """Return what rows prove that the model has not seen."""
     if y is None:
         raise ValueError(
             "certify takes marginals second, or rows and their classes y: the second "
             f"is a {type(X).__name__}, and y is not given."
         )
-    if level != "closed" or separable:
-        what = "separable=True" if separable else f"level={level!r}"
+    if not_of_rows:
         raise ValueError(
-            f"{what} needs marginals, and rows were given: build them with "
+            f"{not_of_rows} needs marginals, and rows were given: build them with "
             "Marginals.from_data(X, y)."
         )
-
-
-def _certify_rows(
-    model: Any, card: Scorecard, X: Any, y: Any, confidence: float
-) -> Certificate:
-    """Return what rows prove that the model has not seen."""
     rows = heldout.read_rows(card, X, y)
-    rule = getattr(model, "rule", "map")
-    seed = getattr(model, "random_state", None)
-    found = heldout.bounds_of_rows(card, rows, rule, seed, confidence)
+    rule, seed = getattr(model, "rule", "map"), getattr(model, "random_state", None)
+    confidence = 0.95 if confidence is None else confidence
+    found = heldout.heldout_bounds(
+        rows.t,
+        rows.y,
+        rules.answers(rows.t, rows.codes, rule, seed),
+        *class_points(card),
+        card.encoder.columns.sizes,
+        confidence,
+    )
     suspect = _has_training_counts(model, card, rows)
     return Certificate(
-        gamma=found.gamma,
-        bounds=found.bounds,
+        **found._asdict(),
         majority=None,
         one_feature=None,
         loo_risk=None,
@@ -395,8 +375,6 @@ def _certify_rows(
         confidence=confidence,
         warnings=(text.TRAINING_ROWS,) if suspect else (),
         warning_codes=("training-rows",) if suspect else (),
-        sampled_error=found.sampled_error,
-        observed_error=found.observed_error,
     )
 
 

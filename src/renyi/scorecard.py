@@ -11,15 +11,16 @@ any marginals, to points: each gets what `predict` gives to a cell with its labe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import lookup_sum, offsets
+from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from renyi.solvers import Solver
 
 Floats = NDArray[np.float64]
+_Model = TypeVar("_Model")
 
 FORMAT = "renyi-model"
 
@@ -204,7 +206,7 @@ class Scorecard:
         tables, starts = self.tables
         codes = _codes_in(self.encoder, m)
         rows = np.concatenate([s + c for s, c in zip(starts, codes, strict=True)])
-        intercept = self.per_class(np.atleast_2d(self.intercept))[0]
+        intercept = class_points(self)[1]
         return Match(m, self.per_class(tables[rows]), intercept, classes)
 
     def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
@@ -215,18 +217,20 @@ class Scorecard:
                 f"The marginals are of order {m.order}, the model of {order}: count "
                 f"with order={order}."
             )
-        if self.target not in (None, m.target) and _is_named(self.target, m.target):
+        # A target without a name may be any.
+        named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
+        if self.target not in (None, m.target) and named:
             raise ValueError(
                 f"The model predicts {self.target!r}, and the target of the marginals "
                 f"is {m.target!r}: give marginals of {self.target!r}, for example by "
                 "with_target()."
             )
-        known_names = set(m.feature_names)
-        for name in names:
-            if name not in known_names:
-                raise ValueError(
-                    f"The marginals have no column {name!r}, a model's feature."
-                )
+        theirs = set(m.feature_names)
+        gone = next((name for name in names if name not in theirs), None)
+        if gone is not None:
+            raise ValueError(
+                f"The marginals have no column {gone!r}, a model's feature."
+            )
         places = {label_text(label): k for k, label in enumerate(self.classes)}
         for label in m.classes:
             if label is None or label_text(label) not in places:
@@ -279,8 +283,7 @@ class Scorecard:
             "count": self.counts[rows],
             "share": self.counts[rows] / np.repeat(totals, sizes[order]),
         }
-        per_class = self.per_class(self._points)
-        for label, points in zip(self.classes, per_class.T, strict=True):
+        for label, points in zip(self.classes, class_points(self)[0].T, strict=True):
             name = label_text(label)
             table[f"{name} (points)" if name in table else name] = points[rows]
         return pd.DataFrame(table)
@@ -295,29 +298,24 @@ class Scorecard:
         )
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
-        return "\n".join([text, *rest, self._use()])
-
-    def _use(self) -> str:
-        """Say in a sentence how points become an answer."""
-        starts = self.per_class(np.atleast_2d(self.intercept))[0] + self._constants()
+        # Features with a single category add the same to every row.
+        sizes = self.encoder.columns.sizes
+        single = np.repeat(sizes == 1, sizes)
+        points, intercept = class_points(self)
+        starts = intercept + points[single].sum(axis=0)
         shown = ", ".join(
             f"{label_text(label)} {start:+.4f}"
             for label, start in zip(self.classes, starts, strict=True)
         )
-        return f"A row starts from {shown}; it adds its points; the highest score wins."
-
-    def _constants(self) -> Floats:
-        """Points of the features with a single category, which the table leaves out."""
-        sizes = self.encoder.columns.sizes
-        single = np.repeat(sizes == 1, sizes)
-        return np.asarray(self.per_class(self._points)[single].sum(axis=0))
+        use = f"A row starts from {shown}; it adds its points; the highest score wins."
+        return "\n".join([text, *rest, use])
 
     def _repr_html_(self) -> str:
-        frame = self.frame()
-        html: str = frame.to_html(
-            index=False, max_rows=60, float_format="{:.4f}".format, border=0
+        return str(
+            self.frame().to_html(
+                index=False, max_rows=60, float_format="{:.4f}".format, border=0
+            )
         )
-        return html
 
     def to_sql(
         self,
@@ -382,7 +380,11 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        _check_overflow(z, intercept, counts)
+        with np.errstate(over="ignore"):  # scores, their squares and mean effects
+            most = np.abs(z).sum(axis=0, dtype=np.float64) + np.abs(intercept)
+            products = np.square(most) + most * counts.sum(dtype=np.float64)
+        if not np.isfinite(products).all():
+            raise ValueError("its points or counts are too large to add up")
         return cls(encoder, tuple(classes), z, intercept, counts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -396,13 +398,25 @@ class Scorecard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-        data = read_json(path, FORMAT, versions=2)
-        try:
-            card, target = cls.from_dict(data.get("scorecard")), data.get("target")
-            return replace(card, target=target if isinstance(target, str) else None)
-        except (ValueError, TypeError) as error:
-            reason = str(error).rstrip(".")
-            raise ValueError(f"{path} is not valid: {reason}.") from None
+
+        def card(data: dict[str, Any]) -> Scorecard:
+            known = data.get("target")
+            target = known if isinstance(known, str) else None
+            return replace(cls.from_dict(data.get("scorecard")), target=target)
+
+        return read_model(path, card)
+
+
+def read_model(
+    path: str | os.PathLike[str], build: Callable[[dict[str, Any]], _Model]
+) -> _Model:
+    """Return what `build` makes of a model file, which may come from a stranger."""
+    data = read_json(path, FORMAT, versions=2)
+    try:
+        return build(data)
+    except (ValueError, TypeError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"{path} is not valid: {reason}.") from None
 
 
 def scorecard_of(model: Any) -> Scorecard:
@@ -414,6 +428,12 @@ def scorecard_of(model: Any) -> Scorecard:
             f"the marginals or rows; the first is a {type(model).__name__}."
         )
     return card
+
+
+def class_points(card: Scorecard) -> tuple[Floats, Floats]:
+    """Return points (D, K) and intercepts (K,) of every class."""
+    points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
+    return card.per_class(points), card.per_class(intercept)[0]
 
 
 # ---- rounding of scores
@@ -452,18 +472,19 @@ def _sum_of(values: list[float]) -> float:
 # ---- categories that were made elsewhere
 
 
-def _is_named(*targets: str | None) -> bool:
-    """Whether none of these is the name of a target without a name."""
-    return all(str(name).rstrip("_") != _UNNAMED for name in targets)
-
-
 def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     """Return the model's code of each category of the marginals, by feature."""
     theirs = m.encoder
     if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
         pairs = zip(encoder.columns, theirs.columns, strict=True)
         return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
-    _check_new_is_empty(m)
+    shares, starts = np.diag(m.feature_counts), offsets(theirs.columns.sizes)
+    for start, column in zip(starts, theirs.columns, strict=False):
+        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
+            raise ValueError(
+                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
+                "labels are not known: count the rows anew."
+            )
     single, settings = encoder.single, theirs.single
     where = {name: i for i, name in enumerate(theirs.base.names)}
     of_column = {}
@@ -481,18 +502,6 @@ def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
         mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
         found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
     return found
-
-
-def _check_new_is_empty(m: Marginals) -> None:
-    """Check that the marginals tell the tuples of all their rows."""
-    shares = np.diag(m.feature_counts)
-    starts = offsets(m.encoder.columns.sizes)
-    for start, column in zip(starts, m.encoder.columns, strict=False):
-        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
-            raise ValueError(
-                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
-                "labels are not known: count the rows anew."
-            )
 
 
 def _column_codes(
@@ -522,12 +531,7 @@ def _column_codes(
 
 def _number_codes(encoder: Encoder) -> set[float]:
     """Return the missing codes that are numbers, such as -9."""
-    found = set()
-    for code in encoder.missing:
-        try:
-            found.add(float(label_text(code)))
-        except ValueError:
-            continue
+    found = missing_numbers(missing_texts(encoder.missing))
     return {code for code in found if math.isfinite(code)}
 
 
@@ -574,15 +578,6 @@ def _check_classes(classes: list[Any]) -> None:
         or (array.dtype.kind == "f" and not np.isfinite(array).all())
     ):
         raise ValueError("its classes are neither all strings nor all finite numbers")
-
-
-def _check_overflow(z: Floats, intercept: Floats, counts: NDArray[Any]) -> None:
-    """Check that scores, their squares and mean effects are finite."""
-    with np.errstate(over="ignore"):
-        most = np.abs(z).sum(axis=0, dtype=np.float64) + np.abs(intercept)
-        products = np.square(most) + most * counts.sum(dtype=np.float64)
-    if not np.isfinite(products).all():
-        raise ValueError("its points or counts are too large to add up")
 
 
 def _numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:

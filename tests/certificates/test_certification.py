@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules, theta
-from renyi.certificates import cantelli
+from renyi.certificates import closed_form
 from renyi.certificates.record import Step
 from renyi.datasets import load
 from renyi.robust import pairwise_worst, worst
@@ -126,7 +126,7 @@ def test_other_marginals_with_fewer_classes_and_columns_in_another_order():
         inside = t[(y[some] == k).to_numpy()]
         lead = inside[:, [k]] - np.delete(inside, k, axis=1)
         share = len(inside) / len(t)
-        expected += share * cantelli._missed(
+        expected += share * closed_form._missed(
             lead.mean(axis=0), np.cov(lead.T, bias=True)
         )
     assert found == pytest.approx(expected, abs=1e-9)

@@ -22,7 +22,7 @@ a at all: all its rows have the score of the threshold, which is then moved away
 them by more than rounding may do.
 
 The guarantee is that of the scorecard at hand, as it rounds and as it answers ties:
-Cantelli's inequality in each class (`renyi.certificates.cantelli`).
+Cantelli's inequality in each class (`renyi.certificates.closed_form`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.certificates.cantelli import cantelli, class_moments
+from renyi.certificates.closed_form import cantelli, class_moments
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder

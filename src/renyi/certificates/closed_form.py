@@ -5,33 +5,67 @@ for every distribution with the given marginals), the worst case over all of the
 
 * for the rules renyi and sharp at most ``B = 2γ``;
 * for map at most ``2[1 − 1/K − (E[t_Y − t̄])₊² / E‖t − t̄·1‖²] ≤ 4γ``, t̄ the mean of
-  the t_y: the decision does not depend on the scale of s − s̄, so the best scale counts;
-* for map, where pairs were counted within each class, at most what
-  `renyi.certificates.cantelli` makes of the means and covariances in the classes, which
-  is never worse.
+  the t_y: the decision does not depend on the scale of s − s̄, so the best scale counts.
 
 *Rounding.* Adding g to all points of one feature and −g to another's changes no score,
 but a large g would drown the moments: each feature's mean is first moved to the
 intercept. Sums of d points in floating point are still off by up to ε, a few d units in
 the last place of Σ_i max|points_i|, in `predict` as here. The bounds therefore speak of
 every t' with |t' − t| ≤ ε at each class: (E‖t' − e_Y‖²)^½ ≤ B^½ + K^½ε, and so on.
+
+**Pairs within each class** P(X_i, X_j, Y) give the means and covariances of the scores
+within each class. At a row of class y the rule map errs only if some difference
+``u_k = t_y − t_k`` is not positive. Let m > 0 and V be mean and covariance of u within
+the class, R any positive definite matrix with unit diagonal, a ≥ 0, and v the vector
+with entries ``a_k u_k − 1``. If u_k ≤ 0 then ``vᵀR⁻¹v ≥ v_k² / R_kk ≥ 1`` (Cauchy and
+Schwarz), so by Markov's inequality ``P(error | y) ≤ E[vᵀR⁻¹v | y]``. At the best
+multiple of a this is, with ``a_k = x_k / m_k`` and ``N_kl = V_kl / (m_k m_l)``,
+
+.. math::
+   1^T R^{-1} 1 - \frac{(1^T R^{-1} x)^2}{x^T (R^{-1} \circ (N + 1 1^T)) x},
+   \qquad x \ge 0.
+
+Two classes leave R = 1: Cantelli's ``V / (V + m²)``. R = I gives the sum of Cantelli's
+bounds over the other classes. R = (I + 11ᵀ)/2 and a = 1 give the scaled bound of the
+closed form within the class; since ``Σ P(y) c_y² / d_y ≥ (Σ P(y) c_y)² / Σ P(y) d_y``,
+the sum over the classes is never worse than the closed form. R = N^½, brought to unit
+diagonal, is nearly the best where errors are rare. The least of the three counts.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from renyi.certificates.cantelli import ClassMoments, cantelli, class_moments
-from renyi.certificates.score_moments import ScoreMoments, moments_of_marginals
-from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Match, Scorecard
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import Columns
+from renyi.scorecard import Match, Scorecard, centred, score_error
 
+Floats = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
 # What rounded counts may be off by, as in Marginals.validate.
 _TOLERANCE = 1e-6
+
+
+class ScoreMoments(NamedTuple):
+    """All that the closed form needs to know of a model under some marginals."""
+
+    n: float
+    n_indicators: int  # categories that have rows
+    priors: Floats
+    risk: float  # B = E‖t − e_Y‖²
+    rounding: float  # what it may be off by
+    spread: float  # E‖t − t̄·1‖²
+    lead: float  # E[t_Y − t̄]
+    off_rounding: float  # what these two may be off by
+    F: NDArray[Any]  # P(category, class), or its counts
+    columns: Columns
 
 
 class ClosedForm(NamedTuple):
@@ -95,6 +129,104 @@ def _gain(moments: ScoreMoments, card: Scorecard) -> float:
     return lead**2 / (spread**2 + rounding)
 
 
+# ---- moments of the scores
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def moments_of_marginals(match: Match) -> ScoreMoments:
+    """Return the moments of a scorecard's estimates under the marginals it matches."""
+    m, K = match.marginals, len(match.intercept)
+    Q, columns = m.Q, m.encoder.columns
+    F, priors = np.zeros((len(Q), K)), np.zeros(K)
+    F[:, match.classes], priors[match.classes] = m.F, m.class_probabilities
+    mu = np.diag(Q)
+    P, b = centred(match.points, match.intercept, mu, columns.sizes)
+    off, shift = P - P.mean(axis=1, keepdims=True), b - b.mean()
+    lead = float((F * off).sum() + priors @ shift)  # E[s_Y − s̄]
+    square = float(_squares(Q, mu, P, b).sum())  # E‖s‖²
+    return ScoreMoments(
+        m.n,
+        int((mu > 0).sum()),
+        priors,
+        square - 2 * lead + 1 - 1 / K,
+        len(mu) * _EPS * _magnitude(mu, P, b, columns),
+        max(0.0, float(_squares(Q, mu, off, shift).sum())),
+        lead,
+        len(mu) * _EPS * _magnitude(mu, off, shift, columns),
+        F,
+        columns,
+    )
+
+
+def _squares(Q: Floats, mu: Floats, P: Floats, b: Floats) -> Floats:
+    """Return E s² of the scores s = b + PᵀW, class by class."""
+    return np.asarray((P * (Q @ P)).sum(axis=0) + 2 * b * (mu @ P) + b**2)
+
+
+def _magnitude(mu: Floats, P: Floats, b: Floats, columns: Columns) -> float:
+    """Bound the second moment of the sums of absolute values behind the moments."""
+    starts = offsets(columns.sizes)[:-1]
+    norms = np.sqrt(np.add.reduceat(mu[:, None] * P**2, starts)).sum(axis=0)
+    return float(((norms + np.abs(b) + 1) ** 2).sum())
+
+
+def moments_of_rows(
+    t: Floats,
+    y: NDArray[Any],
+    sample_weight: Floats | None,
+    F: NDArray[Any],
+    columns: Columns,
+    error: float,
+) -> ScoreMoments:
+    """Return the same from the rows, where the pairs would be too many to count.
+
+    Estimates t may be off by `error` at each class.
+    """
+    n, K = t.shape
+    share = np.full(n, 1 / n)
+    if sample_weight is not None:
+        share = sample_weight / sample_weight.sum()
+    own, middle = t[np.arange(n), y], t.mean(axis=1)
+    risk = float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1))
+    spread = float(share @ ((t - middle[:, None]) ** 2).sum(axis=1))
+    rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
+    return ScoreMoments(
+        float(n if sample_weight is None else sample_weight.sum()),
+        int(np.count_nonzero(F @ np.ones(K, F.dtype))),
+        np.bincount(y, share, minlength=K).astype(np.float64),
+        risk,
+        rounding + 2 * math.sqrt(K * risk) * error,
+        spread,
+        float(share @ (own - middle)),
+        rounding + 2 * (1 + math.sqrt(K * spread)) * error,
+        F,
+        columns,
+    )
+
+
+def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:
+    """Return the feature that errs least when it answers alone, and its error."""
+    starts = offsets(columns.sizes)
+    total = F[: starts[1]].sum()  # 1, or the number of rows
+    errors = (total - np.add.reduceat(F.max(axis=1), starts[:-1])) / total
+    best = int(errors.argmin())
+    return columns.names[best], max(0.0, float(errors[best]))
+
+
+# ---- pairs within each class
+
+
+class ClassMoments(NamedTuple):
+    """Means and covariances of the scores within each class."""
+
+    priors: Floats  # (classes,)
+    means: Floats  # (classes, K)
+    covariances: Floats  # (classes, K, K)
+    score_error: float  # what rounding may do to a score
+    square_error: float  # and to a covariance
+    largest: float  # absolute score
+
+
 def _class_conditional(match: Match) -> float | None:
     """Worst error of the rule map by the pairs within each class; None without them."""
     m = match.marginals
@@ -102,18 +234,94 @@ def _class_conditional(match: Match) -> float | None:
         return None
     sizes = m.encoder.columns.sizes
     moments = class_moments(match.points, match.intercept, m.class_counts, sizes)
-    _check_variances(moments, m)
-    return cantelli(moments, match.classes)
-
-
-def _check_variances(moments: ClassMoments, m: Marginals) -> None:
-    """Raise an error at counts in a class that no rows can have."""
+    least = -_TOLERANCE * moments.largest**2
     for label, V in zip(m.classes, moments.covariances, strict=True):
-        if (
-            np.isfinite(V).all()
-            and np.linalg.eigvalsh(V)[0] < -_TOLERANCE * moments.largest**2
-        ):
+        if np.isfinite(V).all() and np.linalg.eigvalsh(V)[0] < least:
             raise ValueError(
                 f"The variance of the scores within {m.target} = {label} is negative, "
                 "which no rows can have: count the pairs within the classes anew."
             )
+    return cantelli(moments, match.classes)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def class_moments(
+    P: Floats, b: Floats, inner: NDArray[Any], sizes: NDArray[Any]
+) -> ClassMoments:
+    """Return the moments of additive scores from class-conditional pairs.
+
+    P and b are points (D, K) and intercepts (K,), `inner` the probabilities or counts
+    P(X_i, X_j, Y) of the classes that occur.
+    """
+    starts = offsets(sizes)[:-1]
+    totals = np.array([np.diag(block)[: sizes[0]].sum() for block in inner], float)
+    means = np.tile(np.asarray(b, np.float64), (len(inner), 1))
+    covariances = np.zeros((len(inner), P.shape[1], P.shape[1]))
+    for y in np.flatnonzero(totals):
+        share = np.diag(inner[y])[:, None] / totals[y]
+        by_feature = np.add.reduceat(share * P, starts, axis=0)
+        # Points centred in every feature: the mean is not subtracted from a square.
+        off = P - np.repeat(by_feature, sizes, axis=0)
+        means[y] += by_feature.sum(axis=0)
+        covariances[y] = off.T @ (inner[y] / totals[y]) @ off
+    reach = np.maximum.reduceat(np.abs(P).max(axis=1), starts).sum()
+    largest = float(reach + np.abs(b).max())
+    error, square_error = score_error(P, b, sizes), _EPS * len(P) * largest * largest
+    priors = totals / totals.sum()
+    return ClassMoments(priors, means, covariances, error, square_error, largest)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def cantelli(moments: ClassMoments, own: ArrayLike | None = None) -> float:
+    r"""Worst error of the rule map given P(X_i, X_j, Y); ties count as errors.
+
+    For two classes ``Σ_y P(y) var_y / (var_y + mean_y²)``, a class whose mean score has
+    the wrong sign counting 1; the module describes more classes. `own` is the place
+    among the K scores of each class that occurs; 0, 1, … by default.
+    """
+    places = np.arange(len(moments.priors)) if own is None else np.asarray(own)
+    K = moments.means.shape[1]
+    bound = 0.0
+    for y in np.flatnonzero(moments.priors):
+        others = np.arange(K) != places[y]
+        contrast = np.eye(K)[places[y]] - np.eye(K)[others]
+        mean = contrast @ moments.means[y]
+        covariance = contrast @ moments.covariances[y] @ contrast.T
+        # Rounded down and up: scores that are all equal must not look certain. Two
+        # scores may be off here, and when the rule compares them.
+        mean -= 4 * moments.score_error
+        covariance += 4 * moments.square_error * np.eye(K - 1)
+        bound += float(moments.priors[y]) * _missed(mean, covariance)
+    return min(1.0, bound)
+
+
+def _missed(mean: Floats, covariance: Floats) -> float:
+    """Bound the probability that some variable is not positive, from two moments."""
+    if not np.isfinite(covariance).all() or mean.min() <= 0:
+        return 1.0
+    noise = covariance / np.outer(mean, mean)
+    found = [1.0]
+    for R in _correlations(noise):
+        inverse = np.linalg.inv(R)
+        g, H = inverse.sum(axis=1), inverse * (noise + 1)
+        # Every x ≥ 0 is a proof. `mean` is a = 1, which the closed form takes.
+        for x in (np.maximum(np.linalg.solve(H, g), 0), mean / mean.max()):
+            gain = max(0.0, float(g @ x))
+            if gain > 0:
+                found.append(float(g.sum() - gain**2 / (x @ H @ x)))
+    return max(0.0, min(found))
+
+
+def _correlations(noise: Floats) -> Iterator[Floats]:
+    """Yield matrices R of the lemma: unit diagonal, safely positive definite."""
+    eye = np.eye(len(noise))
+    yield eye
+    if len(noise) == 1:
+        return
+    yield (eye + 1) / 2
+    values, vectors = np.linalg.eigh(noise)
+    root = (vectors * np.sqrt(np.maximum(values, 1e-8 * values[-1]))) @ vectors.T
+    width = np.sqrt(np.diag(root))
+    R = (1 - 1e-6) * root / np.outer(width, width)
+    np.fill_diagonal(R, 1.0)
+    yield R

@@ -9,10 +9,8 @@ n values in [0, R] with mean v̄ and sample variance S,
 with probability 1 − δ. γ is the same for all distributions with the population's
 marginals, so the bound covers them all. Estimates must not be clipped: the mean of a
 clipped error is not a function of the marginals. Clopper and Pearson's bound on the
-share of errors covers the sampled population only, and is tighter there.
-
-Both speak of rows drawn independently of each other and of the model. The answers of a
-randomised rule are drawn as `predict` draws them: given the seed, the errors at the
+share of errors covers the sampled population only, and is tighter there. The answers of
+a randomised rule are drawn as `predict` draws them: given the seed, the errors at the
 rows are as independent as the rows.
 """
 
@@ -24,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from renyi import rules
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import column_rules
@@ -70,17 +67,6 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     return HeldoutRows(codes, card.estimates(codes), places[of_row])
 
 
-def bounds_of_rows(
-    card: Scorecard, rows: HeldoutRows, rule: str, random_state: Any, confidence: float
-) -> HeldoutBounds:
-    """Return all bounds that rows give for a model which has not seen them."""
-    answers = rules.answers(rows.t, rows.codes, rule, random_state)
-    P = card.per_class(card.z.reshape(len(card.z), -1))
-    b = card.per_class(np.atleast_2d(card.intercept))[0]
-    sizes = card.encoder.columns.sizes
-    return heldout_bounds(rows.t, rows.y, answers, P, b, sizes, confidence)
-
-
 def heldout_bounds(
     t: Floats,
     y: NDArray[Any],
@@ -92,15 +78,11 @@ def heldout_bounds(
 ) -> HeldoutBounds:
     """Return the bounds from estimates, classes and answers; P and b are the points."""
     gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
-    errors = int((answers != y).sum())
-    robust = min(1.0, 2 * gamma)
+    robust, errors = min(1.0, 2 * gamma), int((answers != y).sum())
     mapped = heldout_map(t, y, P, b, sizes, confidence)
-    return HeldoutBounds(
-        gamma,
-        {"map": mapped, "renyi": robust, "sharp": robust},
-        clopper_pearson(errors, len(y), confidence),
-        errors / len(y),
-    )
+    bounds = {"map": mapped, "renyi": robust, "sharp": robust}
+    sampled = clopper_pearson(errors, len(y), confidence)
+    return HeldoutBounds(gamma, bounds, sampled, errors / len(y))
 
 
 @np.errstate(over="ignore", invalid="ignore")

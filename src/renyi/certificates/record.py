@@ -1,8 +1,7 @@
 """Certificate: what is guaranteed of a model, as a record that can be written down.
 
-A record is frozen. Its plain form goes into model files, which may come from a
-stranger: every field is checked when it is read, and so is whether the fields go
-together. Files of earlier versions lack the fields that were added later.
+Its plain form goes into model files, which may come from a stranger: every field is
+checked when it is read, and so is whether the fields go together.
 """
 
 from __future__ import annotations
@@ -81,37 +80,15 @@ _SENTENCES: dict[str, WarningCode] = {
 class Step:
     """One bound on the worst error of a model, or on what any rule can promise.
 
-    Parameters
-    ----------
-    name : str
-        "closed form", "class-conditional", "linear program", "exact worst case"; of
-        any rule what the promise comes from.
-    upper : float
-        Proven: no distribution with the marginals makes the model err more often.
-    lower : float or None
-        Error under a distribution with the marginals that was found; None if none was.
-    seconds : float or None
-        Time it took, if that was measured. Steps are equal whatever time they took.
-    status : {"bounded", "solved", "stopped"}
-        "bounded": the method has no more to say; "solved": the interval is closed;
-        "stopped": by the time limit or Ctrl-C.
-
-    Examples
-    --------
-    >>> Step("closed form", 0.12, None, 0.01) == Step("closed form", 0.12)
-    True
+    Steps are equal whatever time they took. "bounded": the method has no more to say;
+    "solved": the interval is closed; "stopped": by the time limit or Ctrl-C.
     """
 
-    name: str
-    upper: float
-    lower: float | None = None
+    name: str  # of any rule what the promise comes from
+    upper: float  # proven: no distribution with the marginals makes it err more often
+    lower: float | None = None  # error under a distribution that was found
     seconds: float | None = field(default=None, compare=False)
     status: Status = "bounded"
-
-    @property
-    def finished(self) -> bool:
-        """Whether it says all it can."""
-        return self.status != "stopped"
 
 
 def exact_status(upper: float, lower: float | None) -> Status:
@@ -258,14 +235,15 @@ class Certificate:
         check_fields(data["bounds"], dict.fromkeys(RULES, NUMBER), "certificate")
         for step in data.get("steps", []):
             check_fields(step, _STEP, "certificate", {"status": (str,)})
-        if not (_is_valid(data) and _in_range(data) and _goes_together(data)):
+        full = {**dict.fromkeys(_LATER), "steps": [], **data}
+        if full["warning_codes"] is None:  # of an earlier version
+            full["warning_codes"] = [_code_of(str(text)) for text in data["warnings"]]
+        if not (_is_valid(full) and _in_range(full) and _goes_together(full)):
             raise ValueError("its certificate is not valid")
         values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+            k: tuple(v) if isinstance(v, list) else v for k, v in full.items()
         }
-        values["steps"] = tuple(_step(**step) for step in data.get("steps", []))
-        if "warning_codes" not in data:
-            values["warning_codes"] = tuple(map(_code_of, data["warnings"]))
+        values["steps"] = tuple(_step(**step) for step in full["steps"])
         return cls(**values)
 
 
@@ -278,25 +256,12 @@ def is_optimistic(gamma: float, loo_risk: float | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BoundReport:
-    """Bounds on the worst error of a model, beside what any rule could promise.
+    """Bounds on the worst error of a model, beside what any rule could promise."""
 
-    Parameters
-    ----------
-    certificate : Certificate
-        The certificate of the model, with the best of the bounds.
-    model : tuple of Step
-        Bounds of this model's rule, from the cheap to the exact.
-    any_rule : tuple of Step
-        What any rule that looks at the same columns could promise.
-    all_columns : bool
-        Whether the model uses every column of the marginals; if not, others might
-        promise more by the columns it leaves out.
-    """
-
-    certificate: Certificate
-    model: tuple[Step, ...]
-    any_rule: tuple[Step, ...]
-    all_columns: bool = True
+    certificate: Certificate  # with the best of the bounds
+    model: tuple[Step, ...]  # of this model's rule, from the cheap to the exact
+    any_rule: tuple[Step, ...]  # of rules that look at the same columns
+    all_columns: bool = True  # of the marginals; others might promise more by the rest
 
     @property
     def upper(self) -> float:
@@ -362,20 +327,15 @@ def _is_valid(data: dict[str, Any]) -> bool:
             len(pair) == 2 and isinstance(pair[0], kind) and type(pair[1]) in NUMBER
         ):
             return False
-    codes = data.get("warning_codes")
+    codes, warnings = data["warning_codes"], data["warnings"]
     return (
-        all(isinstance(text, str) for text in data["warnings"])
-        and (codes is None or len(codes) == len(data["warnings"]))
-        and all(code in get_args(WarningCode) for code in codes or ())
-        and all(s.get("status", "solved") in get_args(Status) for s in _steps(data))
+        all(isinstance(text, str) for text in warnings)
+        and len(codes) == len(warnings)
+        and all(code in get_args(WarningCode) for code in codes)
+        and all(s.get("status", "solved") in get_args(Status) for s in data["steps"])
         and data["rule"] in RULES
         and data["basis"] in get_args(Basis)
     )
-
-
-def _steps(data: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = data.get("steps", [])
-    return found
 
 
 def _in_range(data: dict[str, Any]) -> bool:
@@ -383,10 +343,10 @@ def _in_range(data: dict[str, Any]) -> bool:
     shares = [
         *data["bounds"].values(),
         *(data[key][1] for key in ("majority", "one_feature") if data[key]),
-        *(data.get(key) for key in ("loo_error", "sampled_error", "observed_error")),
-        *(step[key] for step in _steps(data) for key in ("upper", "lower")),
+        *(data[key] for key in ("loo_error", "sampled_error", "observed_error")),
+        *(step[key] for step in data["steps"] for key in ("upper", "lower")),
     ]
-    sizes = [data["gamma"], data["loo_risk"], *(s["seconds"] for s in _steps(data))]
+    sizes = [data["gamma"], data["loo_risk"], *(s["seconds"] for s in data["steps"])]
     largest = sys.float_info.max  # an integer may be larger
     return bool(
         all(0 <= share <= 1 + 1e-9 for share in shares if share is not None)
@@ -399,16 +359,14 @@ def _in_range(data: dict[str, Any]) -> bool:
 
 def _goes_together(data: dict[str, Any]) -> bool:
     """Whether the basis, what it gives and the steps agree with each other."""
-    from_rows = ["confidence", "sampled_error", "observed_error"]
-    from_marginals = ["majority", "one_feature"]
-    if data["basis"] == "marginals":  # exact for them
-        given, absent = from_marginals, from_rows
-    else:
-        given, absent = from_rows, [*from_marginals, "loo_risk", "loo_error"]
-    least = [step["upper"] for step in _steps(data)]
+    given = ["majority", "one_feature"]
+    absent = ["confidence", "sampled_error", "observed_error"]
+    if data["basis"] == "heldout":
+        given, absent = absent, [*given, "loo_risk", "loo_error"]
+    uppers = [step["upper"] for step in data["steps"]]
     return bool(
-        all(data.get(key) is not None for key in given)
-        and all(data.get(key) is None for key in absent)
+        all(data[key] is not None for key in given)
+        and all(data[key] is None for key in absent)
         and (data["confidence"] is None or 0 < data["confidence"] < 1)
-        and (not least or data["bounds"][data["rule"]] == min(least))
+        and (not uppers or data["bounds"][data["rule"]] == min(uppers))
     )

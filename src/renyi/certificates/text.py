@@ -71,16 +71,19 @@ def certificate_text(c: Certificate) -> str:
     if c.basis == "heldout":
         return "\n".join(_of_heldout_rows(c))
     if c.doubtful:
-        head = [_estimate(c), *_marked("Warning", c), ""]
+        head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
     order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
     size = f"({c.n:,.10g} rows, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
-    return "\n".join([*lines, _estimate(c), *_marked("Note", c)])
+    return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
 
 
 def _of_marginals(c: Certificate) -> list[str]:
-    lines = [*rule_lines(c), *_steps(c)]
+    lines = rule_lines(c)
+    if len(c.steps) > 1:
+        lines.append(f"Bounds for rule {c.rule}, from the cheap to the exact:")
+        lines += map(_step_line, c.steps)
     if c.separable is not None:
         lines.append(
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
@@ -106,18 +109,12 @@ def rule_lines(c: Certificate) -> list[str]:
     ]
 
 
-def _steps(c: Certificate) -> list[str]:
-    """Tell how the bound of the model's rule came about, if in several steps."""
-    if len(c.steps) < 2:
-        return []
-    lines = [f"Bounds for rule {c.rule}, from the cheap to the exact:"]
-    for step in c.steps:
-        known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
-        seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
-        mark = "" if step.finished else "  stopped"
-        line = f"  {step.name:<18} at most {at_most(step.upper):>8}  {known:<17}"
-        lines.append(f"{line}{seconds}{mark}".rstrip())
-    return lines
+def _step_line(step: Step) -> str:
+    known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
+    seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
+    mark = "  stopped" if step.status == "stopped" else ""
+    line = f"  {step.name:<18} at most {at_most(step.upper):>8}  {known:<17}"
+    return f"{line}{seconds}{mark}".rstrip()
 
 
 def _estimate(c: Certificate) -> str:
@@ -126,10 +123,11 @@ def _estimate(c: Certificate) -> str:
     numbers = f"risk {c.loo_risk:.4f}, gamma {c.gamma:.4f}"
     if c.loo_error is None:
         return f"Estimate for new rows, by generalised cross-validation: {numbers}."
-    return (
-        f"Leave-one-out estimate for new rows: {percent(c.loo_error)} errors "
-        f"({numbers})."
-    )
+    return f"{_leave_one_out(c.loo_error)} ({numbers})."
+
+
+def _leave_one_out(error: float) -> str:
+    return f"Leave-one-out estimate for new rows: {percent(error)} errors"
 
 
 def _of_heldout_rows(c: Certificate) -> list[str]:
@@ -146,14 +144,10 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
             f"{at_most(c.sampled_error, 1)} (Clopper–Pearson; "
             f"{percent(c.observed_error)} seen)."
         )
-    condition = "Each bound by itself; the rows must not have been used in training."
+    lines.append("Each bound by itself; the rows must not have been used in training.")
     if "training-rows" in c.warning_codes:
-        return [*_marked("Warning", c), "", *lines, condition]
-    return [*lines, condition, *_marked("Note", c)]
-
-
-def _marked(mark: str, c: Certificate) -> list[str]:
-    return [f"{mark}: {each}" for each in c.warnings]
+        return [*(f"Warning: {each}" for each in c.warnings), "", *lines]
+    return [*lines, *(f"Note: {each}" for each in c.warnings)]
 
 
 # ---- a model beside what any rule could promise
@@ -163,7 +157,11 @@ def report_text(report: BoundReport) -> str:
     """Return a report as tables, with what it rests on and comes to."""
     c = report.certificate
     if c.doubtful:
-        head = [*_doubts(c), "", "Of these very rows alone:"]
+        doubts = "The bounds below are about these very rows alone, because"
+        if c.loo_error is not None:
+            doubts = f"{_leave_one_out(c.loo_error)}. {c.trust} {doubts}"
+        reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
+        head = [wrapped(doubts), *reasons, "", "Of these very rows alone:"]
     else:
         size = f"({c.n:,.10g} rows, {c.n_indicators:,} categories)"
         head = [f"On every population with these marginals {size}:"]
@@ -190,17 +188,6 @@ def report_sentence(report: BoundReport) -> str:
     whose = "no model" if report.all_columns else "no model of the same columns"
     numbers = (report.upper, report.lower, report.promise)
     return verdict("this model", where, *numbers, whose)
-
-
-def _doubts(c: Certificate) -> list[str]:
-    """Return why the bounds say little about new rows, and what to go by."""
-    head = "The bounds below are about these very rows alone, because"
-    if c.loo_error is not None:
-        estimate = (
-            f"Leave-one-out estimate for new rows: {percent(c.loo_error)} errors."
-        )
-        head = f"{estimate} {c.trust} {head}"
-    return [wrapped(head), *(wrapped(text, "  - ", "    ") for text in c.warnings)]
 
 
 def verdict(
@@ -238,7 +225,7 @@ def table(title: str, steps: Iterable[Step]) -> list[str]:
     for step in steps:
         name = step.name if len(step.name) <= 37 else step.name[:36] + "…"
         lower = "" if step.lower is None else at_least(step.lower)
+        mark = "  stopped" if step.status == "stopped" else ""
         line = f"  {name:<37} {at_most(step.upper):>8} {lower:>10} "
-        mark = "" if step.finished else "  stopped"
         lines.append(f"{line}{step.seconds or 0.0:>9.1f} s{mark}")
     return lines

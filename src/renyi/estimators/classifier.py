@@ -18,9 +18,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi import rules
 from renyi.certificates import text
-from renyi.certificates.closed_form import bounds_of_moments, closed_form
+from renyi.certificates.closed_form import (
+    ScoreMoments,
+    bounds_of_moments,
+    closed_form,
+    moments_of_rows,
+)
 from renyi.certificates.record import Certificate
-from renyi.certificates.score_moments import ScoreMoments, moments_of_rows
 from renyi.certification import Warned, certificate
 from renyi.checks import check_whole
 from renyi.encoding import column_rules

@@ -8,6 +8,7 @@ here, what is inside the scorecard and the certificate by these themselves.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import column_rules
 from renyi.marginals.file import DataDigest
-from renyi.scorecard import FORMAT, Scorecard
+from renyi.scorecard import FORMAT, Scorecard, read_model
 from renyi.solvers.ridge import AlphaChoice
-from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json
+from renyi.storage import LABEL, NUMBER, check_fields, write_json
 
 if TYPE_CHECKING:
     import os
@@ -98,16 +99,11 @@ def _plain(value: Any) -> Any:
 
 def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClassifier:
     """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
-    data = read_json(path, FORMAT, versions=2)
-    try:
-        return _from_document(data, kind)
-    except (TypeError, ValueError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(f"{path} is not valid: {reason}.") from None
+    return read_model(path, partial(_from_document, kind))
 
 
 def _from_document(
-    data: dict[str, Any], kind: type[RenyiClassifier]
+    kind: type[RenyiClassifier], data: dict[str, Any]
 ) -> RenyiClassifier:
     later = _DATA_DIGEST if data["version"] > 1 else {}
     check_fields(data, {**_DOCUMENT, **later}, "document")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from renyi import Marginals, RenyiClassifier, certify
-from renyi.certificates import cantelli
+from renyi.certificates import closed_form
 from renyi.datasets import random_joint
 from support.scorings import (
     CASES,
@@ -25,7 +25,7 @@ from support.scorings import (
 
 def bound(table, P, b):
     sizes = np.array(table.shape[:-1])
-    return cantelli.cantelli(cantelli.class_moments(P, b, inner_of(table), sizes))
+    return closed_form.cantelli(closed_form.class_moments(P, b, inner_of(table), sizes))
 
 
 # ---- Cantelli
@@ -88,7 +88,7 @@ def test_one_class_is_never_worse_than_the_closed_form_of_it():
         off, centre = mean - mean.mean(), np.eye(K) - 1 / K
         closed = off[0] ** 2 / (off @ off + np.trace(centre @ cov @ centre))
         contrast = np.eye(K)[0] - np.eye(K)[1:]
-        found = cantelli._missed(contrast @ mean, contrast @ cov @ contrast.T)
+        found = closed_form._missed(contrast @ mean, contrast @ cov @ contrast.T)
         assert found <= min(1, 2 * (1 - 1 / K - closed)) + 1e-12
         informative += found < 1
     assert informative > 50
@@ -97,8 +97,8 @@ def test_one_class_is_never_worse_than_the_closed_form_of_it():
 def test_correlated_competitors_beat_the_union():
     """Two other classes that always score alike are one competitor, not two."""
     mean, covariance = np.ones(2), 0.1 * (np.ones((2, 2)) + 1e-3 * np.eye(2))
-    assert cantelli._missed(mean, covariance) < 0.7 * (0.2 / 1.1)
-    assert cantelli._missed(mean, covariance) >= 0.1 / 1.1  # either of the two alone
+    assert closed_form._missed(mean, covariance) < 0.7 * (0.2 / 1.1)
+    assert closed_form._missed(mean, covariance) >= 0.1 / 1.1  # either of the two alone
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -108,7 +108,7 @@ def test_lemma_holds_for_the_worst_points(seed):
     u = 1 + rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3)) * 0.3
     covariance = np.cov(u.T, bias=True)
     share = (u <= 0).any(axis=1).mean()
-    assert share <= cantelli._missed(u.mean(axis=0), covariance)
+    assert share <= closed_form._missed(u.mean(axis=0), covariance)
 
 
 def test_bound_is_attained():
@@ -142,9 +142,9 @@ def test_class_that_does_not_occur_still_competes():
     P, b = make_points(table, "minimiser")
     inner, sizes = inner_of(table), np.array(table.shape[:-1])
     inner[1] = 0
-    full = cantelli.cantelli(cantelli.class_moments(P, b, inner, sizes))
-    some = cantelli.class_moments(P, b, inner[[0, 2]], sizes)
-    assert cantelli.cantelli(some, own=[0, 2]) == pytest.approx(full, abs=1e-12)
+    full = closed_form.cantelli(closed_form.class_moments(P, b, inner, sizes))
+    some = closed_form.class_moments(P, b, inner[[0, 2]], sizes)
+    assert closed_form.cantelli(some, own=[0, 2]) == pytest.approx(full, abs=1e-12)
 
 
 def test_marginals_give_the_moments_of_the_rows():
@@ -155,7 +155,7 @@ def test_marginals_give_the_moments_of_the_rows():
     m = Marginals.from_data(X, y, class_conditional=True)
     card = RenyiClassifier(alpha=0.01).fit_marginals(m).scorecard_
     t = card.estimates(card.encoder.transform(X))
-    found = cantelli.class_moments(
+    found = closed_form.class_moments(
         card.z, card.intercept, m.class_counts, m.encoder.columns.sizes
     )
     for k, label in enumerate(m.classes):
@@ -165,7 +165,7 @@ def test_marginals_give_the_moments_of_the_rows():
         expected = np.cov(inside.T, bias=True)
         assert found.covariances[k] == pytest.approx(expected, abs=1e-12)
     closed, conditional = certify(card, m).steps
-    assert cantelli.cantelli(found) <= closed.upper + 1e-9
-    assert cantelli.cantelli(found) == pytest.approx(conditional.upper)
+    assert closed_form.cantelli(found) <= closed.upper + 1e-9
+    assert closed_form.cantelli(found) == pytest.approx(conditional.upper)
     errors = np.array(m.classes)[t.argmax(axis=1)] != y.to_numpy()
-    assert errors.mean() <= cantelli.cantelli(found)
+    assert errors.mean() <= closed_form.cantelli(found)
