@@ -362,6 +362,7 @@ def test_marginals_that_do_not_serve(
     fitted(good)
     save(votes()[["crime", "party"]], "b.csv")
     good("marginals", "build", "b.csv", "--target", "party", "--out", "b.renyi")
+    assert "MODEL is to be a model" in bad("certify", "m.renyi", "m.json")
     message = bad("certify", "m.json", "b.renyi", "--exact")
     assert "no column 'physician-fee-freeze'" in message
 

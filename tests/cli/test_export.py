@@ -30,7 +30,7 @@ def test_expression_and_query_score_as_the_model_does(
         clf.decision_function(X), abs=1e-12
     )
     given = ("--sql", "sqlite", "--table", "visits", "--out", "score.sql")
-    assert good("export", "m.json", *given).err == "wrote score.sql\n"
+    assert good("export", "m.json", *given).err == "Wrote score.sql\n"
     with closing(sqlite3.connect(":memory:")) as database:
         frame.to_sql("visits", database, index=False)
         rows = database.execute(Path("score.sql").read_text()).fetchall()

@@ -107,6 +107,8 @@ def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
     new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
     with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
         warn_of_unseen(clf, new)
+    with pytest.warns(UserWarning, match="^1 cell holds a label .* in 'b'; it counts"):
+        warn_of_unseen(clf, pa.table({"a": ["x"], "b": ["r"], "c": ["u"]}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # x & q & v is new, and its labels are not
         warn_of_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))

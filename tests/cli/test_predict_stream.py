@@ -277,4 +277,4 @@ def test_the_process_ends_well(good: Good) -> None:
     good("fit", save(table()), *FIT)
     done = process("predict", "m.json", "t.csv", "--out", "a.parquet")
     assert done.returncode == 0
-    assert done.stderr.endswith("wrote a.parquet (200 rows)\n")
+    assert done.stderr.endswith("Wrote a.parquet (200 rows)\n")

@@ -158,6 +158,7 @@ def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     )
     err = bad("select", "votes", "--max-error", "0.001")
     assert "cannot be certified" in err
+    assert "--max-error" in err
     good("marginals", "build", "votes", "--out", "v.renyi")
     err = bad("select", "v.renyi", "--order", "2")
     assert "'renyi marginals build TABLE --order 2'" in err

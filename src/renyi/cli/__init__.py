@@ -1,19 +1,18 @@
 """The command line: how a command is run, and how errors are told.
 
 What can be asked for is in `renyi.cli.parser`. Nothing heavy is imported here, so that
-``renyi --help`` answers at once: each command has a module of its name, with a function
-``run``, which is loaded when it is needed.
+``renyi --help`` answers at once: the module of a command is loaded when it is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from renyi.cli.parser import parser
 
@@ -36,7 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["reproduce"]:  # named for one release
-        return _fail(_replacement(arguments[1:]))
+        names = ("table1", "runtime", "theorems", "selection")
+        name = next((word for word in arguments if word in names), "table1")
+        return _fail(
+            f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run in a "
+            "checkout of the repository, with the same options"
+        )
     args = parser().parse_args(arguments)
     args.argv = arguments
     # A terminal that lacks a letter of somebody's column name must not stop the work.
@@ -48,27 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as error:
         # Nor can what is buffered be written later, when Python ends.
-        _silence(sys.stdout)
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             return code or _fail(f"The output cannot be written: {error.strerror}")
     return code
-
-
-def _replacement(arguments: Sequence[str]) -> str:
-    """Name what has replaced a command."""
-    names = ("table1", "runtime", "theorems", "selection")
-    name = next((word for word in arguments if word in names), "table1")
-    return (
-        f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run in a "
-        "checkout of the repository, with the same options"
-    )
-
-
-def _silence(stream: Any) -> None:
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, ValueError):
-        return
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -84,18 +72,31 @@ def _run(args: argparse.Namespace) -> int:
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     except OSError as error:
-        return _fail(_of_system(error))
+        if error.filename is None or error.strerror is None:
+            return _fail(str(error))
+        advice = ""
+        if isinstance(error, PermissionError):
+            advice = ": ask its owner for the permission, or choose another"
+        return _fail(f"{error.filename}: {error.strerror.lower()}{advice}")
     except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
         return _fail(str(error))
-    except ImportError as error:
-        return _fail(str(error)) if _EXTRA in str(error) else _surprise(error)
     except Exception as error:
-        return _surprise(error)
+        if isinstance(error, ImportError) and _EXTRA in str(error):
+            return _fail(str(error))
+        if os.environ.get("RENYI_DEBUG"):
+            raise
+        reason = f" ({error})" if str(error) else ""
+        _fail(
+            f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: "
+            "please report it, with what the same command prints when RENYI_DEBUG=1 "
+            "is set in the environment"
+        )
+        return 1
     return 0
 
 
 def _command(args: argparse.Namespace) -> None:
-    """Run the module of the command; its notes go to stderr if it fails.
+    """Run the function of the command; its notes go to stderr if it fails.
 
     What a reader did with a table is a `DataWarning`; here it becomes a note.
     """
@@ -103,37 +104,16 @@ def _command(args: argparse.Namespace) -> None:
 
     if "files" in args:
         args.file = args.files[0] if args.files else ""
+    module, _, function = args.run.partition(".")
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
-            import_module(f"renyi.cli.{args.command}").run(args, recorded)
+            getattr(import_module(f"renyi.cli.{module}"), function)(args, recorded)
         except BrokenPipeError:  # nobody listens any more
             raise
         except Exception:
             print_notes(notes_of(recorded))
             raise
-
-
-def _surprise(error: Exception) -> int:
-    """Report an error that nobody thought of, which is a bug of this program."""
-    if os.environ.get("RENYI_DEBUG"):
-        raise error
-    name = type(error).__name__
-    reason = f"{name} ({error})" if str(error) else name
-    _fail(
-        f"Unexpected {reason}. This is a bug in renyi: please report it, with what "
-        "the same command prints when RENYI_DEBUG=1 is set in the environment"
-    )
-    return 1
-
-
-def _of_system(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    advice = ""
-    if isinstance(error, PermissionError):
-        advice = ": ask its owner for the permission, or choose another"
-    return f"{error.filename}: {error.strerror.lower()}{advice}"
 
 
 def _fail(message: str) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi.certificates.record import Certificate
 from renyi.certification import bound_report, certify
 from renyi.cli.fit import certificate_facts, certificate_text
 from renyi.cli.inputs import load_marginals, load_model, table_path
@@ -18,30 +17,35 @@ from renyi.estimators.classifier import RenyiClassifier
 from renyi.sources import files
 from renyi.sources.frames import encoded_target
 
-_CONFIDENCE = 0.95
-
 
 def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print the worst error of a model, by marginals or by held-out rows."""
     _check_basis(args)
     clf = load_model(args.model)
+    if args.level in ("lp", "exact"):
+        limits: Any = {"level": args.level, "time_limit": args.time_limit}
+        m = load_marginals(args.file)
+        with Meter() as meter:
+            report = bound_report(clf, m, progress=meter.search, **limits)
+        if args.json:
+            print_json({"source": args.file, **report.to_dict()})
+        else:
+            print(report)
+        return
     if args.rows is not None:
-        X, y = _heldout_rows(args, clf)
-        confidence = _CONFIDENCE if args.confidence is None else args.confidence
-        _print_certificate(args, certify(clf, X, y, confidence=confidence), recorded)
-        return
-    m = load_marginals(args.file)
-    if args.level in (None, "closed"):
-        _print_certificate(args, certify(clf, m), recorded)
-        return
-    with Meter() as meter:
-        report = bound_report(
-            clf, m, level=args.level, time_limit=args.time_limit, progress=meter.search
-        )
-    if args.json:
-        print_json({"source": args.file, **report.to_dict()})
+        c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
     else:
-        print(report)
+        c = certify(clf, load_marginals(args.file))
+    notes = notes_of(recorded)
+    if args.json:
+        print_json(certificate_facts(c) | ({"notes": notes} if args.rows else {}))
+        return
+    print_notes(notes)
+    print("\n".join(certificate_text(c)))
+    # Exact worst cases are known of single columns only.
+    if args.rows is None and c.order == 1 and not c.doubtful:
+        again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
+        print(f"\nNext: {again}   (the exact worst case)")
 
 
 def _check_basis(args: argparse.Namespace) -> None:
@@ -60,22 +64,6 @@ def _check_basis(args: argparse.Namespace) -> None:
             raise ValueError(f"--{option} is for --rows: leave it out for marginals.")
     if args.time_limit is not None and args.level in (None, "closed"):
         raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
-
-
-def _print_certificate(
-    args: argparse.Namespace, certificate: Certificate, recorded: Recorded
-) -> None:
-    notes = notes_of(recorded)
-    if args.json:
-        facts = certificate_facts(certificate)
-        print_json({**facts, "notes": notes} if args.rows else facts)
-        return
-    print_notes(notes)
-    print("\n".join(certificate_text(certificate)))
-    # Exact worst cases are known of single columns only.
-    if args.rows is None and certificate.order == 1 and not certificate.doubtful:
-        again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
-        print(f"\nNext: {again}   (the exact worst case)")
 
 
 def _heldout_rows(

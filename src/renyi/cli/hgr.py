@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-import numpy as np
-
+from renyi.cli.fit import one_line
 from renyi.cli.inputs import counted
-from renyi.cli.output import Recorded, notes_of, print_json, print_notes
+from renyi.cli.output import Facts, Recorded, show
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.encoding.columns import label_text
 from renyi.figures import rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.selection import short
 
 _NAME = 40
 _WIDE = 6  # columns of a matrix side by side
@@ -22,16 +19,13 @@ _WIDE = 6  # columns of a matrix side by side
 def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print the maximal correlation of columns with the target, or of all pairs."""
     m = counted(args)
-    facts = _matrix_facts(m) if args.matrix else _ranking_facts(m)
-    facts["notes"] = notes_of(recorded)
-    if args.json:
-        print_json({"source": args.file, **facts})
-        return
-    print_notes(facts["notes"])
-    print(_matrix_text(facts) if args.matrix else _ranking_text(facts))
+    if args.matrix:
+        show(args, _matrix_facts(m), _matrix_text, recorded)
+    else:
+        show(args, _ranking_facts(m), _ranking_text, recorded)
 
 
-def _ranking_facts(m: Marginals) -> dict[str, Any]:
+def _ranking_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every column with the target.
 
     The bound on all columns together is None where some pairs were not counted.
@@ -49,14 +43,14 @@ def _ranking_facts(m: Marginals) -> dict[str, Any]:
     }
 
 
-def _ranking_text(facts: dict[str, Any]) -> str:
+def _ranking_text(facts: Facts) -> str:
     lines = [
         f"Maximal correlation with {facts['target']!r}, from "
         f"{facts['rows']:,.10g} rows",
         f"  {'column':<{_NAME}} {'rho':>6} {'categories':>11}",
     ]
     for entry in facts["columns"]:
-        name = f"  {_short(entry['name'], _NAME):<{_NAME}}"
+        name = f"  {one_line(entry['name'], _NAME):<{_NAME}}"
         lines.append(f"{name} {entry['rho']:>6.3f} {entry['categories']:>11,}")
     text = "A bound on all columns together needs the counts of every pair of columns."
     if facts["lower_bound"] is not None:
@@ -67,24 +61,20 @@ def _ranking_text(facts: dict[str, Any]) -> str:
     return "\n".join([*lines, "", wrapped(text)])
 
 
-def _matrix_facts(m: Marginals) -> dict[str, Any]:
+def _matrix_facts(m: Marginals) -> Facts:
     """Return the maximal correlation of every pair of columns; None if unknown."""
     matrix = hgr_matrix(m)
     return {
         "target": m.target,
         "rows": m.n,
         "columns": [str(name) for name in matrix.columns],
-        "rho": [
-            [None if np.isnan(rho) else rho for rho in row]
-            for row in matrix.to_numpy().tolist()
-        ],
+        "rho": matrix.astype(object).where(matrix.notna(), None).to_numpy().tolist(),
     }
 
 
-def _matrix_text(facts: dict[str, Any]) -> str:
+def _matrix_text(facts: Facts) -> str:
     """Return the matrix as plain text, a few columns at a time, by their numbers."""
-    names, rho = facts["columns"], facts["rho"]
-    digits = len(str(len(names)))
+    names, digits = facts["columns"], len(str(len(facts["columns"])))
     lines = [
         f"Maximal correlation of every pair of columns, from {facts['rows']:,.10g} rows"
     ]
@@ -93,15 +83,8 @@ def _matrix_text(facts: dict[str, Any]) -> str:
         lines += [""] if first else []
         head = "".join(f" {k + 1:>6}" for k in shown)
         lines.append(f"  {'':<{digits + 31}}{head}")
-        for i, name in enumerate(names):
-            cells = "".join(f" {_cell(rho[i][j]):>6}" for j in shown)
-            lines.append(f"  {i + 1:>{digits}} {_short(name, 30):<30}{cells}")
+        for i, (name, row) in enumerate(zip(names, facts["rho"], strict=True)):
+            cells = ["–" if rho is None else f"{rho:.3f}" for rho in row]
+            text = "".join(f" {cells[j]:>6}" for j in shown)
+            lines.append(f"  {i + 1:>{digits}} {one_line(name, 30):<30}{text}")
     return "\n".join(lines)
-
-
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _short(name: str, width: int) -> str:
-    return short(" ".join(name.split()), width)

@@ -1,4 +1,10 @@
-"""What the commands read: models, marginals, and the rows of a table."""
+"""What the commands read: models, marginals, and tables.
+
+The rows of a table are held in memory (`Rows`), or counted as they are read from files,
+queries and databases (`streamed_marginals`). Options mean the same for both, and the
+counts are the same. What has to be seen of all rows together, such as a target with a
+single class, is checked of the counts (`renyi.encoding.column_rules`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,8 @@ import glob
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +26,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
-from renyi.encoding.arrow_cells import requested_floats
+from renyi.cli.output import MARGINALS, Meter, Recorded, print_json, print_notes
+from renyi.encoding.arrow_cells import coded, labels, requested_floats, storage
 from renyi.encoding.column_rules import (
     MISSING_CODES,
     check_classes,
@@ -27,30 +35,49 @@ from renyi.encoding.column_rules import (
     check_target,
     constant_columns,
     may_identify_rows,
+    missing_texts,
 )
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
-from renyi.sources import files
+from renyi.sources import databases, files, sql
 from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
-MARGINALS = ".renyi"  # how the name of a file of marginals ends
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
-
-Floats = NDArray[np.float64]
-
-
+_PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}  # memory that a byte of a file takes
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
+
+
+def list_datasets(args: argparse.Namespace, recorded: Recorded) -> None:
+    """Print the bundled data sets."""
+    table = datasets.describe()
+    if args.json:
+        print_json(table.to_dict("records"))
+        return
+    print(f"{'name':<10} {'rows':>6} {'features':>8} {'numeric':>8}  target  classes")
+    for row in table.itertuples():
+        print(
+            f"{row.name:<10} {row.rows:>6} {row.features:>8} {row.numeric:>8}  "
+            f"{row.target:<7} {row.class_counts}"
+        )
+    print("\nNext: renyi fit votes --out votes")
 
 
 # ---- models and marginals
 
 
 def load_model(path: str) -> RenyiClassifier:
-    """Read a model; a path without a file is an error that suggests another."""
-    return RenyiClassifier.load(files.existing(path))
+    """Read a model; of another file, the error says what is to be named."""
+    place = files.existing(path)
+    try:
+        return RenyiClassifier.load(place)
+    except ValueError as error:
+        if place.suffix == ".json":
+            raise
+        what = "MODEL is to be a model that fit wrote (.json)"
+        raise ValueError(f"{str(error).rstrip('.')}; {what}.") from None
 
 
 def load_marginals(path: str) -> Marginals:
@@ -109,7 +136,7 @@ def counted(args: argparse.Namespace) -> Marginals:
     return m
 
 
-# ---- tables
+# ---- tables and their columns
 
 
 def table_path(name: str, announce: bool = True) -> Path:
@@ -131,30 +158,14 @@ def table_path(name: str, announce: bool = True) -> Path:
 
 def table_paths(names: Sequence[str]) -> list[Path]:
     """Return the files of a table in several: patterns and folders are searched."""
-    found: list[Path] = []
-    for name in names:
-        found += (
-            files.matching(name) if is_searched(name) else [table_path(name, False)]
-        )
-    return files.matching(found)  # which refuses twins
+    return files.matching(
+        [name if _is_searched(name) else table_path(name, False) for name in names]
+    )
 
 
-def is_searched(name: str) -> bool:
+def _is_searched(name: str) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
-
-
-def target_of(args: argparse.Namespace, source: Any, names: Sequence[str]) -> str:
-    """Return the column to predict; of a bundled table it need not be named."""
-    if args.target is not None:
-        return str(args.target)
-    alone = len(getattr(args, "files", [args.file])) == 1
-    if alone and args.file in datasets.names():
-        return files.column_names(table_path(args.file))[-1]  # as in every bundled one
-    raise ValueError(
-        f"--target is required: name the column of {source} to predict, such as one of "
-        f"{', '.join(map(repr, names[:8]))}."
-    )
 
 
 def encoder_of(args: argparse.Namespace) -> Encoder:
@@ -164,147 +175,21 @@ def encoder_of(args: argparse.Namespace) -> Encoder:
     return Encoder(missing=(*MISSING_CODES, *args.missing), **known)
 
 
-def order_of(args: argparse.Namespace, m: Marginals) -> int:
-    """Return the order of marginals, unless another one was asked for."""
-    if args.order not in (None, m.order):
+def _chosen_columns(
+    args: argparse.Namespace, source: Any, names: Sequence[str], encoder: Encoder
+) -> tuple[str, list[str], dict[str, str]]:
+    """Return the target, the columns to read and what some are, as requested."""
+    target = args.target
+    alone = len(getattr(args, "files", [args.file])) == 1
+    if target is None and alone and args.file in datasets.names():
+        target = files.column_names(table_path(args.file))[
+            -1
+        ]  # as in every bundled one
+    if target is None:
         raise ValueError(
-            f"--order {args.order} does not fit {args.file}, whose marginals are of "
-            f"order {m.order}: leave it out, or count again with 'renyi marginals "
-            f"build TABLE --order {args.order}'."
+            f"--target is required: name the column of {source} to predict, such as "
+            f"one of {', '.join(map(repr, names[:8]))}."
         )
-    return m.order
-
-
-class Rows(NamedTuple):
-    """Rows to learn from."""
-
-    target: str
-    X: pa.Table
-    y: pd.Series
-    weights: Floats | None
-
-    def shares(self) -> dict[str, float]:
-        """Return the share of each class."""
-        weights = np.ones(len(self.y)) if self.weights is None else self.weights
-        total = pd.Series(weights).groupby(self.y.to_numpy()).sum() / weights.sum()
-        return {label_text(k): float(v) for k, v in total.items()}
-
-    def marginals(
-        self, encoder: Encoder, class_conditional: bool, order: int = 1
-    ) -> Marginals:
-        """Return the counts of their pairs."""
-        return Marginals.from_data(
-            self.X,
-            self.y,
-            target=self.target,
-            encoder=encoder,
-            class_conditional=class_conditional,
-            sample_weight=self.weights,
-            order=order,
-        )
-
-    def error(self, model: Any) -> float:
-        """Return the share of rows that a model answers wrongly."""
-        wrong = model.predict(self.X) != self.y.to_numpy()
-        return float(np.average(wrong, weights=self.weights))
-
-
-def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without columns that do not tell them apart."""
-    rows = read_rows(args, encoder)
-    rows = rows._replace(X=usable(args.file, rows, encoder))
-    warn_of_identifiers(rows.X)
-    return rows
-
-
-def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without those whose target is missing."""
-    file = files.opened(table_path(args.file))
-    target = target_of(args, file.path, file.schema.names)
-    table = _selected(args, file, target, encoder)
-    weights = None
-    if args.weight is not None:
-        weights = _weights(file.path, args.weight, table[args.weight])
-    answer, codes = encoded_target(table[target], target, encoder)
-    kept = codes >= 0
-    if not kept.all():
-        table, codes = table.filter(pa.array(kept)), codes[kept]
-        weights = None if weights is None else weights[kept]
-    check_target(answer, len(codes))
-    check_classes(answer.categories, target)
-    y = pd.Series(class_labels(answer.categories)[codes], name=target)
-    aside = [target] if args.weight is None else [target, args.weight]
-    return Rows(target, table.drop_columns(aside), y, weights)
-
-
-def class_shares(m: Marginals) -> dict[str, float]:
-    """Return the share of each class."""
-    pairs = zip(m.classes, m.class_probabilities, strict=True)
-    return {label_text(label): float(p) for label, p in pairs}
-
-
-def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
-    """Return labels as classes: texts if some are fractions, which no classifier takes.
-
-    >>> class_labels((9.5, 10)).tolist()
-    ['9.5', '10']
-    """
-    if any(isinstance(label, float) for label in labels):
-        labels = [label_text(label) for label in labels]
-    texts = any(isinstance(label, str) for label in labels)
-    return np.array(labels, object if texts else None)
-
-
-def with_text_classes(m: Marginals) -> Marginals:
-    """Return marginals whose classes are texts if some are fractions.
-
-    `class_labels` does the same with rows in memory.
-    """
-    if not any(isinstance(label, float) for label in m.classes):
-        return m
-    texts = class_labels(m.classes).tolist()
-    order = np.argsort(np.array(texts, object), kind="stable")
-    answer = Column(m.target, Levels("label", tuple(sorted(texts))))
-    K = len(texts)
-    where = np.arange(len(m.counts))
-    where[-K:] = where[-K:][order]
-    return dataclasses.replace(
-        m,
-        counts=m.counts[np.ix_(where, where)],
-        columns=Columns.of([*m.columns[:-1], answer]),
-        class_counts=None if m.class_counts is None else m.class_counts[order],
-    )
-
-
-def _selected(
-    args: argparse.Namespace, file: files.TableFile, target: str, encoder: Encoder
-) -> pa.Table:
-    """Read the columns that were requested, as what they were requested to be."""
-    columns = chosen_columns(args, file.path, file.schema.names, target, encoder)
-    weight = [] if args.weight is None else [args.weight]
-    kinds = {
-        **dict.fromkeys([*args.numeric, *weight], "number"),
-        **dict.fromkeys(args.categorical, "label"),
-        **files.column_kinds(encoder.single),
-    }
-    table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
-    for name in args.numeric:
-        table = _replaced(table, name, requested_floats(name, table[name]))
-    for name in args.categorical:
-        if not pa.types.is_string(table[name].type):
-            table = _replaced(table, name, table[name].dictionary_encode())
-    return table
-
-
-def chosen_columns(
-    args: argparse.Namespace,
-    source: Any,
-    names: Sequence[str],
-    target: str,
-    encoder: Encoder,
-) -> list[str]:
-    """Return the columns that were requested, among the names of all."""
-    aside = {*args.id, *args.drop}
     weight = [] if args.weight is None else [args.weight]
     requested = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
     files.require(source, names, [target, *requested])
@@ -313,61 +198,15 @@ def chosen_columns(
             f"Column {target!r} is the target: leave it out of --id, --drop, "
             "--numeric, --categorical and --weight."
         )
-    both = set(args.numeric) & set(args.categorical)
-    if both:
-        raise ValueError(
-            f"Column {min(both)!r} cannot be both --numeric and --categorical."
-        )
-    columns = [name for name in names if name not in aside or name in weight]
+    for name in sorted({*args.numeric} & {*args.categorical}):
+        raise ValueError(f"Column {name!r} cannot be both --numeric and --categorical.")
+    aside = {*args.id, *args.drop}.difference(weight)
+    columns = [name for name in names if name not in aside]
     if encoder.columns:
         files.require(source, columns, encoder.input_names)
         columns = [*encoder.input_names, *weight, target]
-    return columns
-
-
-def _replaced(table: pa.Table, name: str, column: Any) -> pa.Table:
-    return table.set_column(table.column_names.index(name), name, column)
-
-
-def _weights(path: Path, name: str, column: pa.ChunkedArray) -> Floats:
-    try:
-        values = requested_floats(name, column).to_numpy()
-        checked = check_sample_weight(values, len(values))
-    except ValueError as error:
-        raise ValueError(f"{path}, column of weights {name!r}: {error}") from None
-    assert checked is not None
-    return checked
-
-
-def usable(source: str, rows: Rows, encoder: Encoder) -> pa.Table:
-    """Return the columns that tell rows apart; warn of the others."""
-    X, weights = rows.X, rows.weights
-    suspects = [name for name in X.column_names if _may_be_constant(X[name], encoder)]
-    columns: Iterable[Column] = ()
-    if suspects:
-        single = encoder.single.select(suspects) if encoder.columns else encoder.single
-        some = X.select(suspects)
-        if weights is not None and not weights.all():
-            some, weights = some.filter(pa.array(weights > 0)), weights[weights > 0]
-        fitted, _ = single.fit_transform(some, weights, refuse_identifiers=False)
-        columns = fitted.columns
-    return X.drop_columns(constant_names(source, columns, X.num_columns))
-
-
-def usable_marginals(m: Marginals, source: str) -> Marginals:
-    """Return marginals without columns that do not tell rows apart; warn of these."""
-    features = [column for column in m.columns if column.name != m.target]
-    gone = constant_names(source, features, len(features))
-    return m.select(n for n in m.feature_names if n not in gone) if gone else m
-
-
-def _may_be_constant(column: pa.ChunkedArray, encoder: Encoder) -> bool:
-    """Whether a column is worth a look by the encoder, which costs more."""
-    if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
-        return False  # the encoder says what is wrong with it
-    if encoder.min_count > 1:
-        return True
-    return len(pc.unique(column)) <= 2 + len(encoder.missing)
+    kinds = dict.fromkeys(args.numeric, "number")
+    return target, columns, kinds | dict.fromkeys(args.categorical, "label")
 
 
 def constant_names(source: str, columns: Iterable[Column], total: int) -> list[str]:
@@ -409,3 +248,271 @@ def listed(names: list[str]) -> str:
     """Return some names, and how many more there are."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return ", ".join(map(repr, names[:8])) + more
+
+
+# ---- rows in memory
+
+
+class Rows(NamedTuple):
+    """Rows to learn from."""
+
+    target: str
+    X: pa.Table
+    y: pd.Series
+    weights: NDArray[np.float64] | None
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each class."""
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        total = pd.Series(weights).groupby(self.y.to_numpy()).sum() / weights.sum()
+        return {label_text(k): float(v) for k, v in total.items()}
+
+    def marginals(
+        self, encoder: Encoder, class_conditional: bool, order: int = 1
+    ) -> Marginals:
+        """Return the counts of their pairs."""
+        return Marginals.from_data(
+            self.X,
+            self.y,
+            target=self.target,
+            encoder=encoder,
+            class_conditional=class_conditional,
+            sample_weight=self.weights,
+            order=order,
+        )
+
+    def error(self, model: Any) -> float:
+        """Return the share of rows that a model answers wrongly."""
+        wrong = model.predict(self.X) != self.y.to_numpy()
+        return float(np.average(wrong, weights=self.weights))
+
+
+def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
+    """Read the rows of a table, without those whose target is missing."""
+    file = files.opened(table_path(args.file))
+    names = file.schema.names
+    target, columns, kinds = _chosen_columns(args, file.path, names, encoder)
+    aside = [target] if args.weight is None else [target, args.weight]
+    kinds |= dict.fromkeys(aside[1:], "number") | files.column_kinds(encoder.single)
+    table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
+    for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
+        if name in args.numeric:
+            table = table.set_column(k, name, requested_floats(name, column))
+        elif name in args.categorical and not pa.types.is_string(column.type):
+            table = table.set_column(k, name, column.dictionary_encode())
+    weights = None
+    if args.weight is not None:
+        try:
+            values = requested_floats(args.weight, table[args.weight]).to_numpy()
+            weights = check_sample_weight(values, len(values))
+        except ValueError as error:
+            what = f"{file.path}, column of weights {args.weight!r}"
+            raise ValueError(f"{what}: {error}") from None
+    answer, codes = encoded_target(table[target], target, encoder)
+    kept = codes >= 0
+    if not kept.all():
+        table, codes = table.filter(pa.array(kept)), codes[kept]
+        weights = None if weights is None else weights[kept]
+    check_target(answer, len(codes))
+    check_classes(answer.categories, target)
+    y = pd.Series(_class_labels(answer.categories)[codes], name=target)
+    return Rows(target, table.drop_columns(aside), y, weights)
+
+
+def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
+    """Read the rows of a table, without columns that do not tell them apart."""
+    rows = read_rows(args, encoder)
+    X, weights = rows.X, rows.weights
+    # The encoder costs more than a look; it says what is wrong with nested columns.
+    most = 2 + len(encoder.missing)
+    suspects = [
+        name
+        for name, column in zip(X.column_names, X.columns, strict=True)
+        if pa.types.is_dictionary(column.type) or not pa.types.is_nested(column.type)
+        if encoder.min_count > 1 or len(pc.unique(column)) <= most
+    ]
+    columns: Iterable[Column] = ()
+    if suspects:
+        some = X.select(suspects)
+        if weights is not None and not weights.all():
+            some, weights = some.filter(pa.array(weights > 0)), weights[weights > 0]
+        fitted, _ = encoder.fit_transform(some, weights, refuse_identifiers=False)
+        columns = fitted.columns
+    X = X.drop_columns(constant_names(args.file, columns, X.num_columns))
+    warn_of_identifiers(X)
+    return rows._replace(X=X)
+
+
+def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as classes: texts if some are fractions, which no classifier takes.
+
+    >>> _class_labels((9.5, 10)).tolist()
+    ['9.5', '10']
+    """
+    if any(isinstance(label, float) for label in labels):
+        labels = [label_text(label) for label in labels]
+    texts = any(isinstance(label, str) for label in labels)
+    return np.array(labels, object if texts else None)
+
+
+# ---- rows that are counted as they are read
+
+
+def to_be_streamed(args: argparse.Namespace, order: int, limit: int) -> bool:
+    """Whether the rows are to be counted as they are read, not held in memory.
+
+    Features of several columns (`order`) need the rows in memory. `limit` is the number
+    of bytes beyond which the rows of a file are not held.
+    """
+    one = len(args.files) == 1
+    given = any((args.where, args.sql, args.table, args.checkpoint))
+    if one and (databases.is_database(args.file) or _is_searched(args.file)):
+        given = True
+    if order > 1:
+        if not one or given:
+            raise ValueError(
+                f"Features of {order} columns need the rows in memory: name one file, "
+                "without --where, --sql, --table and --checkpoint."
+            )
+        return False
+    path = Path(args.file)
+    if not one or given or not path.is_file() or path.suffix == MARGINALS:
+        return not one or given
+    return path.stat().st_size * _PACKED.get(path.suffix.lower(), 1) > limit
+
+
+def streamed_marginals(
+    args: argparse.Namespace, encoder: Encoder, class_conditional: bool = False
+) -> Marginals:
+    """Count the rows that the command line names."""
+    if any(name.endswith(MARGINALS) for name in args.files):
+        raise ValueError(
+            f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
+            "marginals merge'."
+        )
+    if _in_database(args):
+        given = (encoder, class_conditional, args.where, args.weight)
+        with _table(args, encoder) as table, Meter() as meter:
+            m = sql.marginals(*table, *given, progress=meter)
+    else:
+        m = _of_files(args, encoder, class_conditional)
+    check_classes(m.classes, m.target)
+    return _with_text_classes(m)
+
+
+def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
+    """Return the statements that count a table of a database; some are asked now."""
+    if not _in_database(args):
+        raise ValueError(
+            "--print-sql is for tables of databases: name a database and a --table."
+        )
+    given = (encoder, args.class_conditional, args.where, args.weight)
+    with _table(args, encoder) as table:
+        return sql.statements(*table, *given, explained=True)
+
+
+def _named(args: argparse.Namespace) -> str:
+    """Return what a sentence calls the rows."""
+    if args.table is not None:
+        return f"the table {args.table!r}"
+    if not args.files:
+        return "the query"
+    more = f" and {len(args.files) - 1} more" if len(args.files) > 1 else ""
+    return f"{args.files[0]}{more}"
+
+
+def _of_files(
+    args: argparse.Namespace, encoder: Encoder, class_conditional: bool
+) -> Marginals:
+    tables = files.open_tables(table_paths(args.files)) if args.files else []
+    missing = missing_texts(encoder.missing)
+    schema = tables[0].schema if args.sql is None else None
+    names = (schema or files.query(args.sql, missing, tables).schema).names
+    target, columns, kinds = _chosen_columns(args, _named(args), names, encoder)
+    columns = [name for name in columns if name not in (target, args.weight)]
+    if not encoder.columns and args.sql is None:  # of the first rows with a target
+        suspects = [name for name in columns if name not in kinds]
+        first, whole = files.first_rows(tables[0], [*suspects, target], encoder.missing)
+        if first.num_rows:
+            indices, found = coded(storage(first[target].combine_chunks()))
+            known = [label is not None for label in labels(found, "", missing)]
+            rows = first.filter(pa.array(known, pa.bool_()).take(indices))
+            warn_of_identifiers(rows.select(suspects), "" if whole else "the first ")
+    try:
+        with Meter() as meter:
+            return files.marginals(
+                tables or None,
+                target,
+                encoder,
+                class_conditional,
+                columns=columns,
+                where=args.where,
+                sql=args.sql,
+                weight=args.weight,
+                checkpoint=args.checkpoint,
+                progress=meter,
+                kinds=kinds,
+            )
+    except KeyboardInterrupt:
+        kept = args.checkpoint
+        text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
+        if kept is not None:
+            text = f"{kept} keeps what was counted: the same command goes on."
+        if kept is None or Path(kept).exists():
+            print_notes([text])
+        raise
+
+
+def _in_database(args: argparse.Namespace) -> bool:
+    """Whether the rows are in a database; what does not go with it is refused."""
+    found = [name for name in args.files if databases.is_database(name)]
+    if args.table is None and not found:
+        return False
+    if len(args.files) != 1 or not found:
+        raise ValueError(
+            "--table is a table of one database (.duckdb, .db, .sqlite): name that "
+            "file, and no other."
+        )
+    for option in ("sql", "numeric", "categorical", "checkpoint"):
+        if getattr(args, option):
+            raise ValueError(
+                f"--{option} is for files; {found[0]} is a database, which is counted "
+                "by --table and --where: make a view of what you need."
+            )
+    return True
+
+
+@contextmanager
+def _table(
+    args: argparse.Namespace, encoder: Encoder
+) -> Iterator[tuple[Any, str, str, list[str]]]:
+    """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
+    path = files.existing(args.files[0])
+    with databases.opened(path) as connection:
+        database = databases.Database(connection)
+        if args.table is None:
+            tables = listed(database.tables()) or "it has none"
+            raise ValueError(
+                f"{path} is a database: name one of its tables with --table ({tables})."
+            )
+        names = database.columns(args.table)
+        target, columns, _ = _chosen_columns(args, _named(args), names, encoder)
+        features = [n for n in columns if n not in (target, args.weight)]
+        yield connection, args.table, target, features
+
+
+def _with_text_classes(m: Marginals) -> Marginals:
+    """Return marginals whose classes are texts if some are fractions, as in `Rows`."""
+    if not any(isinstance(label, float) for label in m.classes):
+        return m
+    texts = _class_labels(m.classes).tolist()
+    order = np.argsort(np.array(texts, object), kind="stable")
+    answer = Column(m.target, Levels("label", tuple(sorted(texts))))
+    where = np.arange(len(m.counts))
+    where[-len(texts) :] = where[-len(texts) :][order]
+    return dataclasses.replace(
+        m,
+        counts=m.counts[np.ix_(where, where)],
+        columns=Columns.of([*m.columns[:-1], answer]),
+        class_counts=None if m.class_counts is None else m.class_counts[order],
+    )

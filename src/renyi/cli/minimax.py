@@ -6,27 +6,17 @@ import argparse
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, simple_rules
+from renyi.cli.fit import one_line
 from renyi.cli.inputs import check_missing_class, counted
-from renyi.cli.output import (
-    TABLES,
-    Meter,
-    Recorded,
-    check_place,
-    notes_of,
-    print_json,
-    print_notes,
-    writing,
-)
+from renyi.cli.output import TABLES, Facts, Meter, Recorded, check_place, show, writing
 from renyi.figures import wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.feature_importance import swings
 from renyi.robust.minimax_problem import MinimaxResult, minimax
-from renyi.selection import short
 from renyi.warnings import warn
 
 _TOP = 10
@@ -47,20 +37,18 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
             method="exact" if place is not None else args.method,
             time_limit=args.time_limit,
             progress=lambda state: meter.search(MINIMAX, state),
-            random_state=args.seed,
+            random_state=args.seed or 0,
         )
     facts = minimax_facts(m, result)
     if place is not None:
         facts["written"] = _write_worst(place, result)
     if result.method == "lp" and result.status == "bounded":
-        again = ["renyi", *_without_method(args.argv), "--method", "exact"]
-        facts["next"] = shlex.join(again)
-    facts["notes"] = notes_of(recorded)
-    if args.json:
-        print_json({"source": args.file, **facts})
-    else:
-        print_notes(facts["notes"])
-        print(minimax_text(facts))
+        argv = [text for text in args.argv if not text.startswith("--method=")]
+        while "--method" in argv:
+            at = argv.index("--method")
+            del argv[at : at + 2]
+        facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
+    show(args, facts, minimax_text, recorded)
 
 
 def _place_of_worst(args: argparse.Namespace) -> Path | None:
@@ -77,15 +65,6 @@ def _place_of_worst(args: argparse.Namespace) -> Path | None:
     return place
 
 
-def _without_method(argv: list[str]) -> list[str]:
-    """Return the arguments without the option --method and its value."""
-    kept = [text for text in argv if not text.startswith("--method=")]
-    while "--method" in kept:
-        place = kept.index("--method")
-        del kept[place : place + 2]
-    return kept
-
-
 def _write_worst(place: Path, result: MinimaxResult) -> str | None:
     """Write the worst distribution; warn if none was found."""
     if result.worst_distribution is None:
@@ -99,16 +78,17 @@ def _write_worst(place: Path, result: MinimaxResult) -> str | None:
     return str(place)
 
 
-def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
+def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     """Return what is known of the smallest worst error, as plain values."""
-    worst = result.worst_distribution
-    steps = [*simple_rules(m), _step(result)]
+    worst, lp = result.worst_distribution, result.method == "lp"
+    lower = None if worst is None else result.lower
+    name = result.origin if lp else f"{MINIMAX} ({result.method})"
+    found = Step(name, result.upper, lower, result.seconds, result.status)
+    steps = [*simple_rules(m), found]
     promise = min(step.upper for step in steps)
-    doubts = [result.note] if result.note else []
-    where = (
-        f"the very marginals of these {m.n:,.10g} rows" if doubts else "these marginals"
-    )
-    moves = swings(result.rule)
+    where = "these marginals"
+    if result.note:
+        where = f"the very marginals of these {m.n:,.10g} rows"
     return {
         "target": m.target,
         "rows": m.n,
@@ -117,7 +97,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
         "class_conditional": any(
             t.with_target and len(t.features) > 1 for t in result.rule.ambiguity.tables
         ),
-        "lower": None if worst is None else result.lower,
+        "lower": lower,
         "upper": result.upper,
         "method": result.method,
         "status": result.status,
@@ -126,22 +106,16 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> dict[str, Any]:
         "rules": [asdict(step) for step in steps],
         "looks_at": [
             {"feature": str(name), "swing": float(swing)}
-            for name, swing in moves.items()
+            for name, swing in swings(result.rule).items()
             if swing > _NOTHING
         ],
         "sentence": verdict("its rule", where, result.upper, result.lower, promise),
-        "doubtful": bool(doubts),
-        "warnings": doubts,
+        "doubtful": bool(result.note),
+        "warnings": [result.note] if result.note else [],
     }
 
 
-def _step(result: MinimaxResult) -> Step:
-    lower = None if result.worst_distribution is None else result.lower
-    name = result.origin if result.method == "lp" else f"{MINIMAX} ({result.method})"
-    return Step(name, result.upper, lower, result.seconds, result.status)
-
-
-def minimax_text(facts: dict[str, Any]) -> str:
+def minimax_text(facts: Facts) -> str:
     """Return these facts as plain text."""
     lines = [wrapped(f"Warning: {text}") for text in facts["warnings"]]
     lines += [""] if lines else []
@@ -170,12 +144,12 @@ def minimax_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _looks_at(found: list[dict[str, Any]]) -> list[str]:
+def _looks_at(found: list[Facts]) -> list[str]:
     found = [entry for entry in found if entry["swing"] >= _SHOWN]
     if not found:
         return ["Its rule looks at no feature: it answers the same everywhere."]
     lines = ["What its rule looks at most (swing: how far a feature moves the choice)"]
     for entry in found[:_TOP]:
-        name = short(" ".join(entry["feature"].split()), _NAME)
+        name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['swing']:.3f}")
     return lines

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -43,13 +43,28 @@ SMALL = 200_000_000  # bytes of counts that are written without being asked for
 TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be written
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
-_FITTED = ("columns", "base")  # what an encoder learned, as opposed to its settings
 
+Facts = dict[str, Any]
 Recorded = list[warnings.WarningMessage]
 Write = Callable[[pd.DataFrame], object]
 
 
 # ---- results, notes and progress
+
+
+def show(
+    args: argparse.Namespace,
+    facts: Facts,
+    text: Callable[[Facts], str],
+    recorded: Recorded,
+) -> None:
+    """Print facts as JSON, or as text with the notes on stderr."""
+    facts["notes"] = notes_of(recorded)
+    if args.json:
+        print_json({"source": args.file, **facts})
+    else:
+        print_notes(facts["notes"])
+        print(text(facts))
 
 
 def notes_of(recorded: Recorded) -> list[str]:
@@ -66,17 +81,16 @@ def print_notes(notes: Iterable[str]) -> None:
 
 def print_json(value: Any) -> None:
     """Print plain values as JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
 
+    def plain(other: Any) -> Any:
+        return other.item() if isinstance(other, np.generic) else str(other)
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)
+    print(json.dumps(value, ensure_ascii=False, indent=1, default=plain))
 
 
 def records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return the rows of a table, with None for what is not there."""
-    plain = table.astype(object).where(table.notna(), None)
-    return plain.to_dict("records")
+    return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
 class Meter:
@@ -84,8 +98,7 @@ class Meter:
 
     def __init__(self, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty()
-        self._last = ("", 0.0)
-        self._length = 0
+        self._step, self._next, self._length = "", 0.0, 0
 
     def __enter__(self) -> Meter:
         """Begin to show progress."""
@@ -99,15 +112,14 @@ class Meter:
 
     def __call__(self, progress: Progress) -> None:
         """Rewrite the line, a few times a second at most."""
-        now, (step, then) = time.monotonic(), self._last
-        if not self._shown or (progress.step == step and now < then + _PAUSE):
-            return
-        self._last = (progress.step, now)
-        self._write(str(progress))
+        now = time.monotonic()
+        if self._shown and (progress.step != self._step or now >= self._next):
+            self._step, self._next = progress.step, now + _PAUSE
+            self._write(str(progress))
 
     def search(self, name: str, state: Progress | None = None) -> None:
         """Show how far a search of `renyi.certification` has got."""
-        self(Progress(name) if state is None else dataclasses.replace(state, step=name))
+        self(dataclasses.replace(state or Progress(name), step=name))
 
     def _write(self, text: str) -> None:
         text = text[: shutil.get_terminal_size().columns - 1]
@@ -133,27 +145,29 @@ def check_place(path: str, endings: tuple[str, ...] = ()) -> Path:
     return place
 
 
-def write_together(writers: Mapping[Path, Callable[[Path], None]]) -> None:
+def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     """Write all files, or none."""
     folder = next(iter(writers)).parent
-    with tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made:
-        ready = {place: Path(made) / place.name for place in writers}
+    with (
+        tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made,
+        contextlib.ExitStack() as undo,
+    ):
         for place, write in writers.items():
             with _blaming(place):
-                write(ready[place])
+                write(Path(made) / place.name)
                 if place.is_file():
-                    shutil.copymode(place, ready[place])
-        moved: dict[Path, Path | None] = {}
-        try:
-            for place, temporary in ready.items():
-                with _blaming(place):
-                    kept = _kept(place, Path(made))
-                    os.replace(temporary, place)
-                    moved[place] = kept
-        except BaseException:
-            for place, kept in moved.items():
-                _undo(place, kept)
-            raise
+                    shutil.copymode(place, Path(made) / place.name)
+        for place in writers:
+            with _blaming(place):
+                old = Path(made) / f"old-{place.name}"
+                if place.is_file():
+                    shutil.copy2(place, old)
+                os.replace(Path(made) / place.name, place)
+                if old.exists():
+                    undo.callback(old.replace, place)
+                else:
+                    undo.callback(place.unlink)
+        undo.pop_all()
 
 
 @contextlib.contextmanager
@@ -163,36 +177,6 @@ def _blaming(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise naming(error, place) from None
-
-
-def _kept(place: Path, folder: Path) -> Path | None:
-    """Keep a file that is about to be replaced; return where, if there is one."""
-    if not place.is_file():
-        return None
-    kept = folder / f"old-{place.name}"
-    try:
-        os.link(place, kept)
-    except OSError:  # a file system without links
-        shutil.copy2(place, kept)
-    return kept
-
-
-def _undo(place: Path, kept: Path | None) -> None:
-    with contextlib.suppress(OSError):
-        if kept is None:
-            place.unlink()
-        else:
-            os.replace(kept, place)
-
-
-def write_text(text: str) -> Callable[[Path], None]:
-    """Return what writes a text to a file, for `write_together`."""
-
-    def write(path: Path) -> None:
-        with replacing(path) as stream:
-            stream.write(text.encode())
-
-    return write
 
 
 # ---- models, with a log that says what was done, when, and with which settings
@@ -214,48 +198,59 @@ def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:
     return prefix
 
 
-def next_step(args: argparse.Namespace, prefix: str | None) -> str:
-    """Return the command that comes next: keep the model, or use it."""
-    if prefix is None:
-        return shlex.join(["renyi", *args.argv]) + " --out PREFIX   (keeps the model)"
-    return f"renyi predict {shlex.quote(f'{prefix}.json')} NEW.csv --out answers.csv"
-
-
-def model_files(prefix: str, m: Marginals | None) -> dict[str, str]:
-    """Return the names of a model's files by what they hold."""
-    names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
-    return names if m is None else {**names, "marginals": prefix + MARGINALS}
-
-
-def write_model(
-    prefix: str, clf: RenyiClassifier, m: Marginals | None, log: str
+def keep_model(
+    args: argparse.Namespace,
+    clf: RenyiClassifier,
+    m: Marginals | None,
+    facts: Facts,
+    text: Callable[[Facts], str],
+    recorded: Recorded,
 ) -> None:
-    """Write a model, the log of its training and its marginals, or none of them."""
-    writers = {Path(f"{prefix}.json"): clf.save, Path(f"{prefix}.log"): write_text(log)}
-    if m is not None:
-        writers[Path(prefix + MARGINALS)] = m.save
-    write_together(writers)
+    """Write a model with its log and marginals if asked to; print the facts of it."""
+    prefix, others = prefix_of(args, counts=False), facts.pop("written", {})
+    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    names: dict[str, str] = {}
+    if prefix is not None:
+        names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
+        names |= {} if m is None else {"marginals": prefix + MARGINALS}
+        model = shlex.quote(names["model"])
+        step = f"renyi predict {model} NEW.csv --out answers.csv"
+    if names or others:
+        facts["written"] = names | others
+    facts |= {"next": step, "notes": notes_of(recorded)}
+    summary = text(facts)
+    if prefix is not None:
+        log = _log(args, clf, summary, recorded)
+        writers = {"model": clf.save, "log": lambda place: place.write_bytes(log)}
+        writers |= {} if m is None else {"marginals": m.save}
+        write_together({Path(names[key]): write for key, write in writers.items()})
+    if args.json:
+        files = getattr(args, "files", [args.file])
+        print_json({"source": args.file if len(files) == 1 else files, **facts})
+    else:
+        print(summary)
 
 
-def log_text(
+def _log(
     args: argparse.Namespace, clf: RenyiClassifier, text: str, recorded: Recorded
-) -> str:
+) -> bytes:
     """Return the log of a command that trained a model."""
-    options = {k: v for k, v in sorted(vars(args).items()) if k != "argv"}
+    options = {k: v for k, v in sorted(vars(args).items()) if k not in ("argv", "run")}
     encoder = clf.encoder_.settings()
-    fields = [f.name for f in dataclasses.fields(encoder) if f.name not in _FITTED]
+    fields = [f.name for f in dataclasses.fields(encoder)]
+    settings = [name for name in fields if name not in ("columns", "base")]  # learned
     others = [w for w in recorded if not issubclass(w.category, DataWarning)]
     lines = [
         f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
         f"renyi     {__version__}",
         f"command   {shlex.join(['renyi', *args.argv])}",
         *(f"option    {key} = {value!r}" for key, value in options.items()),
-        *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in fields),
+        *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in settings),
         *(f"warning   {w.category.__name__}: {w.message}" for w in others),
         "",
         text,
     ]
-    return "\n".join(lines) + "\n"
+    return ("\n".join(lines) + "\n").encode()
 
 
 # ---- tables, batch after batch, in bounded memory
@@ -267,43 +262,36 @@ def writing(place: Path, types: Mapping[str, pa.DataType]) -> Iterator[Write]:
 
     `types` are those of some columns, which one batch may not tell.
     """
-    with replacing(place) as stream:
+    with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
-            with _parquet_writer(stream, types) as write:
-                yield write
+            yield _parquet_writer(stream, types, open_files)
         elif place.suffix == ".gz":
             # Without name and time, so that the same table is the same bytes.
-            with gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0) as packed:
-                yield _csv_writer(packed.write)
+            packed = gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0)
+            yield _csv_writer(open_files.enter_context(packed).write)
         else:
             yield _csv_writer(stream.write)
 
 
-@contextlib.contextmanager
 def _parquet_writer(
-    stream: IO[bytes], types: Mapping[str, pa.DataType]
-) -> Iterator[Write]:
-    writers: list[Any] = []
+    stream: Any, types: Mapping[str, pa.DataType], open_files: contextlib.ExitStack
+) -> Write:
+    writer: Any = None
 
     def write(batch: pd.DataFrame) -> None:
-        if not writers:
-            writers.append(pa.parquet.ParquetWriter(stream, _schema(batch, types)))
-        schema = writers[0].schema
-        writers[0].write_table(
-            pa.Table.from_pandas(batch, schema, preserve_index=False)
+        nonlocal writer
+        if writer is None:
+            schema = pa.Schema.from_pandas(batch, preserve_index=False)
+            for k, field in enumerate(schema):  # pandas' own remarks stay with it
+                schema = schema.set(
+                    k, field.with_type(types.get(field.name, field.type))
+                )
+            writer = open_files.enter_context(pa.parquet.ParquetWriter(stream, schema))
+        writer.write_table(
+            pa.Table.from_pandas(batch, writer.schema, preserve_index=False)
         )
 
-    yield write
-    for writer in writers:
-        writer.close()
-
-
-def _schema(batch: pd.DataFrame, types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the types of a table; pandas' own remarks stay with them."""
-    found = pa.Schema.from_pandas(batch, preserve_index=False)
-    for k, field in enumerate(found):
-        found = found.set(k, pa.field(field.name, types.get(field.name, field.type)))
-    return found
+    return write
 
 
 def printing() -> Write:
@@ -326,17 +314,13 @@ def _csv_writer(send: Callable[[bytes], object]) -> Write:
 
     def write(batch: pd.DataFrame) -> None:
         nonlocal first
-        text: str = _plain_times(batch).to_csv(
+        # Each time for itself: pandas looks at a whole column for its format.
+        times = batch.select_dtypes(["datetime", "datetimetz", "timedelta"])
+        texts = {str(n): times[n].map(str, na_action="ignore") for n in times}
+        text: str = batch.assign(**texts).to_csv(
             index=False, header=first, lineterminator="\n"
         )
         send(text.encode())
         first = False
 
     return write
-
-
-def _plain_times(batch: pd.DataFrame) -> pd.DataFrame:
-    """Write each time for itself: pandas looks at a whole column for its format."""
-    times = batch.select_dtypes(["datetime", "datetimetz", "timedelta"])
-    texts = {name: times[name].map(str, na_action="ignore") for name in times}
-    return batch.assign(**{str(name): text for name, text in texts.items()})

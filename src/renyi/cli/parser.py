@@ -6,13 +6,12 @@ Only argparse is needed here, so that ``renyi --help`` answers at once.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from renyi import __version__
 
-_RULES = ("map", "renyi", "sharp")
-_DIALECTS = ("duckdb", "postgres", "spark", "sqlite")
 _FORMATS = ".csv, .csv.gz, .tsv, .txt, .parquet, .arrow"
 _SOURCE = f"a table ({_FORMATS}), marginals (.renyi) or a bundled name"
 _TABLES = (
@@ -22,6 +21,9 @@ _TABLES = (
 _DATABASE = "or, with --table, a DuckDB or SQLite file (.duckdb, .db, .sqlite)"
 _MODEL = "a model that fit wrote (.json)"
 _MARGINALS = "marginals (.renyi)"
+_WHERE = (
+    'only rows that fulfil a condition, such as "year = 2024" (needs the extra duckdb'
+)
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -49,27 +51,22 @@ class _Parser(argparse.ArgumentParser):
         place = " ".join([self.prog, *filter(None, names)])
         if rest:
             self._fail(f"unrecognized arguments: {' '.join(rest)}", place)
-        if lacking := _lacking(known):
+        lacking = ""  # what a command needs if no option stands in for it
+        if getattr(known, "files", None) == [] and not known.sql:
+            lacking = f"FILE{_BEFORE}"
+        elif getattr(known, "print_sql", None) is False and known.out is None:
+            lacking = "--out"
+        if lacking:
             self._fail(f"the following arguments are required: {lacking}", place)
         return known
 
     def error(self, message: str) -> NoReturn:
         """Exit with the message and where to read on."""
-        if message.endswith("FILE"):
-            message += _BEFORE
-        self._fail(message, self.prog)
+        more = _BEFORE if message.endswith("FILE") else ""
+        self._fail(message + more, self.prog)
 
     def _fail(self, message: str, place: str) -> NoReturn:
         self.exit(2, f"renyi: error: {message}; see '{place} --help'.\n")
-
-
-def _lacking(known: argparse.Namespace) -> str:
-    """Return what a command needs if no option stands in for it."""
-    if getattr(known, "files", None) == [] and not known.sql:
-        return f"FILE{_BEFORE}"
-    if getattr(known, "print_sql", None) is False and known.out is None:
-        return "--out"
-    return ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,7 +89,8 @@ def parser() -> argparse.ArgumentParser:
     _add_select(commands)
     _add_marginals(commands)
     _add_export(commands)
-    _add_json(_command(commands, "datasets", "list the bundled data sets"))
+    text = "list the bundled data sets"
+    _add(_command(commands, "datasets", text, "inputs.list_datasets"), "--json")
     return whole
 
 
@@ -102,29 +100,24 @@ def parser() -> argparse.ArgumentParser:
 def _add_fit(commands: Any) -> None:
     parser = _command(commands, "fit", "train a classifier and certify it")
     _add_files(parser, f"{_TABLES}; {_DATABASE}; or marginals (.renyi)", required=False)
-    _add_target(parser)
+    _add(parser, "--target COL")
     _add_rows(parser)
-    _add_prefix(parser)
+    _add(parser, "--out PREFIX")
     _add_columns(parser)
     model = parser.add_argument_group("model")
-    text = "ridge penalty, or how to choose it"
-    _value(model, "--alpha auto|loo|NUMBER", text, _alpha, "auto")
-    _add_order(model, "columns in a feature: 2 trains on all pairs of columns")
+    _add(model, "--alpha auto|loo|NUMBER", "ridge penalty, or how to choose it")
+    _add_order(model, "2 trains on all pairs of columns")
     text = (
         "map answers the likelier class; renyi and sharp answer at random, with a "
         "smaller bound in closed form"
     )
-    model.add_argument("--rule", choices=_RULES, default="map", help=text)
-    model.add_argument("--class-weight", choices=("balanced",), help="weigh classes")
-    _flag(model, "--no-intercept", "fit the paper's literal form")
-    _add_seed(model, "seed of the rules renyi and sharp", None)
-    parser.add_argument(
-        "--marginals",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="write PREFIX.renyi; by default if its counts take less than 200 MB",
-    )
-    _add_json(parser)
+    _add(model, "--rule", text)
+    _add(model, "--class-weight", "weigh classes")
+    _add(model, "--no-intercept", "fit the paper's literal form")
+    _add(model, "--seed N", "seed of the rules renyi and sharp")
+    text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
+    _add(parser, "--marginals", text)
+    _add(parser, "--json")
 
 
 def _add_predict(commands: Any) -> None:
@@ -136,188 +129,143 @@ def _add_predict(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _add_files(parser, _TABLES)
     text = "write to a file (.csv, .csv.gz or .parquet), not to stdout"
-    _value(parser, "--out FILE", text)
-    _add_where(parser)
-    _names(parser, "--id COL", "columns to copy beside the answers")
-    _flag(parser, "--proba", "add the estimated class probabilities")
-    _flag(parser, "--score", "add the scores")
-    _add_json(parser)
+    _add(parser, "--out FILE", text)
+    _add(parser, "--where SQL", f"{_WHERE})")
+    _add(parser, "--id COL ...", "columns to copy beside the answers")
+    _add(parser, "--proba", "add the estimated class probabilities")
+    _add(parser, "--score", "add the scores")
+    _add(parser, "--json")
 
 
 def _add_certify(commands: Any) -> None:
-    parser = _command(
-        commands, "certify", "print the worst error of a model under some marginals"
-    )
+    text = "print the worst error of a model under some marginals"
+    parser = _command(commands, "certify", text)
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=_MARGINALS)
     level = parser.add_mutually_exclusive_group()
-    level.add_argument(
-        "--level",
-        choices=("closed", "lp", "exact"),
-        help="how far to go: the closed form (default), a linear program, or the exact "
-        "worst case, beside what any rule could promise",
+    text = (
+        "how far to go: the closed form (default), a linear program, or the exact "
+        "worst case, beside what any rule could promise"
     )
-    level.add_argument(
-        "--exact",
-        action="store_const",
-        const="exact",
-        dest="level",
-        help="short for --level exact",
-    )
-    _add_time_limit(parser)
+    _add(level, "--level", text)
+    _add(level, "--exact", "short for --level exact")
+    _add(parser, "--time-limit SECONDS")
     rows = parser.add_argument_group("rows that were not used in training")
-    _value(rows, "--rows FILE", "certify by these rows, not by marginals")
-    _value(rows, "--target COL", "their class (by default named as in training)")
-    share = _number("between 0 and 1", 1)
-    _value(rows, "--confidence SHARE", "confidence of the bound (default 0.95)", share)
-    _add_json(parser)
+    _add(rows, "--rows FILE", "certify by these rows, not by marginals")
+    _add(rows, "--target COL", "their class (by default named as in training)")
+    _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
+    _add(parser, "--json")
 
 
 def _add_minimax(commands: Any) -> None:
-    parser = _command(
-        commands, "minimax", "find the smallest worst error that any rule can promise"
-    )
-    _add_source(parser)
+    text = "find the smallest worst error that any rule can promise"
+    parser = _command(commands, "minimax", text)
+    parser.add_argument("file", metavar="FILE", help=_SOURCE)
+    _add(parser, "--target COL")
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--method",
-        choices=("auto", "lp", "exact"),
-        default="auto",
-        help="lp: an upper bound by one linear program; exact: close the interval; "
-        "auto: exact where it takes seconds",
+    text = (
+        "lp: an upper bound by one linear program; exact: close the interval; auto: "
+        "exact where it takes seconds"
     )
-    _add_time_limit(search)
-    _add_seed(search, "seed of the search")
+    _add(search, "--method", text)
+    _add(search, "--time-limit SECONDS")
+    _add(search, "--seed N", "seed of the search")
     text = "write the worst distribution as a table (.csv, .csv.gz or .parquet)"
-    _value(parser, "--worst FILE", text)
+    _add(parser, "--worst FILE", text)
     _add_columns(parser, unseen=False)
-    _add_json(parser)
+    _add(parser, "--json")
 
 
 def _add_hgr(commands: Any) -> None:
-    parser = _command(
-        commands, "hgr", "rank columns by their maximal correlation with the target"
-    )
-    _add_source(parser)
-    _flag(parser, "--matrix", "print that of every pair of columns")
+    text = "rank columns by their maximal correlation with the target"
+    parser = _command(commands, "hgr", text)
+    parser.add_argument("file", metavar="FILE", help=_SOURCE)
+    _add(parser, "--target COL")
+    _add(parser, "--matrix", "print that of every pair of columns")
     _add_columns(parser, unseen=False, class_conditional=False)
-    _add_json(parser)
+    _add(parser, "--json")
 
 
 def _add_select(commands: Any) -> None:
     parser = _command(commands, "select", "select features, and train on them alone")
-    _add_source(parser)
+    parser.add_argument("file", metavar="FILE", help=_SOURCE)
+    _add(parser, "--target COL")
     number = parser.add_mutually_exclusive_group()
-    _value(number, "--n-features K", "select exactly K features", _whole_number(1))
+    _add(number, "--n-features K", "select exactly K features")
     text = "penalty on a feature's largest point (default: by cross-validation)"
-    _value(number, "--penalty NUMBER", text, _number("above 0"))
+    _add(number, "--penalty NUMBER", text)
     text = "select the fewest features that are certified to err no more"
-    _value(number, "--max-error SHARE", text, _number("between 0 and 1", 1))
-    _add_order(parser, "columns in a feature: 2 selects among pairs of columns")
-    text = "how the refitted model answers"
-    parser.add_argument("--rule", choices=_RULES, default="map", help=text)
-    _add_prefix(parser)
+    _add(number, "--max-error SHARE", text)
+    _add_order(parser, "2 selects among pairs of columns")
+    _add(parser, "--rule", "how the refitted model answers")
+    _add(parser, "--out PREFIX")
     text = "draw the path (.svg, .png or .pdf); needs the extra plot"
-    _value(parser, "--plot FILE", text)
+    _add(parser, "--plot FILE", text)
     _add_columns(parser, class_conditional=False)
-    _add_json(parser)
+    _add(parser, "--json")
 
 
 def _add_marginals(commands: Any) -> None:
     parser = _command(commands, "marginals", "build, merge, subtract or show marginals")
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    build = _command(actions, "build", "count the pairs of columns of a table")
+    text = "count the pairs of columns of a table"
+    build = _command(actions, "build", text, "marginals.build")
     _add_files(build, f"{_TABLES}; {_DATABASE}", required=False)
-    _add_target(build)
+    _add(build, "--target COL")
     text = "take its columns and bins, so that the counts fit together"
-    _value(build, "--encoder MODEL_OR_MARGINALS", text)
-    text = (
-        "columns in a feature: 2 counts pairs of pairs of columns (default 1, or that "
-        "of --encoder)"
-    )
-    _value(build, "--order R", text, _whole_number(1, 9))
+    _add(build, "--encoder MODEL_OR_MARGINALS", text)
+    _add_order(build, "2 counts pairs of pairs of columns", "--encoder")
     _add_rows(build)
-    _flag(
-        build,
-        "--print-sql",
+    text = (
         "print the statements for --table, and count nothing: those about single "
         "columns are run now, since the others depend on the answers; those that read "
-        "rows or count pairs are only printed",
+        "rows or count pairs are only printed"
     )
+    _add(build, "--print-sql", text)
     _add_columns(build)
-    merge = _command(actions, "merge", "add up marginals of disjoint rows")
+    text = "add up marginals of disjoint rows"
+    merge = _command(actions, "merge", text, "marginals.merge")
     merge.add_argument("files", metavar="MARGINALS", nargs="+")
-    subtract = _command(actions, "subtract", "take the rows of B out of A")
+    text = "take the rows of B out of A"
+    subtract = _command(actions, "subtract", text, "marginals.subtract")
     subtract.add_argument("first", metavar="A", help=_MARGINALS)
     subtract.add_argument("second", metavar="B", help=_MARGINALS)
-    show = _command(actions, "show", "print what marginals hold")
+    show = _command(actions, "show", "print what marginals hold", "marginals.show")
     show.add_argument("file", metavar="MARGINALS", help=_MARGINALS)
     text = "print the table of two columns"
     show.add_argument("--pair", nargs=2, metavar=("X", "Y"), help=text)
-    _add_json(show)
+    _add(show, "--json")
     for each in (build, merge, subtract):
         out = each.add_argument("--out", metavar="M.renyi", help="where to write")
         out.required = each is not build  # which may just print statements
-        _add_json(each)
+        _add(each, "--json")
 
 
 def _add_export(commands: Any) -> None:
-    parser = _command(commands, "export", "write a model as SQL")
+    parser = _command(commands, "export", "write a model as SQL", "predict.export")
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    text = "the engine it is for"
-    parser.add_argument("--sql", choices=_DIALECTS, required=True, help=text)
+    _add(parser, "--sql", "the engine it is for")
     text = (
         "write a SELECT that adds scores and answers to this table, not only the "
         "expression of a score"
     )
-    _value(parser, "--table NAME", text)
-    _value(parser, "--label CLASS", "whose score (by default the second of two)")
-    _value(parser, "--out FILE.sql", "write to a file, not to stdout")
+    _add(parser, "--table NAME", text)
+    _add(parser, "--label CLASS", "whose score (by default the second of two)")
+    _add(parser, "--out FILE.sql", "write to a file, not to stdout")
 
 
-# ---- options that several commands have
-
-
-def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+def _command(
+    commands: Any, name: str, text: str, run: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command, done by `run` in the module of its name, or by another."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
     )
+    parser.set_defaults(run=run or f"{name}.run")
     return parser
 
 
-def _flag(parser: Any, option: str, text: str) -> None:
-    parser.add_argument(option, action="store_true", help=text)
-
-
-def _value(
-    parser: Any, usage: str, text: str, read: Any = None, default: Any = None
-) -> None:
-    """Add an option with one value; `usage` is as in ``--out FILE``."""
-    option, metavar = usage.split()
-    parser.add_argument(
-        option, metavar=metavar, help=text, type=read or str, default=default
-    )
-
-
-def _names(parser: Any, usage: str, text: str) -> None:
-    """Add an option with one or more values, which may be given several times."""
-    option, metavar = usage.split()
-    parser.add_argument(
-        option, nargs="+", action="extend", default=[], metavar=metavar, help=text
-    )
-
-
-def _add_json(parser: Any) -> None:
-    _flag(parser, "--json", "print one JSON object")
-
-
-def _add_target(parser: Any) -> None:
-    _value(parser, "--target COL", "the column to predict")
-
-
-def _add_source(parser: Any) -> None:
-    parser.add_argument("file", metavar="FILE", help=_SOURCE)
-    _add_target(parser)
+# ---- options
 
 
 def _add_files(parser: Any, text: str, required: bool = True) -> None:
@@ -329,44 +277,21 @@ def _add_files(parser: Any, text: str, required: bool = True) -> None:
     files.required = required
 
 
-def _add_prefix(parser: Any) -> None:
-    text = "write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)"
-    _value(parser, "--out PREFIX", text)
-
-
-def _add_order(parser: Any, text: str) -> None:
-    text = f"{text} (default 1, or that of the marginals)"
-    _value(parser, "--order R", text, _whole_number(1, 9))
-
-
-def _add_seed(parser: Any, text: str, default: int | None = 0) -> None:
-    _value(parser, "--seed N", text, _whole_number(0, 2**32 - 1), default)
-
-
-def _add_time_limit(parser: Any) -> None:
-    text = "stop with what is known by then, as Ctrl-C does"
-    _value(parser, "--time-limit SECONDS", text, _number("above 0"))
-
-
-def _add_where(parser: Any, unless: str = "") -> None:
-    """Add the condition on rows; it needs no extra for what `unless` names."""
-    text = (
-        'only rows that fulfil a condition, such as "year = 2024" (needs the extra '
-        f"duckdb{unless})"
-    )
-    _value(parser, "--where SQL", text)
+def _add_order(parser: Any, text: str, whose: str = "the marginals") -> None:
+    text = f"columns in a feature: {text} (default 1, or that of {whose})"
+    _add(parser, "--order R", text)
 
 
 def _add_rows(parser: Any) -> None:
     """Add conditions, queries, tables of databases, and what a long count may need."""
     rows = parser.add_argument_group("rows")
-    _add_where(rows, ", but for a table of a SQLite database")
+    _add(rows, "--where SQL", f"{_WHERE}, but for a table of a SQLite database)")
     text = "the rows of a query for DuckDB; the files, if any, are its table data"
-    _value(rows, "--sql QUERY", text)
+    _add(rows, "--sql QUERY", text)
     text = "a table of a database (.duckdb, .db, .sqlite), counted inside it"
-    _value(rows, "--table NAME", text)
+    _add(rows, "--table NAME", text)
     text = "keep what has been counted: the same command goes on after a kill"
-    _value(rows, "--checkpoint FILE", text)
+    _add(rows, "--checkpoint FILE", text)
 
 
 def _add_columns(
@@ -374,72 +299,92 @@ def _add_columns(
 ) -> None:
     """Add what is to be done with the columns."""
     columns = parser.add_argument_group("columns")
-    _names(columns, "--id COL", "identifiers: not used to learn")
-    _names(columns, "--drop COL", "columns to leave out")
-    _names(columns, "--numeric COL", "columns to bin, whatever they look like")
-    _names(columns, "--categorical COL", "columns of labels, even if numbers")
-    _names(columns, "--missing CODE", "cells that mean missing (so do ? and '')")
-    _value(columns, "--weight COL", "column of row weights")
-    text = "bins of a numeric column (default 5)"
-    _value(columns, "--bins N", text, _whole_number(2, 10_000))
-    text = "merge labels on fewer rows than N"
-    _value(columns, "--min-count N", text, _whole_number(1))
+    _add(columns, "--id COL ...", "identifiers: not used to learn")
+    _add(columns, "--drop COL ...", "columns to leave out")
+    _add(columns, "--numeric COL ...", "columns to bin, whatever they look like")
+    _add(columns, "--categorical COL ...", "columns of labels, even if numbers")
+    _add(columns, "--missing CODE ...", "cells that mean missing (so do ? and '')")
+    _add(columns, "--weight COL", "column of row weights")
+    _add(columns, "--bins N", "bins of a numeric column (default 5)")
+    _add(columns, "--min-count N", "merge labels on fewer rows than N")
     if unseen:
         text = "labels unseen in training: count as the mean (default), or stop"
-        columns.add_argument("--unseen", choices=("mean", "error"), help=text)
+        _add(columns, "--unseen", text)
     if class_conditional:
-        text = "count the pairs within each class too"
-        _flag(columns, "--class-conditional", text)
+        _add(columns, "--class-conditional", "count the pairs within each class too")
     parser.set_defaults(unseen=None, class_conditional=False)
 
 
-# ---- values, read from text
+def _add(parser: Any, usage: str, text: str = "") -> None:
+    """Add an option; `usage` is as in ``--json``, ``--out FILE`` or ``--id COL ...``.
+
+    The last takes one or more values, and may be given several times.
+    """
+    name, *values = usage.split()
+    settings = {**_SETTINGS.get(usage, {} if values else {"action": "store_true"})}
+    if text:
+        settings["help"] = text
+    if values:
+        settings["metavar"] = values[0]
+    if values[1:]:
+        settings |= {"nargs": "+", "action": "extend", "default": []}
+    parser.add_argument(name, **settings)
 
 
-def _whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads a whole number between two others."""
-    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+def _value(
+    what: str, fits: Callable[[Any], bool], read: Callable[[str], Any] = float
+) -> Callable[[str], Any]:
+    """Return what reads a value; what does not fit is refused."""
 
-    def read(text: str) -> int:
+    def value(text: str) -> Any:
         try:
-            value = int(text)
+            found = read(text)
         except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            raise argparse.ArgumentTypeError(
-                f"{text!r:.60} is not a whole number {limits}"
-            )
-        return value
+            found = math.nan
+        if not fits(found):
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is not {what}")
+        return found
 
-    return read
-
-
-def _number(limits: str, most: float = float("inf")) -> Callable[[str], float]:
-    """Return what reads a number above 0 and below another."""
-
-    def read(text: str) -> float:
-        value = _float(text)
-        if not 0 < value < most:
-            raise argparse.ArgumentTypeError(f"{text!r:.60} is not a number {limits}")
-        return value
-
-    return read
-
-
-def _alpha(text: str) -> float | str:
-    """Read the ridge penalty, or how to choose it."""
-    if text in ("auto", "loo"):
-        return text
-    value = _float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not auto, loo or a number of at least 0"
-        )
     return value
 
 
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return -1.0
+def _whole(least: int, most: float = math.inf) -> Callable[[str], Any]:
+    limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+    return _value(f"a whole number {limits}", lambda n: least <= n <= most, int)
+
+
+_POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
+_SHARE = _value("a number between 0 and 1", lambda x: 0 < x < 1)
+_ALPHA = _value(
+    "auto, loo or a number of at least 0",
+    lambda x: x in ("auto", "loo") or 0 <= x < math.inf,
+    lambda text: text if text in ("auto", "loo") else float(text),
+)
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "--alpha auto|loo|NUMBER": {"type": _ALPHA, "default": "auto"},
+    "--bins N": {"type": _whole(2, 10_000)},
+    "--class-weight": {"choices": ("balanced",)},
+    "--confidence SHARE": {"type": _SHARE},
+    "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
+    "--json": {"action": "store_true", "help": "print one JSON object"},
+    "--level": {"choices": ("closed", "lp", "exact")},
+    "--marginals": {"action": argparse.BooleanOptionalAction},
+    "--max-error SHARE": {"type": _SHARE},
+    "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
+    "--min-count N": {"type": _whole(1)},
+    "--n-features K": {"type": _whole(1)},
+    "--order R": {"type": _whole(1, 9)},
+    "--out PREFIX": {
+        "help": "write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)"
+    },
+    "--penalty NUMBER": {"type": _POSITIVE},
+    "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
+    "--seed N": {"type": _whole(0, 2**32 - 1)},
+    "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite"), "required": True},
+    "--target COL": {"help": "the column to predict"},
+    "--time-limit SECONDS": {
+        "type": _POSITIVE,
+        "help": "stop with what is known by then, as Ctrl-C does",
+    },
+    "--unseen": {"choices": ("mean", "error")},
+}

@@ -1,7 +1,8 @@
-"""The command predict: answers to the rows of files of any size, in bounded memory.
+"""Answers of a model: to the rows of files (predict), or as SQL (export).
 
 A model knows what its columns are, so each row is read for itself, whatever batch it
-comes in. Columns that are copied beside the answers keep every space.
+comes in; memory is bounded. Columns that are copied beside the answers keep every
+space.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import pyarrow as pa
 from renyi.cli.inputs import columns_text, listed, load_model, table_paths
 from renyi.cli.output import (
     TABLES,
+    Facts,
     Meter,
     Recorded,
     Write,
@@ -41,41 +42,40 @@ from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import is_database
+from renyi.storage import replacing
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
 _ROWS = 2**16  # of a batch
-_NULLABLE = {
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.uint8(): pd.UInt8Dtype(),
-    pa.uint16(): pd.UInt16Dtype(),
-    pa.uint32(): pd.UInt32Dtype(),
-    pa.uint64(): pd.UInt64Dtype(),
-}
+_INTEGERS = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+_NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _INTEGERS}
 
 
 def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = None if args.out is None else check_place(args.out, TABLES)
-    clf = load_model(args.model)
-    rows = _requested_rows(args, clf)
+    rows = _requested_rows(args, load_model(args.model))
     kept: list[pd.DataFrame] = []
-    with _destination(args, rows, place, kept) as write:
-        count, error = _answer_all(args, rows, write, Meter(place is not None))
+    with contextlib.ExitStack() as stack:
+        if place is not None:
+            labels = pa.array(rows.clf.classes_.tolist()).type
+            types = {**rows.id_types, PREDICTION: labels}
+            write = stack.enter_context(writing(place, types))
+        else:
+            write = kept.append if args.json else printing()
+        meter = stack.enter_context(Meter(place is not None))
+        count, error = _answer_all(args, rows, write, meter)
     facts = {"rows": count, "error": error, "notes": notes_of(recorded)}
     if not args.json:
         _print_end(facts, place)
     elif place is not None:
         print_json({**facts, "written": str(place)})
     else:
-        table = pd.concat(kept, ignore_index=True)
-        print_json({**facts, "answers": records(table)})
+        answers = records(pd.concat(kept, ignore_index=True))
+        print_json({**facts, "answers": answers})
 
 
-def _print_end(facts: dict[str, Any], place: Path | None) -> None:
+def _print_end(facts: Facts, place: Path | None) -> None:
     print_notes(facts["notes"])
     error = facts["error"]
     if error is not None:
@@ -84,7 +84,28 @@ def _print_end(facts: dict[str, Any], place: Path | None) -> None:
             count += f"; {error['unjudged']:,} more have no class of the model"
         print(f"error rate {100 * error['error']:.1f} % ({count})", file=sys.stderr)
     if place is not None:
-        print(f"wrote {place} ({facts['rows']:,} rows)", file=sys.stderr)
+        print(f"Wrote {place} ({facts['rows']:,} rows)", file=sys.stderr)
+
+
+def export(args: argparse.Namespace, recorded: Recorded) -> None:
+    """Write a model as SQL."""
+    place = None if args.out is None else check_place(args.out, (".sql",))
+    clf = load_model(args.model)
+    known = {label_text(label): label for label in clf.classes_.tolist()}
+    if args.label not in (None, *known):
+        raise ValueError(
+            f"{args.model} has no class {args.label!r}: its classes are "
+            f"{', '.join(map(repr, known))}."
+        )
+    text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
+    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
+        print_notes([f"The answers are of rule map; {args.model} uses {clf.rule}."])
+    if place is None:
+        print(text)
+        return
+    with replacing(place) as stream:
+        stream.write(f"{text}\n".encode())
+    print(f"Wrote {place}", file=sys.stderr)
 
 
 # ---- the rows to answer
@@ -98,82 +119,72 @@ class Batch(NamedTuple):
     truth: pa.ChunkedArray | None
 
 
-@dataclass(frozen=True)
 class RowsToAnswer:
     """The rows of some files that a model is to answer, batch by batch."""
 
-    clf: RenyiClassifier
-    paths: list[Path]
-    ids: list[str]
-    target: str | None = None
-    where: str | None = None
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the model's columns."""
-        return list(self.clf.encoder_.input_names)
+    def __init__(
+        self,
+        clf: RenyiClassifier,
+        paths: list[Path],
+        ids: list[str],
+        target: str | None = None,
+        where: str | None = None,
+    ) -> None:
+        self.clf, self.ids, self.target, self.where = clf, ids, target, where
+        self.tables = files.open_tables(paths)
+        self.features = list(clf.encoder_.input_names)
+        self._csv = isinstance(self.tables[0], CsvFile)
+        # What the columns of a CSV file are, whatever their cells look like.
+        self._kinds = files.column_kinds(clf.encoder_.single)
+        if target is not None:
+            texts = any(isinstance(label, str) for label in clf.classes_.tolist())
+            self._kinds[target] = "label" if texts else "figure"
 
     @cached_property
-    def _tables(self) -> list[files.TableFile]:
-        return files.open_tables(self.paths)
-
-    @property
-    def _csv(self) -> bool:
-        return isinstance(self._tables[0], CsvFile)
-
-    @property
-    def _interpreted(self) -> list[str]:
-        """Names of the columns whose cells are interpreted, not just copied."""
-        return self.features + ([] if self.target is None else [self.target])
-
     def id_types(self) -> dict[str, pa.DataType]:
-        """Return the types of the columns to copy."""
-        schemas = [table.schema for table in self._tables]
+        """Types of the columns to copy."""
         if self._csv:
             return dict.fromkeys(self.ids, pa.string())
-        parts = [pa.schema([schema.field(n) for n in self.ids]) for schema in schemas]
+        parts = [pa.schema([t.schema.field(n) for n in self.ids]) for t in self.tables]
         whole = pa.unify_schemas(parts, promote_options="permissive")
         return dict(zip(whole.names, whole.types, strict=True))
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows in order, a bounded number at a time."""
-        kinds, types = self._kinds(), self.id_types()
+        target = [] if self.target is None else [self.target]
         for table in files.batches(
-            self._tables,
-            list(dict.fromkeys([*self._interpreted, *self.ids])),
+            self.tables,
+            list(dict.fromkeys([*self.features, *target, *self.ids])),
             missing=self.clf.encoder_.missing,
-            kinds={**kinds, **dict.fromkeys(self.ids, "verbatim")},
+            kinds={**self._kinds, **dict.fromkeys(self.ids, "verbatim")},
             where=self.where,
         ):
             for start in range(0, table.num_rows, _ROWS):
-                yield self._batch(table.slice(start, _ROWS), kinds, types)
+                yield self._batch(table.slice(start, _ROWS))
             del table  # before the next one is read
 
-    def _batch(
-        self, table: pa.Table, kinds: dict[str, str], types: dict[str, pa.DataType]
-    ) -> Batch:
-        copied = {name: table[name].cast(kind) for name, kind in types.items()}
-        if self._csv:
+    def _batch(self, table: pa.Table) -> Batch:
+        copied = {name: table[name].cast(kind) for name, kind in self.id_types.items()}
+        if self._csv:  # columns that are copied and interpreted too
             missing = frozenset(map(label_text, self.clf.encoder_.missing))
-            for name in {*self._interpreted} & {*self.ids}:
-                column = typed(name, table[name], missing, kinds.get(name))
+            for name in self._kinds.keys() & {*self.ids}:
+                column = typed(name, table[name], missing, self._kinds[name])
                 place = table.column_names.index(name)
                 table = table.set_column(place, name, column)
         truth = None if self.target is None else table[self.target]
         return Batch(table.select(self.features), pa.table(copied), truth)
 
-    def _kinds(self) -> dict[str, str]:
-        """Return what the columns of a CSV file are, whatever their cells look like."""
-        kinds = files.column_kinds(self.clf.encoder_.single)
-        if self.target is not None:
-            texts = any(isinstance(label, str) for label in self.clf.classes_.tolist())
-            kinds[self.target] = "label" if texts else "figure"
-        return kinds
-
 
 def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
-    _check_databases(args)
+    for name in filter(is_database, args.files):
+        path = files.existing(name)
+        with path.open("rb") as stream:
+            dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"
+        raise ValueError(
+            f"{path} is a database: answer its rows inside it, with the statement that "
+            f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
+        )
     paths = table_paths(args.files)
     names = [files.column_names(path) for path in paths]
     features = list(clf.encoder_.input_names)
@@ -183,24 +194,9 @@ def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAns
     target = clf._target if all(clf._target in found for found in names) else None
     extra = [n for n in names[0] if n not in {*features, *args.id, target}]
     if extra:
-        warn(
-            f"Ignored {columns_text(len(extra))} that the model does not use: "
-            f"{listed(extra)}.",
-            "ignored-column",
-        )
+        what = f"Ignored {columns_text(len(extra))} that the model does not use"
+        warn(f"{what}: {listed(extra)}.", "ignored-column")
     return RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
-
-
-def _check_databases(args: argparse.Namespace) -> None:
-    """Refuse databases: their rows are answered inside them."""
-    for name in filter(is_database, args.files):
-        path = files.existing(name)
-        with path.open("rb") as stream:
-            dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"
-        raise ValueError(
-            f"{path} is a database: answer its rows inside it, with the statement that "
-            f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
-        )
 
 
 def check_features(path: Path, names: list[str], features: list[str]) -> None:
@@ -219,62 +215,37 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
 
 def _answer_all(
     args: argparse.Namespace, rows: RowsToAnswer, write: Write, meter: Meter
-) -> tuple[int, dict[str, Any] | None]:
+) -> tuple[int, Facts | None]:
     """Answer batch after batch; return the number of rows, and the errors if known."""
-    clf, count, begun = rows.clf, 0, time.monotonic()
-    unseen = UnseenLabels(clf)
-    errors = None if rows.target is None else Errors(clf, rows.target)
-    with meter:
-        for X, ids, truth in rows.batches():
-            unseen.add(X)
-            table = answer(clf, X, ids, args.proba, args.score)
-            if errors is not None:
-                errors.add(truth, table[PREDICTION])
-            write(table)
-            count += len(table)
-            seconds = max(time.monotonic() - begun, 1e-9)
-            pace = f"{count:,} rows, {count / seconds:,.0f} rows a second"
-            meter(Progress("answering", seconds, facts=pace))
+    count, begun = 0, time.monotonic()
+    unseen = UnseenLabels(rows.clf)
+    errors = None if rows.target is None else Errors(rows.clf, rows.target)
+    for X, ids, truth in rows.batches():
+        unseen.add(X)
+        table = _answers(rows.clf, X, ids, args.proba, args.score)
+        if errors is not None:
+            errors.add(truth, table[PREDICTION])
+        write(table)
+        count += len(table)
+        seconds = max(time.monotonic() - begun, 1e-9)
+        pace = f"{count:,} rows, {count / seconds:,.0f} rows a second"
+        meter(Progress("answering", seconds, facts=pace))
     if not count:
-        raise ValueError(_no_rows(rows))
+        paths = [str(table.path) for table in rows.tables]
+        names = ", ".join(paths[:3]) + ", …" * (len(paths) > 3)
+        if rows.where is not None:
+            raise ValueError(f"No row of {names} meets the condition {rows.where!r}.")
+        raise ValueError(f"{names} has no rows.")
     unseen.warn()
     return count, None if errors is None else errors.facts()
 
 
-def _no_rows(rows: RowsToAnswer) -> str:
-    names = ", ".join(map(str, rows.paths[:3])) + ", …" * (len(rows.paths) > 3)
-    if rows.where is not None:
-        return f"No row of {names} meets the condition {rows.where!r}."
-    return f"{names} has no rows."
-
-
-@contextlib.contextmanager
-def _destination(
-    args: argparse.Namespace,
-    rows: RowsToAnswer,
-    place: Path | None,
-    kept: list[pd.DataFrame],
-) -> Iterator[Write]:
-    """Yield what takes the answers: a file, stdout, or a list to print as JSON."""
-    if place is not None:
-        labels = pa.array(rows.clf.classes_.tolist()).type
-        with writing(place, {**rows.id_types(), PREDICTION: labels}) as write:
-            yield write
-    else:
-        yield kept.append if args.json else printing()
-
-
-def answer(
-    clf: RenyiClassifier,
-    X: pa.Table,
-    ids: pa.Table | None = None,
-    proba: bool = False,
-    score: bool = False,
+def _answers(
+    clf: RenyiClassifier, X: pa.Table, ids: pa.Table, proba: bool, score: bool
 ) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
-    kept: dict[str, Any] = {}
-    if ids is not None:
-        kept = {name: _series(ids[name]) for name in ids.column_names}
+    # Integers with missing cells stay integers.
+    kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
     found: dict[str, Any] = {PREDICTION: clf.predict(X)}
     texts = [label_text(label) for label in clf.classes_.tolist()]
     if proba:
@@ -294,11 +265,6 @@ def answer(
     return pd.DataFrame({**kept, **found})
 
 
-def _series(column: pa.ChunkedArray) -> pd.Series:
-    """Return a column as it is, integers with missing cells included."""
-    return pd.Series(column.to_pandas(types_mapper=_NULLABLE.get))
-
-
 # ---- what is found out about the rows
 
 
@@ -316,14 +282,20 @@ class UnseenLabels:
 
     def warn(self) -> None:
         """Warn of what was found, if anything."""
-        if not self._counts.any():
+        total = int(self._counts.sum())
+        if not total:
             return
         worst = self._encoder.feature_names[int(self._counts.argmax())]
         whose = "their column" if self._order == 1 else "each of their features"
-        warn(
-            f"{self._counts.sum():,} cells hold labels that training never saw, most "
-            f"of them in {worst!r}; they count as the mean of {whose}."
-        )
+        text = f"{total:,} cells hold labels that training never saw, most of them in"
+        text = f"{text} {worst!r}; they count as the mean of {whose}."
+        if total == 1:
+            whose = whose.replace("their", "its")
+            text = (
+                f"1 cell holds a label that training never saw, in {worst!r}; it "
+                f"counts as the mean of {whose}."
+            )
+        warn(text)
 
 
 class Errors:
@@ -336,7 +308,8 @@ class Errors:
     def add(self, truth: pa.ChunkedArray, predictions: Any) -> None:
         """Compare some cells of the target with the answers."""
         cells = truth.combine_chunks().dictionary_encode()
-        values = [_plain(v) for v in cells.dictionary.to_pylist()]
+        values = cells.dictionary.to_pylist()
+        values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
         meant = np.array([*known_classes(values, self._labels), None], object)
         classes = meant[cells.indices.fill_null(len(values)).to_numpy()]
         codes, different = pd.factorize(np.asarray(predictions))
@@ -346,7 +319,7 @@ class Errors:
         self._judged += int(judged.sum())
         self._wrong += int((said != classes)[judged].sum())
 
-    def facts(self) -> dict[str, Any] | None:
+    def facts(self) -> Facts | None:
         """Return the share of errors; None, and a warning, if no class is known."""
         if not self._judged:
             warn(
@@ -375,7 +348,3 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
             if text is None:
                 meant[cell] = loose.get(number_text(label_text(cell)))
     return [meant[cell] for cell in cells]
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float)) else str(value)

@@ -4,53 +4,40 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 
-from renyi.cli.fit import fit_facts, fit_text
-from renyi.cli.inputs import (
-    check_missing_class,
-    chosen_marginals,
-    class_shares,
-    encoder_of,
-    order_of,
-    usable_rows,
-    with_source,
-)
+from renyi.cli.fit import fit_text, train
+from renyi.cli.inputs import with_source
 from renyi.cli.output import (
     MARGINALS,
     SMALL,
+    Facts,
     Recorded,
     check_place,
-    log_text,
-    model_files,
-    next_step,
-    notes_of,
+    keep_model,
     prefix_of,
-    print_json,
     records,
-    write_model,
-    write_together,
 )
 from renyi.estimators.selector import RenyiSelector
 from renyi.figures import wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
+from renyi.storage import replacing
 from renyi.warnings import warn
 
-_PICTURES = (".svg", ".png", ".pdf")
 _LISTED = 40  # selected features that are named in full
 
 
 def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = prefix_of(args)
-    picture = None
     if args.plot is not None:
-        picture = check_place(args.plot, _PICTURES)
+        picture = check_place(args.plot, (".svg", ".png", ".pdf"))
         axes()  # says at once if matplotlib is missing
+    if args.unseen is not None and args.file.endswith(MARGINALS):
+        raise ValueError("--unseen is for tables: leave it out for marginals.")
     selector = RenyiSelector(
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,
@@ -58,60 +45,47 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         order=args.order or 1,
         rule=args.rule,
     )
-    if args.file.endswith(MARGINALS):
-        model = _by_marginals(args, selector)
-    else:
-        model = _by_rows(args, selector)
-    facts = _facts(args, selector, model)
+    model, _ = train(args, selector)
+    facts = {**model, **_facts(args, selector)}
     m = None if prefix is None else _marginals_to_write(args, selector)
-    if prefix is not None:
-        facts["written"] = model_files(prefix, m)
-    if picture is not None:
-        facts.setdefault("written", {})["plot"] = str(picture)
-    facts["next"] = next_step(args, prefix)
-    facts["notes"] = notes_of(recorded)
-    text = _text(facts, selector)
-    if prefix is not None:
-        log = log_text(args, selector.classifier_, text, recorded)
-        write_model(prefix, selector.classifier_, m, log)
-    if picture is not None:
-        write_together({picture: lambda place: _draw(selector, place)})
-    if args.json:
-        print_json({"source": args.file, **facts})
-    else:
-        print(text)
+    if args.plot is not None:
+        facts["written"] = {"plot": str(picture)}
+        with replacing(picture) as stream:
+            _draw(selector, stream, picture.suffix[1:])
+    clf = selector.classifier_
+    keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
 
 
-def _by_rows(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any]:
-    """Select by a table; return the facts of the refitted model."""
-    encoder = encoder_of(args)
-    rows = usable_rows(args, encoder)
-    selector.set_params(encoder=encoder).fit(rows.X, rows.y, rows.weights)
-    clf, error = selector.classifier_, rows.error(selector)
-    return fit_facts(clf, rows.target, rows.shares(), error)
+def _marginals_to_write(
+    args: argparse.Namespace, selector: RenyiSelector
+) -> Marginals | None:
+    """Return the marginals of the refitted model; warn if they are not written."""
+    m: Marginals | None = selector.classifier_.marginals_
+    if m is not None and m.counts.nbytes < SMALL:
+        return with_source(m, [args.file])
+    why = "there are more categories than rows"
+    if m is not None:
+        why = f"their counts take {m.counts.nbytes / 1e6:,.0f} MB"
+    warn(f"The marginals were not written: {why}.")
+    return None
 
 
-def _by_marginals(args: argparse.Namespace, selector: RenyiSelector) -> dict[str, Any]:
-    """Select by marginals alone; return the facts of the refitted model."""
-    m = chosen_marginals(args)
-    check_missing_class(m, args.file)
-    if args.unseen is not None:
-        raise ValueError("--unseen is for tables: leave it out for marginals.")
-    selector.set_params(order=order_of(args, m)).fit_marginals(m)
-    return fit_facts(selector.classifier_, m.target, class_shares(m))
+def _draw(selector: RenyiSelector, stream: IO[bytes], kind: str) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "renyi"}):
+        figure = selector.path_.plot(selected=selector.features_.tolist()).figure
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(stream, format=kind, metadata=metadata)
 
 
 # ---- facts
 
 
-def _facts(
-    args: argparse.Namespace, selector: RenyiSelector, model: dict[str, Any]
-) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, selector: RenyiSelector) -> Facts:
     """Return all that came of the selection, as plain values."""
-    path, tried = selector.path_, selector.cv_
-    penalty = selector.penalty_
-    return {
-        **model,
+    path, tried, penalty = selector.path_, selector.cv_, selector.penalty_
+    facts: Facts = {
         "order": selector.order,
         "path": records(path.frame().reset_index()),
         "candidates": path.n_features,
@@ -119,15 +93,16 @@ def _facts(
         "columns": list(selector.classifier_.encoder_.input_names),
         "why": _why(args, selector),
         "penalty": None if np.isnan(penalty) else penalty,
-        "cross_validation": None
-        if tried is None
-        else {
+        "cross_validation": None,
+    }
+    if tried is not None:
+        facts["cross_validation"] = {
             "penalties": tried.lambdas.tolist(),
             "risks": tried.risks.tolist(),
             "standard_errors": tried.standard_errors.tolist(),
             "mistakes": tried.mistakes.tolist(),
-        },
-    }
+        }
+    return facts
 
 
 def _why(args: argparse.Namespace, selector: RenyiSelector) -> str:
@@ -161,26 +136,33 @@ def _why(args: argparse.Namespace, selector: RenyiSelector) -> str:
     )
 
 
-def _text(facts: dict[str, Any], selector: RenyiSelector) -> str:
+def _text(facts: Facts, selector: RenyiSelector) -> str:
     """Return the same as plain text."""
-    path, clf = selector.path_, selector.classifier_
+    path, tried, order = selector.path_, selector.cv_, facts["order"]
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
     lines += [wrapped(text, "  ", "  ") for text in _legend(selector)]
-    what = "features" if facts["order"] == 1 else f"tuples of {facts['order']} columns"
-    count = f"{len(selector.features_)} of {path.n_features} {what}"
+    what = "features" if order == 1 else f"tuples of {order} columns"
+    names, columns = facts["selected"], facts["columns"]
+    count = f"{len(names)} of {path.n_features} {what}"
     lines += ["", wrapped(f"Selected {count}: {facts['why']}")]
-    lines += _in_full(facts)
-    refit = fit_text(
-        {**facts, "notes": (), "next": "", "written": {}}, clf.certificate_
-    )
-    blocks = ["\n".join(lines), refit.rstrip()]
-    if selector.cv_ is not None:
-        blocks.append(wrapped(_held_out(selector)))
-    if facts["notes"]:
-        blocks.append("\n".join(["Notes", *(f"  {text}" for text in facts["notes"])]))
-    if "written" in facts:
-        blocks.append("Wrote " + ", ".join(facts["written"].values()))
-    return "\n\n".join([*blocks, f"Next: {facts['next']}"])
+    if order > 1 or any(len(name) > WIDTH for name in names):  # not shown in full
+        lines += [f"  {name}" for name in names[:_LISTED]]
+        if len(names) > _LISTED:
+            lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
+    if order > 1:
+        text = f"They need {len(columns)} columns: {', '.join(columns)}."
+        lines.append(wrapped(text, "  ", "  "))
+    more = []
+    if tried is not None:  # an estimate that takes the selection into account
+        wrong = tried.mistakes[np.abs(tried.lambdas - selector.penalty_).argmin()]
+        text = (
+            f"With the features selected anew in each of {tried.n_folds} folds, before "
+            f"any refit, {100 * wrong:.1f} % of the held-out rows are answered wrongly "
+            "(rule map)."
+        )
+        more = [wrapped(text)]
+    refit = fit_text(facts, selector.classifier_.certificate_, more)
+    return "\n".join([*lines, "", refit])
 
 
 def _legend(selector: RenyiSelector) -> Iterator[str]:
@@ -205,56 +187,3 @@ def _legend(selector: RenyiSelector) -> Iterator[str]:
             "Features without a star above one with a star had points at a larger "
             "penalty and lost them again to others."
         )
-
-
-def _in_full(facts: dict[str, Any]) -> list[str]:
-    """Name the selected features, should the table have no room for their names."""
-    names, lines = facts["selected"], []
-    if facts["order"] > 1 or any(len(name) > WIDTH for name in names):
-        lines = [f"  {name}" for name in names[:_LISTED]]
-        if len(names) > _LISTED:
-            lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
-    if facts["order"] > 1:
-        columns = facts["columns"]
-        text = f"They need {len(columns)} columns: {', '.join(columns)}."
-        lines.append(wrapped(text, "  ", "  "))
-    return lines
-
-
-def _held_out(selector: RenyiSelector) -> str:
-    """Return the estimate that takes the selection into account."""
-    tried = selector.cv_
-    assert tried is not None
-    where = int(np.abs(tried.lambdas - selector.penalty_).argmin())
-    return (
-        f"With the features selected anew in each of {tried.n_folds} folds, before "
-        f"any refit, {100 * tried.mistakes[where]:.1f} % of the held-out rows are "
-        "answered wrongly (rule map)."
-    )
-
-
-# ---- files
-
-
-def _marginals_to_write(
-    args: argparse.Namespace, selector: RenyiSelector
-) -> Marginals | None:
-    """Return the marginals of the refitted model; warn if they are not written."""
-    m: Marginals | None = selector.classifier_.marginals_
-    if m is None:
-        warn("The marginals were not written: there are more categories than rows.")
-        return None
-    size = m.counts.nbytes
-    if size >= SMALL:
-        warn(f"The marginals were not written: their counts take {size / 1e6:,.0f} MB.")
-        return None
-    return with_source(m, [args.file])
-
-
-def _draw(selector: RenyiSelector, place: Path) -> None:
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "renyi"}):
-        figure = selector.path_.plot(selected=selector.features_.tolist()).figure
-        metadata = {"Date": None} if place.suffix == ".svg" else None
-        figure.savefig(place, metadata=metadata)

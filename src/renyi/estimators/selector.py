@@ -295,7 +295,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
             return found
         cap = self.max_error
         bounds = refit(np.sort(self.path_.places)).certificate_.bounds
-        advice = "Increase max_error"
+        advice = "Increase max_error (on the command line, --max-error)"
         if bounds["sharp"] < bounds[self.rule]:
             sharp = rounded_up(bounds["sharp"])
             advice += f" or choose rule 'sharp', which reaches {sharp:.4f}"
