@@ -27,8 +27,7 @@ from renyi.progress import Progress
 from renyi.sources import csv, files
 from renyi.streaming import run
 from renyi.streaming.checkpoint import difference
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.wire import pack, unpack
+from renyi.streaming.spec import CountSpec, pack, unpack
 from support.interruptions import expected, interrupted, table_of, write
 
 Marginals = renyi.Marginals

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.wire import pack, unpack
+from renyi.streaming.spec import CountSpec, pack, unpack
 from renyi.warnings import DataWarning
 from support.streams import counted, every_type, pieces, reference
 

@@ -16,8 +16,7 @@ from renyi.encoding.arrow_cells import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.wire import pack, unpack
+from renyi.streaming.spec import CountSpec, pack, unpack
 from support.streams import decided, every_type, pieces, reference
 
 

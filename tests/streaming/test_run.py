@@ -21,8 +21,7 @@ from renyi.progress import Progress
 from renyi.sources import columnar, files
 from renyi.streaming import checkpoint, counter, run
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.spec import CountSpec
-from renyi.streaming.wire import pack, unpack
+from renyi.streaming.spec import CountSpec, pack, unpack
 from renyi.warnings import DataWarning
 from support.interruptions import expected, interrupted, table_of, write
 

@@ -68,7 +68,7 @@ def marginals(
         alone = [_alone(spec, name) for name in spec.undecided]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         found = zip(spec.undecided, profiles, strict=True)
-        spec = spec.decided({name: each.spec().column(name) for name, each in found})
+        spec = spec.decided({name: each.decided().column(name) for name, each in found})
     (counter,) = _reduced(df, schema.names, PairCounter, [spec], fan_in)
     return counter.finish()
 

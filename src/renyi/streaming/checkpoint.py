@@ -6,12 +6,16 @@ written under another name and renamed, so that after a kill there is the old on
 new one. A job that goes on checks that the same is requested and that the files it has
 read look as they did: else rows would be counted twice, or never. While a job runs, it
 holds a lock: a second one with the same checkpoint is refused.
+
+What version 1 wrote (a list of arrays in JSON, and their bytes) is still read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -22,9 +26,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from renyi.storage import check_fields, replacing, to_text
+from renyi.storage import check_fields, parse, replacing, to_text
+from renyi.streaming.counter import PairCounter
+from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
-from renyi.streaming.wire import pack, unpack
+from renyi.streaming.spec import TYPES, CountSpec, pack, unpack
+from renyi.warnings import warn
 
 fcntl: ModuleType | None
 try:
@@ -59,24 +66,24 @@ _KINDS = {
     "number": "numbers",
     "auto": "labels or numbers by its values",
 }
+# Of version 1.
+_MAGIC = b"renyi 1\n"
+_OLD_NAMES = {"profile": "survey", "counts": "tally"}
+_OLD_FIELDS = {
+    "plan": "spec",
+    "roles": "columns",
+    "books": "encoders",
+    "surveyed": "profiled",
+}
 
 
 # ---- the file
 
 
 class Checkpoint:
-    """The checkpoint of one job.
+    """The checkpoint of one job, written every few seconds (`interval`).
 
-    Parameters
-    ----------
-    path : path
-        Where it is kept.
-    request : dict
-        What is requested, in plain values.
-    paths : sequence of Path
-        The files to be read.
-    interval : float, default=3
-        Seconds between two writings, at least.
+    `request` is what is requested of the files, in plain values.
     """
 
     def __init__(
@@ -100,6 +107,8 @@ class Checkpoint:
             raise self._unwritable("it is one of the files to be read")
         self.files = [fingerprint(each) for each in paths]
         self._last = time.monotonic()
+        self._unsaved: OSError | None = None  # why nothing could be kept
+        self._warned = False
 
     def _unwritable(self, reason: str) -> ValueError:
         return ValueError(
@@ -127,59 +136,49 @@ class Checkpoint:
                 with contextlib.suppress(OSError):
                     lock.unlink()
 
-    def begin(self) -> None:
-        """Write that nothing is done yet, to see whether the checkpoint can be."""
-        try:
-            self.save(Record())
-        except OSError as error:
-            raise self._unwritable(error.strerror or type(error).__name__) from None
+    # ---- reading
 
-    def load(self) -> Record | None:
-        """Return what an earlier run has done; None if there was none.
+    def load(self, spec: CountSpec) -> Record:
+        """Return what an earlier run has done; if there was none, write so.
 
         Another request, or a file that has changed since it was read, is an error.
         """
         if not self.path.exists():
-            return None
-        header, record = self._read()
-        self._compare(header["request"])
-        self._compare_files(header["files"], record)
-        return record
-
-    def _read(self) -> tuple[dict[str, Any], Record]:
+            try:
+                self._save(Record())
+            except OSError as error:
+                raise self._unwritable(error.strerror or type(error).__name__) from None
+            return Record()
         try:
             if self.path.stat().st_size > _MOST_BYTES:
                 raise ValueError("it is larger than any checkpoint")
-            header, arrays = unpack(_KIND, self.path.read_bytes())
+            header, arrays = unpack(_KIND, _present(_KIND, self.path.read_bytes()))
             check_fields(header, _FIELDS, "description")
             for each in header["files"]:
                 check_fields(each, _FILE, "list of files")
                 if abs(each["time"]) >= 2**63:
                     raise ValueError("the time of a file is not valid")
-            return header, _record(header, arrays)
-        except ValueError as error:
-            raise self.invalid(error) from None
-
-    def invalid(self, error: Exception) -> ValueError:
-        """Return the error that says what is wrong with the checkpoint."""
-        reason = str(error).rstrip(".")
-        return ValueError(
-            f"{self.path} is not a valid checkpoint ({reason}): delete it to count "
-            "from the beginning."
-        )
-
-    def _compare(self, before: dict[str, Any]) -> None:
-        what = difference(before, self._request)
+            what = difference(header["request"], self._request)
+            record = Record() if what else _record(spec, header, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(
+                f"{self.path} is not a valid checkpoint ({reason}): delete it to count "
+                "from the beginning."
+            ) from None
         if what:
             raise ValueError(
                 f"The checkpoint {self.path} is of another job: {what}; delete it to "
                 "count from the beginning."
             )
+        self._compare_files(header["files"], record)
+        return record
 
     def _compare_files(self, before: list[dict[str, Any]], record: Record) -> None:
         """Refuse files that are others; those not read yet may have changed.
 
-        So may one that could not be read: it is counted from its beginning.
+        So may one that could not be read, if its counts are kept apart: it is counted
+        from its beginning.
         """
         names = [each["path"] for each in before]
         now = [each["path"] for each in self.files]
@@ -190,13 +189,15 @@ class Checkpoint:
                 f"The checkpoint {self.path} is of other files ({odd_one}): delete "
                 "it to count from the beginning."
             )
-        read = {file for file, _ in record.done}
-        if record.profiled:
-            read = set(range(len(before)))
-        for file in sorted(read):
+        counted = {file for file, _ in record.done}
+        for file in sorted(counted) if record.spec is None else range(len(before)):
             what = changed(before[file], self.files[file])
-            if what and record.may_replace(file):
-                record.replace(file)
+            apart = file in record.parts or file not in counted
+            if what and file in record.failed and apart:
+                record.parts.pop(file, None)
+                record.done = {key for key in record.done if key[0] != file}
+                record.failed.remove(file)
+                record.replaced.add(file)
             elif what:
                 raise ValueError(
                     f"{now[file]} has changed since the checkpoint {self.path} was "
@@ -204,17 +205,37 @@ class Checkpoint:
                     "delete the checkpoint to count from the beginning."
                 )
 
+    # ---- writing
+
     def due(self) -> bool:
         """Whether it is time to write."""
         return time.monotonic() >= self._last + self._interval
 
-    def save(self, record: Record) -> None:
-        """Write what has been done so far."""
+    def keep(self, record: Record) -> None:
+        """Write what has been done so far; a full disk need not end a long job."""
+        try:
+            self._save(record)
+        except OSError as error:
+            self._unsaved = error
+
+    def warn_if_unsaved(self) -> None:
+        """Tell once that nothing can be kept; threads leave it to their caller."""
+        error = self._unsaved
+        if error is not None and not self._warned:
+            self._warned = True
+            warn(
+                f"The checkpoint {error.filename!r} cannot be written "
+                f"({error.strerror}): counting goes on, but what is counted from now "
+                "on is lost if it is ended.",
+                "checkpoint",
+            )
+
+    def _save(self, record: Record) -> None:
         header = {
             "request": self._request,
             "files": self.files,
-            "spec": record.spec,
-            "profiled": record.profiled,
+            "spec": {} if record.spec is None else record.spec.to_dict(),
+            "profiled": record.spec is not None,
             "notes": record.notes,
             "done": _ranges(record.done),
             "rows": [[file, rows] for file, (_, rows) in record.parts.items()],
@@ -239,8 +260,7 @@ class Checkpoint:
         half = re.compile(re.escape(f".{self.path.name}.") + "[0-9a-f]{12}")
         for each in [*self.path.parent.iterdir()]:
             if each == self.path or half.fullmatch(each.name):
-                with contextlib.suppress(FileNotFoundError):
-                    each.unlink()
+                each.unlink(missing_ok=True)
 
 
 def _remedy(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -264,32 +284,43 @@ def _ranges(done: set[Key]) -> list[list[int]]:
     return ranges
 
 
-def _record(header: dict[str, Any], arrays: dict[str, Any]) -> Record:
-    """Return what a checkpoint holds, checked."""
-    count = len(header["files"])
-    _check_integers(header["done"], 3)
-    _check_integers(header["rows"], 2)
-    parts = {}
-    for file, rows in header["rows"]:
-        if str(file) not in arrays or not (WHOLE <= file < count and rows >= 0):
-            raise ValueError("its counts are not valid")
-        parts[file] = (arrays[str(file)].tobytes(), rows)
-    ranges = header["done"]
-    good = all(0 <= file < count and 0 <= a < b for file, a, b in ranges)
+def _record(spec: CountSpec, header: dict[str, Any], arrays: dict[str, Any]) -> Record:
+    """Return what a checkpoint of a job of this spec holds, checked."""
+    count, ranges = len(header["files"]), header["done"]
+    good = all(0 <= file < count and 0 <= a < b for file, a, b in _rows(ranges, 3))
     if not good or sum(b - a for _, a, b in ranges) > _MOST_UNITS:
         raise ValueError("its list of units is not valid")
-    done = {(file, k) for file, a, b in ranges for k in range(a, b)}
     if not all(type(file) is int and 0 <= file < count for file in header["failed"]):
         raise ValueError("its list of failures is not valid")
-    kept = {name: header[name] for name in ("spec", "profiled", "notes", "seen")}
-    return Record(parts=parts, done=done, failed={*header["failed"]}, **kept)
+    kind: type[PairCounter | ColumnProfile] = PairCounter
+    decided = None
+    if header["profiled"]:
+        spec = decided = CountSpec.from_dict(header["spec"])
+    elif spec.undecided:
+        kind, spec = ColumnProfile, spec.first_pass()
+    parts = {}
+    for file, rows in _rows(header["rows"], 2):
+        if str(file) not in arrays or not (WHOLE <= file < count and rows >= 0):
+            raise ValueError("its counts are not valid")
+        data = _present(kind.kind, arrays[str(file)].tobytes())
+        parts[file] = (kind.from_bytes(spec, data), rows)
+    return Record(
+        parts=parts,
+        done={(file, k) for file, a, b in ranges for k in range(a, b)},
+        failed={*header["failed"]},
+        spec=decided,
+        notes=header["notes"],
+        seen=header["seen"],
+    )
 
 
-def _check_integers(entries: list[Any], width: int) -> None:
+def _rows(entries: list[Any], width: int) -> list[list[int]]:
+    """Return a list of lists of so many integers, checked."""
     for each in entries:
         good = isinstance(each, list) and len(each) == width
         if not good or not all(type(k) is int for k in each):
             raise ValueError("one of its lists is not valid")
+    return entries
 
 
 def _locked(path: Path) -> IO[bytes]:
@@ -312,6 +343,45 @@ def _locked(path: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
                 return stream
         stream.close()
+
+
+# ---- version 1
+
+
+def _present(kind: str, data: bytes) -> bytes:
+    """Return bytes of version 1 as those of the present one, others as they are."""
+    if not data.startswith(_MAGIC):
+        return data
+    # A checksum, the length of a JSON text, the text, the arrays it lists.
+    view, start = memoryview(data)[len(_MAGIC) :], 32 + 8
+    if hashlib.sha256(view[32:]).digest() != view[:32]:
+        raise ValueError("it is damaged")
+    at = start + int.from_bytes(view[32:start], "little")
+    found = _renamed(parse(bytes(view[start:at])))
+    if found["kind"] != _OLD_NAMES.get(kind, kind):
+        raise ValueError("it is of something else")
+    arrays = {}
+    for name, dtype, shape in found["arrays"]:
+        if dtype not in TYPES or not all(0 <= k < 2**40 for k in shape):
+            raise ValueError("its list of arrays is not valid")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        arrays[name] = np.frombuffer(view[at : at + size], dtype).reshape(shape)
+        at += size
+    if at != len(view):
+        raise ValueError("it holds more than it declares")
+    return pack(kind, found["header"], arrays)
+
+
+def _renamed(data: Any) -> Any:
+    """Return a header with the field names of the present version."""
+    if isinstance(data, list):
+        return [_renamed(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    if {"columns", "roles"} <= set(data):  # a request
+        data = {**data, "names": data["columns"], "columns": data["roles"]}
+        del data["roles"]
+    return {_OLD_FIELDS.get(name, name): _renamed(each) for name, each in data.items()}
 
 
 # ---- what differs between two requests

@@ -38,49 +38,46 @@ from renyi.encoding.bins import (
 )
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
+from renyi.storage import LABEL
 from renyi.streaming.spec import ColumnSpec
 
 Places = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
-_UNUSED = -1
 _FEW_BINS = 32
 
 
 class FinalLevels(NamedTuple):
     """What becomes of the codes: the levels of the column, and each code's new one.
 
-    A code that no row has becomes -1.
+    A code that no row has becomes -1. Whatever is given per code begins with that of
+    missing cells.
     """
 
     levels: Levels
     places: Places
 
 
-def close_labels(
+def _close_labels(
     found: Sequence[Label],
     weight: NDArray[Any],
     encoder: Encoder,
     rare: tuple[Label, ...] | None,
 ) -> FinalLevels:
-    """Sort labels, which may repeat or be None, and merge rare ones.
-
-    The first entry of `weight` is of missing cells.
-    """
+    """Sort labels, which may repeat or be None, and merge rare ones."""
     ordered, places = ranked(found)
     codes = [len(ordered), *places]
     held = np.bincount(codes, weight, len(ordered) + 1)
     missing = column_rules.missing_texts(encoder.missing)
     levels = column_rules.label_levels(ordered, held, missing, encoder.min_count, rare)
     moved = column_rules.label_codes(levels, ordered, missing)[codes]
-    moved[weight <= 0] = _UNUSED
-    return FinalLevels(levels, moved)
+    return FinalLevels(levels, np.where(weight > 0, moved, -1))
 
 
-def close_numbers(
+def _close_numbers(
     low: Floats, high: Floats, weight: NDArray[Any], bins: int, whole: bool
 ) -> FinalLevels:
-    """Bin cells of numbers; the first entry of `weight` is of missing cells."""
+    """Bin cells of numbers."""
     held = (weight[1:] > 0) & ~np.isnan(low)
     order = np.flatnonzero(held)[np.argsort(low[held])]
     # Texts such as 2 and 2.0 are one value.
@@ -91,7 +88,7 @@ def close_numbers(
         total = np.add.reduceat(total, first)
     edges, texts = bin_cells(Cells(low[order][first], most, total), bins, whole)
     codes = np.append(len(edges) + 1, bin_codes(low, edges))
-    codes[weight <= 0] = _UNUSED
+    codes[weight <= 0] = -1
     missing = (None,) if len(edges) + 1 in codes else ()
     levels = Levels("number", (*texts, *missing), tuple(edges.tolist()))
     return FinalLevels(levels, codes)
@@ -122,7 +119,11 @@ class LabelEncoder:
             self._lookup = np.zeros(len(dictionary) + 1, np.uint8)
             self._known = np.zeros(len(dictionary), np.bool_)
             self._complete = False
-        places = _filled(indices, len(dictionary))
+        if indices.null_count:
+            if indices.type != pa.int32():  # a byte may not hold one more
+                indices = indices.cast(pa.int64())
+            indices = pc.fill_null(indices, len(dictionary))
+        places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
         if not self._complete:
             self._learn(places)
         return np.take(self._lookup, places, mode="clip")
@@ -167,7 +168,7 @@ class LabelEncoder:
         The labels in `rare` are merged; by default those of too few rows.
         """
         if self.spec.text not in ("guess", "figures"):
-            return close_labels(self.labels, weight, encoder, rare)
+            return _close_labels(self.labels, weight, encoder, rare)
         texts = pa.array(self.labels, pa.string())
         kind = TextKind()
         kind.add(texts, weight[1:])
@@ -178,20 +179,21 @@ class LabelEncoder:
             values, whole = spec.numbers(self.name, texts, self.missing)
             distinct = column_rules.distinct_count(values[weight[1:] > 0])
             if spec.kind == "number" or column_rules.is_number(whole, distinct):
-                return close_numbers(values, values, weight, encoder.bins, whole)
+                return _close_numbers(values, values, weight, encoder.bins, whole)
         found = labels(texts, spec.text, self.missing)
-        return close_labels(found, weight, encoder, rare)
+        return _close_labels(found, weight, encoder, rare)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
-        return {"labels": [_plain(label) for label in self.labels]}
+        """Plain form for JSON, which knows no infinity: a list holds its text."""
+        odd = (np.inf, -np.inf)
+        return {"labels": [[str(v)] if v in odd else v for v in self.labels]}
 
     def fill(self, data: Any) -> None:
         """Take the labels of a plain form, checked."""
-        if not isinstance(data, dict) or not isinstance(data.get("labels"), list):
-            raise ValueError("the labels are not valid")
         found = [_label(entry) for entry in data["labels"]]
-        if not np.array_equal(self.admit(found), np.arange(1, len(found) + 1)):
+        codes = np.arange(1, len(found) + 1)
+        good = isinstance(data["labels"], list)
+        if not good or not np.array_equal(self.admit(found), codes):
             raise ValueError("the labels are not valid")
 
 
@@ -201,18 +203,17 @@ class BinEncoder:
     def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
         assert spec.levels is not None
         self.name, self.spec, self.missing = name, spec, missing
-        self.levels = spec.levels
-        self.edges = np.array(spec.levels.edges)
-        self.size = len(self.edges) + 2
+        self._levels, self._edges = spec.levels, np.array(spec.levels.edges)
+        self.size = len(self._edges) + 2
 
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
         values, _ = self.spec.numbers(self.name, column, self.missing)
         if self.size > _FEW_BINS:
-            return (bin_codes(values, self.edges) + 1) % self.size
+            return (bin_codes(values, self._edges) + 1) % self.size
         # A few comparisons are far faster than a search in sorted edges.
         codes: NDArray[np.uint8] = (values == values).view(np.uint8)
-        for edge in self.edges:
+        for edge in self._edges:
             codes += (values >= edge).view(np.uint8)
         return codes
 
@@ -224,12 +225,12 @@ class BinEncoder:
         self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
-        known = (c for c in self.levels.categories if c is not None)
+        known = (c for c in self._levels.categories if c is not None)
         texts: tuple[Label, ...] = tuple(known)
         places = np.arange(self.size) - 1
         if weight[0] > 0:
             texts, places[0] = (*texts, None), self.size - 1
-        return FinalLevels(self.levels._replace(categories=texts), places)
+        return FinalLevels(self._levels._replace(categories=texts), places)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -347,12 +348,12 @@ class OnePassBinner:
         if self.spec.kind == "auto":
             many = self.shift > 0 or column_rules.is_number(whole, len(held))
             if not many:
-                return close_labels([int(v) for v in low], weight, encoder, rare)
+                return _close_labels([int(v) for v in low], weight, encoder, rare)
             if self.shift == 0 and weight[0] <= 0:
                 sketch = Sketch()
                 sketch.add(held)
                 column_rules.check_row_numbers(self.name, sketch, self.rows)
-        return close_numbers(low, high, weight, encoder.bins, whole)
+        return _close_numbers(low, high, weight, encoder.bins, whole)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -363,12 +364,10 @@ class OnePassBinner:
     def fill(self, data: Any) -> None:
         """Take the cells of a plain form, checked."""
         good = (
-            isinstance(data, dict)
-            and set(data) == set(self.to_dict())
+            set(data) == set(self.to_dict())
             and type(data["shift"]) is type(data["rows"]) is int
             and type(data["whole"]) is bool
-            and _are_floats(data["low"])
-            and _are_floats(data["high"])
+            and all(type(value) is float for value in (*data["low"], *data["high"]))
         )
         if good:
             self.shift, self.rows = data["shift"], data["rows"]
@@ -392,30 +391,10 @@ def _same(dictionary: Any, before: Any) -> bool:
     return bool(dictionary.equals(before))
 
 
-def _filled(indices: Any, absent: int) -> NDArray[Any]:
-    """Return indices as an array, nulls as `absent`."""
-    if indices.null_count:
-        if indices.type != pa.int32():  # a byte may not hold one more
-            indices = indices.cast(pa.int64())
-        indices = pc.fill_null(indices, absent)
-    found: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
-    return found
-
-
-def _plain(label: Label) -> Any:
-    """Return a label that JSON can hold; infinity is put into a list."""
-    if isinstance(label, float) and not np.isfinite(label):
-        return [str(label)]
-    return label
-
-
 def _label(entry: Any) -> Label:
+    """Return the label that a plain form holds."""
     if entry in (["inf"], ["-inf"]):
         return float(entry[0])
-    if type(entry) not in (str, int, float, bool):
+    if type(entry) not in LABEL:
         raise ValueError("a label is not valid")
     return entry  # type: ignore[no-any-return]
-
-
-def _are_floats(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is float for value in values)

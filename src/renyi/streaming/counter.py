@@ -5,19 +5,18 @@ Each batch is read a few thousand rows at a time, becomes small codes
 small table is added to a growing one (`PairTable`), in which categories get their
 places as they turn up. Counts are integers of 64 bits, so that counters of different
 rows can be merged in any order, with the same result to the last count; sums of weights
-are floats, and agree to rounding. A counter can be sent to another process as bytes, or
-kept in a checkpoint.
+are floats, and agree to rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import (
     check_table_size,
     class_pair_counts,
@@ -32,17 +31,24 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming import wire
 from renyi.streaming.column_encoders import (
     BinEncoder,
     FinalLevels,
     LabelEncoder,
     OnePassBinner,
 )
-from renyi.streaming.spec import ROWS, CountSpec, Slice, slices
+from renyi.streaming.spec import (
+    ROWS,
+    Arrays,
+    ColumnSpec,
+    CountSpec,
+    Slice,
+    Summary,
+    row_count,
+    slices,
+)
 from renyi.warnings import warn_dropped
 
-_KIND = "counts"
 # Rows are counted when so many wait, or so many cells of them.
 _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
 _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
@@ -55,23 +61,25 @@ ColumnEncoder = LabelEncoder | BinEncoder | OnePassBinner
 Places = NDArray[np.intp]
 
 
-class PairCounter:
+class PairCounter(Summary):
     """Pair counts of the rows seen so far."""
 
+    kind, step = "counts", "counting"
+
     def __init__(self, spec: CountSpec) -> None:
+        super().__init__(spec)
         if spec.undecided:
             raise ValueError(
                 f"The spec has not decided about column {spec.undecided[0]!r}: make "
                 "a ColumnProfile of the rows first, or use spec.one_pass()."
             )
-        self.spec = spec
-        self.n = 0  # rows counted
-        self.seen = 0  # rows looked at
         self.left_out = 0  # rows without a target
         self._weight = 0.0
-        self._target = LabelEncoder(spec.target, spec.columns[-1], spec.missing)
-        features = [_column_encoder(spec, name) for name in spec.names[:-1]]
-        self._encoders: list[ColumnEncoder] = [*features, self._target]
+        missing = spec.missing
+        self._encoders = [
+            _column_encoder(name, column, missing, spec.cells)
+            for name, column in zip(spec.names, spec.columns, strict=True)
+        ]
         self._table = PairTable(
             spec.names, spec.weight is not None, spec.class_conditional
         )
@@ -95,22 +103,28 @@ class PairCounter:
 
     def _add(self, piece: Slice) -> None:
         """Encode some rows; count those that wait when there are enough."""
-        target = self._target.encode(piece.columns[-1])
+        *features, last = self._encoders
+        assert isinstance(last, LabelEncoder)
+        target = last.encode(piece.columns[-1])
         keep, weights = target > 0, piece.weights
         left_out = piece.rows - int(keep.sum())
         if weights is not None:
             keep &= weights > 0
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
-        cells = self._cells(piece, rows)
+        cells = {}  # codes of numbers in cells, which may renumber what waits
+        for j, encoder in enumerate(features):
+            if isinstance(encoder, OnePassBinner):
+                cells[j], moved = encoder.admit(encoder.read(piece.columns[j])[rows])
+                self._renumber(j, moved)
         if self._waiting + count > self._room:
             self._count()
-        for j, encoder in enumerate(self._encoders[:-1]):
+        for j, encoder in enumerate(features):
             if isinstance(encoder, OnePassBinner):
                 self._put(j, cells[j])
             else:
                 self._put(j, encoder.encode(piece.columns[j])[rows])
-        self._put(len(self._encoders) - 1, target[rows])
+        self._put(len(features), target[rows])
         if weights is not None:
             self._weights[self._waiting : self._waiting + count] = weights[rows]
             self._weight += float(weights[rows].sum())
@@ -119,46 +133,32 @@ class PairCounter:
         self.left_out += left_out
         self._waiting += count
 
-    def _cells(self, piece: Slice, rows: Any) -> dict[int, NDArray[Any]]:
-        """Return the codes of numbers in cells; these may renumber what waits."""
-        found = {}
-        for j, encoder in enumerate(self._encoders):
-            if isinstance(encoder, OnePassBinner):
-                found[j], moved = encoder.admit(encoder.read(piece.columns[j])[rows])
-                self._renumber(j, moved)
-        return found
-
-    def _renumber(self, j: int, moved: NDArray[np.intp] | None) -> None:
-        """Follow a codebook that has merged cells."""
+    def _renumber(self, j: int, moved: Places | None) -> None:
+        """Follow an encoder that has merged cells."""
         if moved is not None:
             self._count()  # what waits has the old codes
             self._table.reserve([0] * j + [len(moved)])
             self._table.fold(j, moved)
 
     def _put(self, j: int, codes: NDArray[Any]) -> None:
-        """Let the codes of a column wait."""
-        size = self._encoders[j].size
+        """Let the codes of a column wait, in wider or longer arrays if needed."""
+        size, before = self._encoders[j].size, self._codes
         self._sizes[j] = size
-        if self._codes.shape[1] < self._room or size > np.iinfo(self._codes.dtype).max:
-            self._make_room(np.min_scalar_type(size))
+        if before.shape[1] < self._room or size > np.iinfo(before.dtype).max:
+            wide = np.promote_types(before.dtype, np.min_scalar_type(size))
+            self._codes = np.empty((len(before), self._room), wide)
+            self._codes[:, : before.shape[1]] = before
+            if self.spec.weight is not None:
+                self._weights = np.append(
+                    self._weights, np.empty(self._room - len(self._weights))
+                )
         self._codes[j, self._waiting : self._waiting + len(codes)] = codes
-
-    def _make_room(self, dtype: np.dtype[Any]) -> None:
-        """Let rows wait in wider or longer arrays."""
-        before, weights = self._codes, self._weights
-        wide = np.promote_types(before.dtype, dtype)
-        self._codes = np.empty((len(before), self._room), wide)
-        self._codes[:, : before.shape[1]] = before
-        if self.spec.weight is not None:
-            self._weights = np.empty(self._room)
-            self._weights[: len(weights)] = weights
 
     def _count(self) -> None:
         """Count the rows that wait."""
         if not self._waiting:
             return
-        codes = self._codes[:, : self._waiting]
-        weights = None
+        codes, weights = self._codes[:, : self._waiting], None
         if self.spec.weight is not None:
             weights = self._weights[: self._waiting]
         self._table.add(codes, self._sizes, weights)
@@ -185,15 +185,15 @@ class PairCounter:
 
     def merge(self, other: PairCounter) -> None:
         """Add the rows of another counter of the same spec."""
-        if other.spec != self.spec:
-            raise ValueError("The two counters are of different specs: use one spec.")
+        super().merge(other)
+        self.left_out += other.left_out
+        self._weight += other._weight
         other.settle()
         if not other._waiting or self.spec.weight is not None:
             self._count()
         theirs = []
-        for j, (mine, encoder) in enumerate(
-            zip(self._encoders, other._encoders, strict=True)
-        ):
+        pairs = zip(self._encoders, other._encoders, strict=True)
+        for j, (mine, encoder) in enumerate(pairs):
             moved, places = mine.merge(encoder)
             self._renumber(j, moved)
             theirs.append(places)
@@ -202,12 +202,8 @@ class PairCounter:
             self._table.merge(other._table, theirs, self._sizes)
         if other._waiting:
             self._take_waiting(other, theirs)
-        self.n += other.n
-        self.seen += other.seen
-        self.left_out += other.left_out
-        self._weight += other._weight
 
-    def _take_waiting(self, other: PairCounter, theirs: list[NDArray[np.intp]]) -> None:
+    def _take_waiting(self, other: PairCounter, theirs: list[Places]) -> None:
         """Take the rows that wait in another counter, whose codes have others here."""
         count = other._waiting
         if self._waiting + count > self._room:
@@ -231,126 +227,119 @@ class PairCounter:
 
     def finish(self) -> Marginals:
         """Return the marginals of all rows; the counter may go on afterwards."""
-        self._count()
-        self._refuse_nothing()
+        self._settle_all()
+        spec = self.spec
+        if not self.n:
+            raise self._nothing()
         if self.left_out:
-            warn_dropped(self.left_out, self.spec.target)
-        self._table.reserve([encoder.size for encoder in self._encoders])
-        finals = [self._final(j, encoder) for j, encoder in enumerate(self._encoders)]
+            warn_dropped(self.left_out, spec.target)
+        finals = []
+        for j, (encoder, column) in enumerate(
+            zip(self._encoders, spec.columns, strict=True)
+        ):
+            settings, rare = spec.encoder, None
+            if j == len(self._encoders) - 1:
+                settings = target_encoder(settings)
+            elif spec.fitted:
+                rare = column.levels.rare if column.levels else ()
+            finals.append(encoder.close(self._table.mass(j), settings, rare))
         columns = Columns.of(
             Column(name, final.levels)
-            for name, final in zip(self.spec.names, finals, strict=True)
+            for name, final in zip(spec.names, finals, strict=True)
         )
-        if not self.spec.fitted:
+        if not spec.fitted:
             kinds = np.array([column.kind == "label" for column in columns])
             kinds[-1] = False
             check_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
         check_target(columns[-1], self.n)
-        counts, inner = self._counts(finals, columns)
-        n = self.n if self.spec.weight is None else self._weight
-        return Marginals(counts, n, columns, self.spec.target, self.spec.encoder, inner)
+        counts, inner = self._counts(finals, columns.sizes)
+        n = self.n if spec.weight is None else self._weight
+        return Marginals(counts, n, columns, spec.target, spec.encoder, inner)
 
-    def _refuse_nothing(self) -> None:
-        if self.n:
-            return
-        target = self.spec.target
+    def _settle_all(self) -> None:
+        """Count the rows that wait, and make room for all categories."""
+        self._count()
+        self._table.reserve([encoder.size for encoder in self._encoders])
+
+    def _nothing(self) -> ValueError:
+        """Return what is said if no row counts."""
         if self.left_out and self.left_out == self.seen:
-            raise no_target(target)
+            return no_target(self.spec.target)
         if self.left_out:
-            raise ValueError(
-                f"No row counts: the target {target!r} is missing, or the weight zero."
+            return ValueError(
+                f"No row counts: the target {self.spec.target!r} is missing, or the "
+                "weight zero."
             )
-        if self.seen:
-            raise no_weight()
-        raise ValueError("There are no rows to count.")
-
-    def _final(self, j: int, encoder: ColumnEncoder) -> FinalLevels:
-        settings, levels = self.spec.encoder, encoder.spec.levels
-        if j == len(self._encoders) - 1:
-            plain = target_encoder(settings)
-            return encoder.close(self._table.mass(j), plain, None)
-        rare = (levels.rare if levels else ()) if self.spec.fitted else None
-        return encoder.close(self._table.mass(j), settings, rare)
+        return no_weight() if self.seen else ValueError("There are no rows to count.")
 
     def _counts(
-        self, finals: list[FinalLevels], columns: Columns
+        self, finals: list[FinalLevels], sizes: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return the counts in the order of the columns, and those of each class."""
-        starts = offsets(columns.sizes)
+        ends = np.cumsum(sizes)
         target = np.full(self._table.size, -1)
-        for j, final in enumerate(finals):
-            places = final.places
-            target[self._table.places[j]] = np.where(places < 0, -1, places + starts[j])
-        counts = self._table.folded(target, int(starts[-1]))
+        for final, place, start in zip(
+            finals, self._table.places, ends - sizes, strict=True
+        ):
+            target[place] = np.where(final.places < 0, -1, final.places + start)
+        total, tables = self._table.tables[:1], self._table.tables[1:]
+        counts = _moved(total, target, int(ends[-1]), [0])[0]
         if not self.spec.class_conditional:
             return counts, None
-        features = np.where(target >= starts[-2], -1, target)
-        classes = finals[-1].places
-        inner = self._table.folded_classes(features, int(starts[-2]), classes)
-        return counts, inner
+        features = np.where(target >= ends[-2], -1, target)
+        return counts, _moved(tables, features, int(ends[-2]), finals[-1].places)
 
     # ---- bytes
 
-    def to_bytes(self) -> bytes:
-        """Return the counter as bytes: a header, and counts where there are any."""
-        self._count()
-        self._table.reserve([encoder.size for encoder in self._encoders])
-        header = {
-            "spec": self.spec.to_dict(),
-            "n": self.n,
-            "seen": self.seen,
-            "left_out": self.left_out,
-            "weight": self._weight,
-            "encoders": [encoder.to_dict() for encoder in self._encoders],
-        }
-        return wire.pack(_KIND, header, self._table.to_arrays())
+    def _parts(self) -> tuple[dict[str, Any], Arrays]:
+        self._settle_all()
+        encoders = [encoder.to_dict() for encoder in self._encoders]
+        told = {"left_out": self.left_out, "weight": self._weight}
+        return {**told, "encoders": encoders}, self._table.to_arrays()
 
-    @classmethod
-    def from_bytes(cls, spec: CountSpec, data: bytes) -> PairCounter:
-        """Return the counter of bytes, checked: they may come from a damaged file."""
-        made = cls(spec)
-        wire.fill(_KIND, made, spec.to_dict(), data)
-        return made
-
-    def fill(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what bytes hold, checked."""
-        self.n, self.seen = wire.row_count(header, "n"), wire.row_count(header, "seen")
-        self.left_out, self._weight = (
-            wire.row_count(header, "left_out"),
-            header["weight"],
-        )
+    def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
+        self.left_out = row_count(header, "left_out")
+        self._weight = header["weight"]
         if type(self._weight) is not float or not 0 <= self._weight < np.inf:
             raise ValueError("the weight is not valid")
-        entries = wire.one_each(header["encoders"], self._encoders)
-        for encoder, entry in zip(self._encoders, entries, strict=True):
+        for encoder, entry in zip(self._encoders, header["encoders"], strict=True):
             encoder.fill(entry)
         self._sizes = [encoder.size for encoder in self._encoders]
         self._table.fill(arrays, self._sizes)
 
 
-def _column_encoder(spec: CountSpec, name: str) -> ColumnEncoder:
-    """Return the empty codebook of a column."""
-    role = spec.column(name)
-    if role.kind == "label" or role.text == "guess":
-        return LabelEncoder(name, role, spec.missing)
-    if role.levels is not None:
-        return BinEncoder(name, role, spec.missing)
-    return OnePassBinner(name, role, spec.missing, spec.cells)
+def _column_encoder(
+    name: str, column: ColumnSpec, missing: frozenset[str], cells: int
+) -> ColumnEncoder:
+    """Return the empty encoder of a column."""
+    if column.kind == "label" or column.text == "guess":
+        return LabelEncoder(name, column, missing)
+    if column.levels is not None:
+        return BinEncoder(name, column, missing)
+    return OnePassBinner(name, column, missing, cells)
 
 
 # ---- tables that grow
 
 
 class PairTable:
-    """Counts of all pairs of categories, of any number of columns."""
+    """Counts of all pairs of categories, of any number of columns.
 
-    def __init__(self, names: Any, weighted: bool, by_class: bool) -> None:
-        self.names = tuple(names)
-        self.dtype: Any = np.float64 if weighted else np.int64
-        self.places: list[Places] = [np.empty(0, np.intp) for _ in self.names]
+    The codes of column j stand at `places[j]` of `tables`: of all rows, then of those
+    of each class if wanted.
+    """
+
+    def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
+        self._names, self._by_class = tuple(names), by_class
+        self.places: list[Places] = [np.empty(0, np.intp) for _ in self._names]
         self.size = 0
-        self.counts = np.zeros((0, 0), self.dtype)
-        self.inner = np.zeros((0, 0, 0), self.dtype) if by_class else None
+        dtype: Any = np.float64 if weighted else np.int64
+        self._room = np.zeros((1, 0, 0), dtype)
+
+    @property
+    def tables(self) -> NDArray[Any]:
+        """The counts, without the room for more of them."""
+        return self._room[:, : self.size, : self.size]
 
     def add(
         self,
@@ -364,29 +353,28 @@ class PairTable:
         lengths = [len(place) for place in places]
         # One thread: blocks are small, and callers count several at a time.
         table = pair_counts(codes, lengths, weights, threads=1)
-        _add_at(self.counts, table, places)
-        if self.inner is not None:
+        _add_to(self.tables[0], table, np.concatenate(places))
+        if self._by_class:
             within = class_pair_counts(
                 codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
             )
+            features = np.concatenate(places[:-1])
             classes = np.searchsorted(self.places[-1], places[-1])
             for code, table in zip(classes, within, strict=True):
-                _add_at(self.inner[code], table, places[:-1])
+                _add_to(self.tables[1 + code], table, features)
 
     def _compact(
         self, codes: NDArray[Any], sizes: list[int]
     ) -> tuple[NDArray[Any], list[Places]]:
         """Renumber columns of which but a few of many codes occur."""
-        places = list(self.places)
-        copied = False
+        places, given = list(self.places), codes
         for j, size in enumerate(sizes):
             if size < _MANY_CODES:
                 continue
             used = np.flatnonzero(np.bincount(codes[j], minlength=size))
             if 2 * len(used) > size:
                 continue
-            codes = codes if copied else codes.copy()
-            copied = True
+            codes = codes.copy() if codes is given else codes
             rank = np.zeros(size, codes.dtype)
             rank[used] = np.arange(len(used))
             codes[j] = rank[codes[j]]
@@ -401,50 +389,30 @@ class PairTable:
                 added = np.arange(self.size, self.size + fresh)
                 self.places[j] = np.concatenate([self.places[j], added])
                 self.size += fresh
-        try:
-            check_table_size(self.size, 1)
-        except ValueError as error:
-            j = int(np.argmax([len(place) for place in self.places]))
-            raise ValueError(
-                f"{error} Column {self.names[j]!r} alone has {len(self.places[j]):,}: "
-                "drop it, or name it in `numeric` if it is a number."
-            ) from None
         self._enlarge()
 
     def _enlarge(self) -> None:
-        room, classes = len(self.counts), len(self.places[-1])
-        if self.inner is not None:
-            check_table_size(self.size, classes + 1)
+        """Make room for all places, and some more."""
+        before, room = self._room, self._room.shape[1]
+        tables = 1 + self._by_class * len(self.places[-1])
+        try:
+            check_table_size(self.size, tables)
+        except ValueError as error:
+            j = int(np.argmax([len(place) for place in self.places]))
+            raise ValueError(
+                f"{error} Column {self._names[j]!r} alone has {len(self.places[j]):,}: "
+                "drop it, or name it in `numeric` if it is a number."
+            ) from None
         if self.size > room:
             more = room if room < _MANY_CODES else min(room // 4, 1024)
             room = max(_FIRST_SIZE, self.size, room + more)
-            self.counts = _enlarged(self.counts, (room, room))
-        if self.inner is not None and self.inner.shape != (classes, room, room):
-            self.inner = _enlarged(self.inner, (classes, room, room))
+        if before.shape != (tables, room, room):
+            self._room = np.zeros((tables, room, room), before.dtype)
+            self._room[tuple(slice(size) for size in before.shape)] = before
 
     def mass(self, j: int) -> NDArray[Any]:
         """Return the rows of each code of a column."""
-        return self.counts[self.places[j], self.places[j]]
-
-    def folded(self, target: Places, size: int) -> NDArray[Any]:
-        """Return the counts with each place moved to another; -1 drops it."""
-        return _spread(folded(self._used, target), target, size)
-
-    def folded_classes(
-        self, target: Places, size: int, classes: Places
-    ) -> NDArray[Any]:
-        """Return the counts within each class, places and classes moved."""
-        assert self.inner is not None
-        out = np.zeros((int(classes.max()) + 1, size, size), self.dtype)
-        for code, table in zip(classes, self.inner, strict=True):
-            if code >= 0:
-                own = folded(table[: self.size, : self.size], target)
-                out[code] += _spread(own, target, size)
-        return out
-
-    @property
-    def _used(self) -> NDArray[Any]:
-        return self.counts[: self.size, : self.size]
+        return np.asarray(self._room[0, self.places[j], self.places[j]])
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
@@ -452,30 +420,9 @@ class PairTable:
         target = np.full(other.size, -1)
         for own, place, codes in zip(self.places, other.places, theirs, strict=True):
             target[place] = own[codes[: len(place)]]
-        _add_folded(self.counts, other._used, target)
-        if self.inner is not None:
-            assert other.inner is not None
-            for code, table in enumerate(other.inner):
-                found = table[: other.size, : other.size]
-                _add_folded(self.inner[theirs[-1][code]], found, target)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the non-zero counts as arrays, with their places."""
-        order = np.concatenate(self.places)
-        arrays = _sparse(self.counts[np.ix_(order, order)])
-        if self.inner is not None:
-            for code, table in enumerate(self.inner):
-                inner = _sparse(table[np.ix_(order, order)])
-                arrays.update({f"{key} of {code}": v for key, v in inner.items()})
-        return arrays
-
-    def fill(self, arrays: dict[str, NDArray[Any]], sizes: list[int]) -> None:
-        """Take the counts of arrays, checked."""
-        self.reserve(sizes)
-        _fill(self.counts, arrays, "", self.size)
-        if self.inner is not None:
-            for code, table in enumerate(self.inner):
-                _fill(table, arrays, f" of {code}", self.size)
+        mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
+        for k, table in zip(mine, other.tables, strict=False):
+            _add_to(self.tables[k], table, target)
 
     def fold(self, j: int, moved: Places) -> None:
         """Renumber the codes of a column; codes that become one are added up.
@@ -489,12 +436,7 @@ class PairTable:
                 kept[code] = place
             target[place] = kept[code]
         used, target = np.unique(target, return_inverse=True)
-        self.counts = folded(self.counts[: self.size, : self.size], target)
-        if self.inner is not None:
-            inner = np.zeros((len(self.inner), len(used), len(used)), self.dtype)
-            for code, table in enumerate(self.inner):
-                inner[code] = folded(table[: self.size, : self.size], target)
-            self.inner = inner
+        self._room = np.stack([_folded(table, target) for table in self.tables])
         self.places = [target[place] for place in self.places]
         fresh = kept < 0
         self.places[j] = np.searchsorted(used, kept)
@@ -502,96 +444,80 @@ class PairTable:
         self.size = len(used) + int(fresh.sum())
         self._enlarge()
 
+    def to_arrays(self) -> Arrays:
+        """Return the counts that are not zero, with their places, of one half."""
+        order, arrays = np.concatenate(self.places), {}
+        for ending, table in zip(self._endings(), self.tables, strict=True):
+            whole = table[np.ix_(order, order)]
+            rows, columns = np.nonzero(np.triu(whole))
+            values = whole[rows, columns]
+            if values.dtype.kind == "i":
+                values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
+            arrays[f"rows{ending}"] = rows.astype(np.uint16)
+            arrays[f"columns{ending}"] = columns.astype(np.uint16)
+            arrays[f"counts{ending}"] = values
+        return arrays
 
-def _add_at(counts: NDArray[Any], own: NDArray[Any], places: list[Places]) -> None:
-    """Add a table at the places of its rows and columns."""
-    where = np.concatenate(places)
-    if np.array_equal(where, np.arange(len(where))):
-        counts[: len(where), : len(where)] += own
-        return
-    step = max(1, _CELLS // max(len(where), 1))  # lines, copied by the addition
-    for low in range(0, len(where), step):
-        lines = where[low : low + step]
-        counts[np.ix_(lines, where)] += own[low : low + step]
+    def fill(self, arrays: Arrays, sizes: list[int]) -> None:
+        """Take the counts of arrays, checked."""
+        self.reserve(sizes)
+        for ending, table in zip(self._endings(), self.tables, strict=True):
+            names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
+            rows, columns, values = (arrays[name] for name in names)
+            good = (
+                rows.dtype == columns.dtype == np.uint16
+                and rows.shape == columns.shape == values.shape
+                and rows.ndim == 1
+                and bool((rows <= columns).all())
+                and int(columns.max(initial=0)) < max(self.size, 1)
+                and (values.dtype.kind == "u") == (table.dtype.kind == "i")
+                and bool(np.isfinite(values).all() and (values > 0).all())
+            )
+            if not good or int(values.max(initial=0)) > np.iinfo(np.int64).max:
+                raise ValueError("the counts are not valid")
+            table[rows, columns] = values
+            table[columns, rows] = values
+
+    def _endings(self) -> list[str]:
+        """Return how the names of the arrays of each table end."""
+        return ["", *(f" of {code}" for code in range(len(self._room) - 1))]
 
 
-def _add_folded(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
-    """Add a table whose rows and columns go to other places, perhaps several to one.
-
-    Only what becomes one is copied: tables may be a good part of the memory.
-    """
-    used = np.unique(target[target >= 0])
-    if len(used) == len(target):
-        _add_at(counts, own, [target])
-    else:
-        _add_at(counts, folded(own, target), [used])
-
-
-def _enlarged(table: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return a table with zeros beyond the old entries."""
-    out = np.zeros(shape, table.dtype)
-    out[tuple(slice(0, size) for size in table.shape)] = table
+def _moved(tables: NDArray[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
+    """Return tables with their places, and they themselves, moved; -1 drops one."""
+    out = np.zeros((int(np.max(codes)) + 1, size, size), tables.dtype)
+    for code, table in zip(codes, tables, strict=True):
+        if code >= 0:
+            _add_to(out[code], table, target)
     return out
 
 
-def folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:
-    """Add up the rows, and the columns, that go to the same place.
+def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
+    """Add a table whose rows and columns go to other places, or nowhere (-1).
 
-    Places are numbered from 0 without gaps; -1 drops a row and column.
+    Copied are some lines at a time: tables may be a good part of the memory.
     """
-    order = np.argsort(target, kind="stable")
-    order = order[int((target < 0).sum()) :]
-    if not len(order):
-        return np.zeros((0, 0), counts.dtype)
-    places = target[order]
+    kept = np.flatnonzero(target >= 0)
+    used = np.unique(target[kept])
+    if len(used) < len(kept):  # several go to one place
+        own, target, kept = _folded(own, target), used, np.arange(len(used))
+    where, whole = target[kept], len(kept) == len(own)
+    if whole and np.array_equal(where, np.arange(len(where))):
+        counts[: len(where), : len(where)] += own
+        return
+    step = max(1, _CELLS // max(len(where), 1))
+    for low in range(0, len(where), step):
+        lines = slice(low, low + step)
+        part = own[lines] if whole else own[np.ix_(kept[lines], kept)]
+        counts[np.ix_(where[lines], where)] += part
+
+
+def _folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:
+    """Add up the rows, and the columns, that go to the same place; -1 drops one."""
+    order = np.argsort(target, kind="stable")[int((target < 0).sum()) :]
+    first = np.flatnonzero(np.diff(target[order], prepend=-1))
     counts = counts[np.ix_(order, order)]
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    if len(first) == len(order):
-        return counts
     total: NDArray[Any] = np.add.reduceat(
         np.add.reduceat(counts, first, axis=0), first, axis=1
     )
     return total
-
-
-def _spread(counts: NDArray[Any], target: Places, size: int) -> NDArray[Any]:
-    """Return a folded table with zeros at the places where nothing went."""
-    used = np.unique(target[target >= 0])
-    if len(used) == size:
-        return counts
-    out = np.zeros((size, size), counts.dtype)
-    out[np.ix_(used, used)] = counts
-    return out
-
-
-def _sparse(counts: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the upper half of a symmetric table where it is not zero."""
-    rows, columns = np.nonzero(np.triu(counts))
-    values = counts[rows, columns]
-    if values.dtype.kind == "i":
-        values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
-    return {
-        "rows": rows.astype(np.uint16),
-        "columns": columns.astype(np.uint16),
-        "counts": values,
-    }
-
-
-def _fill(
-    counts: NDArray[Any], arrays: dict[str, NDArray[Any]], ending: str, size: int
-) -> None:
-    names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
-    rows, columns, values = (arrays[name] for name in names)
-    good = (
-        rows.dtype == columns.dtype == np.uint16
-        and rows.shape == columns.shape == values.shape
-        and rows.ndim == 1
-        and bool((rows <= columns).all())
-        and int(columns.max(initial=0)) < max(size, 1)
-        and (values.dtype.kind == "u") == (counts.dtype.kind == "i")
-        and bool(np.isfinite(values).all() and (values > 0).all())
-    )
-    if not good or int(values.max(initial=0)) > np.iinfo(np.int64).max:
-        raise ValueError("the counts are not valid")
-    counts[rows, columns] = values
-    counts[columns, rows] = values

@@ -69,18 +69,10 @@ class FileError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """Rows that can be read again, of files or not.
+    """Rows that can be read again; `units` yields what is to be read of some columns.
 
-    Parameters
-    ----------
-    schema : Schema
-        All columns.
-    units : callable
-        Yields what is to be read of some columns.
-    paths : tuple of Path
-        The files; what has none is read in the caller's own thread.
-    fixed : bool, default=True
-        Whether the same rows come out each time; else that is checked.
+    What has no `paths` is read in the caller's own thread. Unless the same rows come
+    out each time (`fixed`), that is checked.
     """
 
     schema: pa.Schema
@@ -92,7 +84,7 @@ class Source:
         self,
         change: Callable[[pa.RecordBatch], pa.RecordBatch],
         schema: pa.Schema | None = None,
-        needed: list[str] | None = None,
+        needed: Iterable[str] = (),
     ) -> Source:
         """Return the source with each batch changed; `needed` columns are read too."""
 
@@ -101,7 +93,7 @@ class Source:
                 yield change(batch).select(columns)
 
         def units(columns: list[str]) -> Iterator[Unit]:
-            for unit in self.units(list(dict.fromkeys([*columns, *(needed or ())]))):
+            for unit in self.units(list(dict.fromkeys([*columns, *needed]))):
                 yield unit._replace(read=partial(read, unit, columns))
 
         return dataclasses.replace(self, schema=schema or self.schema, units=units)
@@ -111,34 +103,20 @@ class Source:
 class Record:
     """What a pass over files has done so far.
 
-    Parameters
-    ----------
-    parts : dict of file to (counts, rows)
-        What has been counted: of each file that is not done, so that one that turns out
-        to be damaged can be left out, and of `WHOLE`, those that are. Counts are bytes
-        as they come from a checkpoint, else a profile or a counter.
-    done : set of (file, number)
-        The units that were counted.
-    failed : set of int
-        The files that could not be read.
-    spec : dict
-        What is counted, if a first pass has decided it (`profiled`).
-    notes : list of str
-        Warnings of the first pass.
-    seen : int, optional
-        Rows that it saw.
-    replaced : set of int
-        Files that could not be read and have been replaced since.
+    `parts` are the profile or counter, and the rows, of each file that is not done, so
+    that one that turns out to be damaged can be left out, and of `WHOLE`. `done` are
+    the units that were counted, `failed` the files that could not be read, `replaced`
+    those of them that are others since. `spec` is what a first pass has decided,
+    `notes` are its warnings, `seen` the rows that it saw.
     """
 
     parts: dict[int, tuple[Any, int]] = field(default_factory=dict)
     done: set[Key] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
-    spec: dict[str, Any] = field(default_factory=dict)
-    profiled: bool = False
+    replaced: set[int] = field(default_factory=set)
+    spec: CountSpec | None = None
     notes: list[str] = field(default_factory=list)
     seen: int | None = None
-    replaced: set[int] = field(default_factory=set)
 
     @property
     def rows(self) -> int:
@@ -150,27 +128,14 @@ class Record:
         if place in self.parts:
             mine, before = self.parts[place]
             mine.merge(counts)
-            self.parts[place] = (mine, before + rows)
-        else:
-            self.parts[place] = (counts, rows)
+            counts, rows = mine, before + rows
+        self.parts[place] = (counts, rows)
 
     def close(self, files: Iterable[int]) -> None:
         """Add files that are done to the whole."""
         for file in sorted(files):
             self.add(WHOLE, *self.parts[file])
             del self.parts[file]
-
-    def may_replace(self, file: int) -> bool:
-        """Whether a file may be another: it failed, and its counts are kept apart."""
-        counted = any(key[0] == file for key in self.done)
-        return file in self.failed and (file in self.parts or not counted)
-
-    def replace(self, file: int) -> None:
-        """Leave out what was counted of a file: it is another one now."""
-        self.parts.pop(file, None)
-        self.done = {key for key in self.done if key[0] != file}
-        self.failed.discard(file)
-        self.replaced.add(file)
 
 
 # ---- what files look like
@@ -213,17 +178,6 @@ def time_text(nanoseconds: int) -> str:
     return f"{np.datetime64(nanoseconds, 'ns')}Z"
 
 
-def check_unchanged(files: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse files that do not look as they did when their job began."""
-    for before in files:
-        what = changed(before, fingerprint(Path(before["path"])))
-        if what:
-            raise ValueError(
-                f"{before['path']} has changed while it was counted: {what}; "
-                "count again."
-            )
-
-
 # ---- two passes
 
 
@@ -239,47 +193,42 @@ class Job:
     def count(self) -> PairCounter:
         """Return everything counted."""
         files = [fingerprint(path) for path in self.source.paths]
+        record = Record()
         if self.checkpoint is not None:
-            files = self.checkpoint.files
-        record = self._resumed()
-        if self.spec.undecided and not record.profiled:
-            record = self._profile(record)
+            files, record = self.checkpoint.files, self.checkpoint.load(self.spec)
+        if self.spec.undecided and record.spec is None:
+            record = self._profile(record, self.checkpoint)
             self._keep(record)
-        elif record.profiled and record.replaced:
+        elif record.replaced and record.spec is not None:
             record = self._profiled_again(record)
-        spec = self.spec
-        if record.profiled:
-            spec = self._trusted(CountSpec.from_dict, record.spec)
         for text in record.notes:
             warn(text)
-        counter = self._count(spec, record)
-        check_unchanged(files)
+        counter = self._count(record)
+        for before in files:
+            what = changed(before, fingerprint(Path(before["path"])))
+            if what:
+                raise ValueError(
+                    f"{before['path']} has changed while it was counted: {what}; "
+                    "count again."
+                )
         if record.seen is not None and counter.seen != record.seen:
-            raise ValueError(_moved(f"{record.seen:,} rows", f"{counter.seen:,}"))
+            raise _moved(f"{record.seen:,} rows", f"{counter.seen:,}")
         return counter
 
-    def _resumed(self) -> Record:
-        """Return what an earlier run has done."""
-        if self.checkpoint is None:
-            return Record()
-        found = self.checkpoint.load()
-        if found is None:
-            self.checkpoint.begin()
-        return found or Record()
+    def _keep(self, record: Record) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.keep(record)
+            self.checkpoint.warn_if_unsaved()
 
-    def _profile(self, record: Record, kept: bool = True) -> Record:
+    def _profile(self, record: Record, checkpoint: Checkpoint | None) -> Record:
         """Look at what is undecided; return where the counting starts from."""
-        first = _only_undecided(self.spec)
-        checkpoint = self.checkpoint if kept else None
-        step = "looking at numbers"
-        profile = self._run(step, self.source, ColumnProfile, first, record, checkpoint)
+        first = self.spec.first_pass()
+        profile = Run(self, self.source, ColumnProfile, first, record, checkpoint)()
         with warnings.catch_warnings(record=True, action="always") as caught:
-            found = profile.spec()
+            found = profile.decided()
         spec = self.spec.decided(dict(zip(found.names, found.columns, strict=True)))
         notes = [str(w.message) for w in caught]
-        return Record(
-            spec=spec.to_dict(), profiled=True, notes=notes, seen=profile.seen
-        )
+        return Record(spec=spec, notes=notes, seen=profile.seen)
 
     def _profiled_again(self, record: Record) -> Record:
         """Look at all files once more, since one of them is another.
@@ -287,7 +236,7 @@ class Job:
         What was counted of the others stays if the spec does. The checkpoint is left
         as it is meanwhile.
         """
-        found = self._profile(Record(), kept=False)
+        found = self._profile(Record(), None)
         if found.spec == record.spec:
             return dataclasses.replace(record, notes=found.notes, seen=found.seen)
         name = self.source.paths[min(record.replaced)]
@@ -296,82 +245,31 @@ class Job:
         self._keep(found)
         return found
 
-    def _keep(self, record: Record) -> None:
-        if self.checkpoint is not None:
-            try:
-                self.checkpoint.save(record)
-            except OSError as error:
-                warn(unsaved(error), "checkpoint")
-
-    def _count(self, spec: CountSpec, record: Record) -> PairCounter:
+    def _count(self, record: Record) -> PairCounter:
         """Count all rows by a spec that is decided."""
-        record.spec = spec.to_dict()
-        source, again = self.source, None
-        if record.profiled and not source.fixed:
-            again = ColumnProfile(self.spec)
-            source = source.mapped(partial(_looked_at, again))
-        counter: PairCounter = self._run(
-            "counting", source, PairCounter, spec, record, self.checkpoint
+        source, spec = self.source, record.spec or self.spec
+        again = (
+            None if source.fixed or record.spec is None else ColumnProfile(self.spec)
         )
-        if again is not None and again.seen == record.seen and again.spec() != spec:
-            raise ValueError(_moved("some rows", "others"))
+        if again is not None:  # a query is one unit, so that there is one thread
+
+            def look_at(batch: pa.RecordBatch) -> pa.RecordBatch:
+                again.add(batch)
+                return batch
+
+            source = source.mapped(look_at)
+        run = Run(self, source, PairCounter, spec, record, self.checkpoint)
+        counter: PairCounter = run()
+        if again is not None and again.seen == record.seen and again.decided() != spec:
+            raise _moved("some rows", "others")
         return counter
 
-    def _run(
-        self,
-        step: str,
-        source: Source,
-        kind: Any,
-        spec: CountSpec,
-        record: Record,
-        checkpoint: Checkpoint | None,
-    ) -> Any:
-        """Make a pass that goes on from a record; return the profile or counter."""
-        for file, (counts, rows) in record.parts.items():
-            read = self._trusted(kind.from_bytes, spec, counts)
-            record.parts[file] = (read, rows)
-        run = Run(source, step, record, partial(kind, spec), self.progress, checkpoint)
-        run.ordered = spec.weight is not None
-        # Sums of weights are to be the same with and without a checkpoint.
-        run.apart = self.checkpoint is not None or run.ordered
-        return run.count(list(spec.read_columns))
 
-    def _trusted(self, read: Callable[..., Any], *args: Any) -> Any:
-        """Read a part of the checkpoint, which may be damaged."""
-        try:
-            return read(*args)
-        except ValueError as error:
-            if self.checkpoint is None:
-                raise
-            raise self.checkpoint.invalid(error) from None
-
-
-def _only_undecided(spec: CountSpec) -> CountSpec:
-    """Return the spec of the columns that a first pass reads."""
-    names = [name for name in spec.undecided if name != spec.target]
-    names.append(spec.target)
-    columns = tuple(spec.column(name) for name in names)
-    return dataclasses.replace(spec, names=tuple(names), columns=columns)
-
-
-def _looked_at(profile: ColumnProfile, batch: pa.RecordBatch) -> pa.RecordBatch:
-    profile.add(batch)  # a query is one unit, so that there is one thread
-    return batch
-
-
-def _moved(first: str, second: str) -> str:
+def _moved(first: str, second: str) -> ValueError:
     """Return what is said of a source that is not the same twice."""
-    return (
+    return ValueError(
         f"The source gave {first} the first time and {second} the second: write the "
         "rows to a file first, or give a source that yields the same rows again."
-    )
-
-
-def unsaved(error: OSError) -> str:
-    """Return what is said of a checkpoint that cannot be written any more."""
-    return (
-        f"The checkpoint {error.filename!r} cannot be written ({error.strerror}): "
-        "counting goes on, but what is counted from now on is lost if it is ended."
     )
 
 
@@ -379,22 +277,23 @@ def unsaved(error: OSError) -> str:
 
 
 class Run:
-    """One pass over the units of a source."""
-
-    ordered = False  # whether units are added in the order of the rows
-    apart = False  # whether files that are not done are kept apart
+    """One pass over the units of a source, into profiles or counters (`kind`)."""
 
     def __init__(
         self,
+        job: Job,
         source: Source,
-        step: str,
+        kind: Any,
+        spec: CountSpec,
         record: Record,
-        make: Callable[[], Any],
-        progress: ProgressCallback | None = None,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: Checkpoint | None,
     ) -> None:
-        self._source, self._step, self._record, self._make = source, step, record, make
-        self._progress, self._checkpoint = progress, checkpoint
+        self._source, self._kind, self._spec, self._record = source, kind, spec, record
+        self._progress, self._checkpoint = job.progress, checkpoint
+        # With weights, units are added in the order of the rows; and files that are not
+        # done are kept apart then, so that sums are the same without a checkpoint.
+        self._ordered = spec.weight is not None
+        self._apart = self._ordered or job.checkpoint is not None
         self._feeding, self._merging = threading.Lock(), threading.Condition()
         self._given = 0  # units handed out
         self._under_way: dict[int, int] = {}  # the file of each that is being read
@@ -402,29 +301,26 @@ class Run:
         self._halfway = False  # whether an addition has begun and not ended
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._unsaved: OSError | None = None  # why nothing could be kept
-        self._warned = False
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
         self._share, self._begun = 0.0, time.monotonic()
         self._rows_before, self._share_before = record.rows, 0.0
         self._workers = min(_MOST_THREADS, cores()) if source.paths else 1
 
-    def count(self, columns: list[str]) -> Any:
+    def __call__(self) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
-        units = self._source.units(columns)
+        units = self._source.units(list(self._spec.read_columns))
         if self._source.paths:
             self._work_in_threads(units)
         else:
             self._work(units)
         if self._failure is not None:
             if self._checkpoint is not None and not self._halfway:
-                # The failure is what the user must hear of.
-                with contextlib.suppress(OSError, ValueError):
-                    self._checkpoint.save(self._record)
+                with contextlib.suppress(ValueError):  # of what failed
+                    self._checkpoint.keep(self._record)
             raise self._failure
         self._record.close([file for file in self._record.parts if file != WHOLE])
-        return self._record.parts.get(WHOLE, (self._make(), 0))[0]
+        return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
 
     def _work_in_threads(self, units: Iterator[Unit]) -> None:
         workers = [
@@ -435,22 +331,18 @@ class Run:
             for worker in workers:
                 worker.start()
             for worker in workers:
-                while worker.is_alive():  # so that Ctrl-C is heard
-                    worker.join(_PAUSE)
-                    self._warn_if_unsaved()
-            self._warn_if_unsaved()
+                alive = True
+                while alive:
+                    worker.join(_PAUSE)  # so that Ctrl-C is heard
+                    alive = worker.is_alive()
+                    if self._checkpoint is not None:
+                        self._checkpoint.warn_if_unsaved()
         except BaseException as error:
             self._failure = error
         self._stop.set()
         for worker in workers:
             if worker.ident is not None:
                 worker.join()
-
-    def _warn_if_unsaved(self) -> None:
-        """Tell once that nothing can be kept: a full disk need not end a long job."""
-        if self._unsaved is not None and not self._warned:
-            self._warned = True
-            warn(unsaved(self._unsaved), "checkpoint")
 
     def _work(self, units: Iterator[Unit]) -> None:
         try:
@@ -513,17 +405,18 @@ class Run:
                 self._record.failed.add(unit.file)
             raise
         with self._merging:
-            if self.ordered:
+            if self._ordered:
                 self._merging.wait_for(lambda: min(self._under_way) == place)
                 if self._lost:  # a unit before this one, which must come first
                     return
             self._add(unit, counts, rows)
             self._share += share
             self._report()
-            self._keep()
+            if self._checkpoint is not None and self._checkpoint.due():
+                self._checkpoint.keep(self._record)
 
     def _counted(self, unit: Unit) -> tuple[Any, int]:
-        part, rows = self._make(), 0
+        part, rows = self._kind(self._spec), 0
         for batch in unit.read():
             rows += batch.num_rows
             try:
@@ -539,7 +432,7 @@ class Run:
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
         """Add the counts of a unit; close the files of which no unit is left."""
         self._halfway = True
-        self._record.add(unit.file if self.apart else WHOLE, counts, rows)
+        self._record.add(unit.file if self._apart else WHOLE, counts, rows)
         self._record.done.add(unit[:2])
         if not self._lost:
             # Files come one after the other: the units of those before are all out.
@@ -553,18 +446,13 @@ class Run:
         if self._progress is not None:
             seconds, rows = time.monotonic() - self._begun, self._record.rows
             rate = (rows - self._rows_before) / max(seconds, 1e-9)
-            facts = f"{rows:,} rows, {rate:,.0f} rows a second"
-            share = min(self._share, 1.0)
-            before = self._share_before
             self._progress(
                 Progress(
-                    self._step, seconds, share, facts, rows=rows, share_before=before
+                    self._kind.step,
+                    seconds,
+                    min(self._share, 1.0),
+                    f"{rows:,} rows, {rate:,.0f} rows a second",
+                    rows=rows,
+                    share_before=self._share_before,
                 )
             )
-
-    def _keep(self) -> None:
-        if self._checkpoint is not None and self._checkpoint.due():
-            try:
-                self._checkpoint.save(self._record)
-            except OSError as error:
-                self._unsaved = error

@@ -1,4 +1,4 @@
-"""Plans: what is counted in a stream of rows, and what is decided about each column.
+"""What is counted in a stream of rows, what is known of each column, and how rows come.
 
 Rows in memory are looked at as often as needed; of a stream, each pass over the rows is
 dear. A `CountSpec` says what is known of every column before the next pass:
@@ -17,9 +17,10 @@ counted in fine cells, and binned at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import io
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +36,18 @@ from renyi.encoding.arrow_cells import (
 from renyi.encoding.column_rules import check_column, check_names, check_weights
 from renyi.encoding.columns import RARE, Levels, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.storage import first_line
+from renyi.storage import first_line, read_archive, write_archive
 
 Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
 
 ROWS = 61_440
 """Rows that are read at a time: what they become stays in cache."""
 
+TYPES = ("|u1", "<u2", "<u4", "<u8", "<i8", "<f8")
+"""Of the arrays that are sent as bytes."""
+
+_VERSION = 2
 _KINDS = ("label", "number", "auto")
 _TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
 _FAMILIES = (
@@ -71,10 +77,8 @@ class ColumnSpec(NamedTuple):
     @property
     def decided(self) -> bool:
         """Whether a row can be counted at once."""
-        known = self.kind == "label" or (
-            self.kind == "number" and self.levels is not None
-        )
-        return known and self.text != "guess"
+        binned = self.kind == "number" and self.levels is not None
+        return self.text != "guess" and (self.kind == "label" or binned)
 
     def numbers(
         self, name: str, column: Any, missing: frozenset[str]
@@ -90,26 +94,24 @@ class ColumnSpec(NamedTuple):
     @classmethod
     def from_dict(cls, data: Any) -> ColumnSpec:
         """Return the column spec of a plain form, checked."""
-        if not isinstance(data, dict) or set(data) != set(cls._fields):
-            raise ValueError("the description of a column is not valid")
-        levels = None if data["levels"] is None else Levels.from_dict(data["levels"])
-        column = cls(data["family"], data["kind"], data["text"], levels)
         good = (
-            column.family in _FAMILIES
-            and column.kind in _KINDS
-            and column.text in _TEXTS
+            isinstance(data, dict)
+            and set(data) == set(cls._fields)
+            and data["family"] in _FAMILIES
+            and data["kind"] in _KINDS
+            and data["text"] in _TEXTS
         )
-        if not good or (levels and levels.kind != column.kind):
+        if good and data["levels"] is not None:
+            data = {**data, "levels": Levels.from_dict(data["levels"])}
+            good = data["levels"].kind == data["kind"]
+        if not good:
             raise ValueError("the description of a column is not valid")
-        return column
+        return cls(**data)
 
 
 @dataclass(frozen=True)
 class CountSpec:
-    """What is counted: the columns, the target, and how cells become categories.
-
-    Made by `CountSpec.of`.
-    """
+    """What is counted: the columns, the target, and how cells become categories."""
 
     names: tuple[str, ...]
     columns: tuple[ColumnSpec, ...]
@@ -144,19 +146,31 @@ class CountSpec:
             check_column(names, weight, "of weights")
         if weight == target:
             raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
-        features = _features(names, target, weight, encoder)
-        types = dict(zip(names, schema.types, strict=True))
+        features = [name for name in names if name not in (target, weight)]
+        if not features:
+            raise ValueError(f"The table has no column beside the target {target!r}.")
         known = {column.name: column.levels for column in encoder.columns}
+        if known:
+            for name in known:
+                if name not in features:
+                    raise ValueError(f"Column {name!r} is missing from the table.")
+            features = list(known)
         numeric = encoder.numeric_names(features)
-        columns = [
-            _column_spec(name, types[name], numeric, known.get(name), name in texts)
-            for name in features
-        ]
-        columns.append(
-            ColumnSpec(
-                family(target, types[target]), "label", _guessed(target in texts)
-            )
-        )
+        types = dict(zip(names, schema.types, strict=True))
+        columns = []
+        for name in (*features, target):
+            found, levels = family(name, types[name]), known.get(name)
+            text = "guess" if name in texts else ""
+            kind = "number" if found == "float" else "label"
+            if name == target:
+                kind = "label"
+            elif levels is not None:
+                kind, text = levels.kind, fitted_text(levels) if text else ""
+            elif numeric is not None:
+                kind = "number" if name in numeric else "label"
+            elif text or found == "integer":
+                kind = "auto"
+            columns.append(ColumnSpec(found, kind, text, levels))
         return cls(
             (*features, target),
             tuple(columns),
@@ -185,20 +199,25 @@ class CountSpec:
     @property
     def undecided(self) -> tuple[str, ...]:
         """Names of the columns that a first pass must look at."""
-        if self.cells:
-            return ()
         pairs = zip(self.names, self.columns, strict=True)
-        return tuple(name for name, column in pairs if not column.decided)
+        return tuple(name for name, c in pairs if not (self.cells or c.decided))
 
     def column(self, name: str) -> ColumnSpec:
         """Return what is known of a column."""
         return self.columns[self.names.index(name)]
 
-    def decided(self, columns: dict[str, ColumnSpec]) -> CountSpec:
+    def decided(self, columns: Mapping[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""
         pairs = zip(self.names, self.columns, strict=True)
         made = tuple(columns.get(name, column) for name, column in pairs)
         return dataclasses.replace(self, columns=made)
+
+    def first_pass(self) -> CountSpec:
+        """Return the spec of the columns that a first pass reads."""
+        read = {*self.undecided, self.target}
+        pairs = zip(self.names, self.columns, strict=True)
+        names, columns = zip(*(pair for pair in pairs if pair[0] in read), strict=True)
+        return dataclasses.replace(self, names=names, columns=columns)
 
     def one_pass(self) -> CountSpec:
         """Return the spec that counts in one pass, whatever is undecided.
@@ -217,20 +236,17 @@ class CountSpec:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         return {
+            **vars(self),
             "names": list(self.names),
             "columns": [column.to_dict() for column in self.columns],
             "encoder": self.encoder.to_dict(),
-            "fitted": self.fitted,
-            "class_conditional": self.class_conditional,
-            "weight": self.weight,
             "ignored": sorted(self.ignored),
-            "cells": self.cells,
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> CountSpec:
         """Return the spec of a plain form, checked: it may be of a damaged file."""
-        known = {each.name for each in dataclasses.fields(cls)}
+        known = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(data, dict) or set(data) != known:
             raise ValueError("the description of the spec is not valid")
         names, columns, ignored = data["names"], data["columns"], data["ignored"]
@@ -267,15 +283,14 @@ def family(name: str, kind: pa.DataType) -> str:
         # A dictionary of numbers is of labels, whatever its values.
         return "text" if inner == "text" else "other"
     check_type(name, kind)
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "text"
-    if types.is_string_view(kind):
-        return "text"
     if types.is_decimal(kind):  # sums of integers are decimals without a fraction
         return "float" if kind.scale else "integer"
     if types.is_timestamp(kind):
         return "zoned timestamp" if kind.tz else "timestamp"
     for holds, found in (
+        (types.is_string, "text"),
+        (types.is_large_string, "text"),
+        (types.is_string_view, "text"),
         (types.is_boolean, "boolean"),
         (types.is_integer, "integer"),
         (types.is_floating, "float"),
@@ -287,47 +302,6 @@ def family(name: str, kind: pa.DataType) -> str:
         if holds(kind):
             return found
     return "other"
-
-
-def _features(
-    names: list[str], target: str, weight: str | None, encoder: Encoder
-) -> list[str]:
-    """Return the names of the features, in order."""
-    features = [name for name in names if name not in (target, weight)]
-    if encoder.columns:
-        for name in encoder.feature_names:
-            if name not in features:
-                raise ValueError(f"Column {name!r} is missing from the table.")
-        return list(encoder.feature_names)
-    if not features:
-        raise ValueError(f"The table has no column beside the target {target!r}.")
-    return features
-
-
-def _guessed(text: bool) -> str:
-    return "guess" if text else ""
-
-
-def _column_spec(
-    name: str,
-    dtype: pa.DataType,
-    numeric: frozenset[str] | None,
-    levels: Levels | None,
-    text: bool,
-) -> ColumnSpec:
-    """Return what is known of a feature."""
-    found = family(name, dtype)
-    if levels is not None:
-        return ColumnSpec(
-            found, levels.kind, fitted_text(levels) if text else "", levels
-        )
-    if numeric is not None:
-        return ColumnSpec(
-            found, "number" if name in numeric else "label", _guessed(text)
-        )
-    if text or found == "integer":
-        return ColumnSpec(found, "auto", _guessed(text))
-    return ColumnSpec(found, "number" if found == "float" else "label")
 
 
 def fitted_text(levels: Levels) -> str:
@@ -360,7 +334,7 @@ def slices(
     most: int = ROWS,
 ) -> Iterator[Slice]:
     """Yield some columns of a batch, a few thousand rows at a time."""
-    check_schema(spec, batch.schema)
+    _check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
         for piece in batch.to_batches():
             yield from slices(spec, piece, names, start, most)
@@ -376,7 +350,7 @@ def slices(
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
 
-def check_schema(spec: CountSpec, schema: pa.Schema) -> None:
+def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
     """Refuse a batch whose columns are not those of the spec."""
     types = dict(zip(schema.names, schema.types, strict=True))
     check_names(schema.names)
@@ -414,3 +388,94 @@ def _weights(name: str, column: Any, start: int) -> Floats:
         ) from None
     check_weights(values, name, start)
     return np.asarray(values, np.float64)
+
+
+# ---- what a pass keeps of them
+
+
+def pack(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """Return a header and arrays of numbers as an archive that is not compressed."""
+    stream = io.BytesIO()
+    named = {**header, "format": f"renyi-{kind}", "version": _VERSION}
+    write_archive(stream, named, arrays)
+    return stream.getvalue()
+
+
+def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays that `pack` put together, checked."""
+    header, arrays = read_archive(
+        io.BytesIO(data), "What was received", f"renyi-{kind}", _VERSION, TYPES
+    )
+    for field in ("format", "version", "checksum"):
+        del header[field]
+    return header, arrays
+
+
+class Summary:
+    """What a pass keeps of the rows of a spec.
+
+    Summaries of different rows can be merged, in any order; as bytes they are sent to
+    another process, or kept in a checkpoint.
+    """
+
+    kind: str  # of its bytes
+    step: str  # what the pass does, in the user's words
+
+    def __init__(self, spec: CountSpec) -> None:
+        self.spec = spec
+        self.n = 0  # rows that count: with a target, and a weight
+        self.seen = 0  # rows looked at
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of a table of all pairs."""
+        return 0
+
+    def settle(self) -> None:
+        """Do what is left to do, so that a merge has less."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another one of the same spec found."""
+        if other.spec != self.spec:
+            name = type(self).__name__
+            raise ValueError(f"The two {name}s are of different specs: use one spec.")
+        self.n += other.n
+        self.seen += other.seen
+
+    def to_bytes(self) -> bytes:
+        """Return it as bytes."""
+        header, arrays = self._parts()
+        told = {"spec": self.spec.to_dict(), "n": self.n, "seen": self.seen}
+        return pack(self.kind, {**told, **header}, arrays)
+
+    @classmethod
+    def from_bytes(cls, spec: CountSpec, data: bytes) -> Self:
+        """Return what bytes hold, checked: they may come from a damaged file."""
+        made = cls(spec)
+        header, arrays = unpack(cls.kind, data)
+        try:
+            if header["spec"] != spec.to_dict():
+                raise ValueError("they are of another spec")
+            made.n, made.seen = row_count(header, "n"), row_count(header, "seen")
+            made._fill(header, arrays)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(
+                f"The bytes of the {cls.kind} are not valid: {reason}."
+            ) from None
+        return made
+
+    def _parts(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what else there is, as a header and arrays."""
+        raise NotImplementedError
+
+    def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
+        """Take what else there is, checked."""
+        raise NotImplementedError
+
+
+def row_count(header: Mapping[str, Any], name: str) -> int:
+    """Return a number of rows that a header holds, checked."""
+    if type(header[name]) is not int or header[name] < 0:
+        raise ValueError(f"{name} is not a number of rows")
+    return int(header[name])
