@@ -23,9 +23,8 @@ from experiments.reports import Report, machine
 from renyi.datasets import random_joint
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.ambiguity_set import Ambiguity, worst_member
 from renyi.robust.brier_risk import theta
-from renyi.robust.direct_program import worst_member
 from renyi.robust.minimax_problem import minimax
 from renyi.robust.worst import worst_case
 

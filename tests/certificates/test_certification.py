@@ -15,7 +15,7 @@ from renyi import Certificate, Marginals, RenyiClassifier, certify, rules, theta
 from renyi.certificates import closed_form
 from renyi.certificates.record import Step
 from renyi.datasets import load
-from renyi.robust import pairwise_worst, worst
+from renyi.robust import pairwise_program, worst
 from support.joints import marginal_constraints, outcomes, worst_case
 from support.scorings import losing_ties, make_table, scaled_bound, worst_given_classes
 
@@ -186,7 +186,7 @@ def test_linear_program_is_solved_once(monkeypatch):
 
     def counted(losses, semidefinite, time_limit):
         if semidefinite:
-            return pairwise_worst.LocalSolution(np.inf, np.zeros(0), "declined")
+            return pairwise_program.LocalSolution(np.inf, np.zeros(0), "declined")
         solved.append(time_limit)
         return solve(losses, time_limit=time_limit)
 

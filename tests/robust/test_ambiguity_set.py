@@ -12,8 +12,15 @@ import pytest
 from renyi import Marginals
 from renyi.datasets import load, random_joint
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.robust.ambiguity_set import Ambiguity, Table, of_tables, shortfall
-from renyi.robust.direct_program import contradiction, solve_direct, worst_member
+from renyi.robust.ambiguity_set import (
+    Ambiguity,
+    Table,
+    contradiction,
+    of_tables,
+    shortfall,
+    worst_member,
+)
+from renyi.robust.minimax_problem import solve_direct
 from support.joints import marginal_constraints, moments, outcomes
 
 
@@ -45,7 +52,7 @@ def test_tables_multipliers_and_matrix(table: np.ndarray, conditional: bool) -> 
         amb.b @ a
     )
     np.testing.assert_allclose(amb.priors, table.sum(axis=(0, 1, 2)))
-    assert amb.n_outcomes == 12
+    assert amb.n_table == 36
     if not conditional:
         F = np.concatenate([t.probabilities for t in amb.tables if t.with_target])
         np.testing.assert_allclose(F, moments(table)[1])
@@ -182,14 +189,14 @@ def test_both_direct_programs_agree(K: int, monkeypatch: pytest.MonkeyPatch) -> 
     amb = make(table)
     values = []
     for most in (1, 9):
-        monkeypatch.setattr("renyi.robust.direct_program._MAX_CLASSES", most)
-        found = solve_direct(amb)
+        monkeypatch.setattr("renyi.robust.minimax_problem._MAX_CLASSES", most)
+        found = solve_direct(amb, amb.outcomes())
         assert found.status == "optimal"
         values.append(found.value)
         X = outcomes(amb.sizes)
         assert shortfall(amb.functions(found.multiplier, X)) < 1e-12
         np.testing.assert_allclose(
-            amb.constraint_matrix(found.outcomes) @ found.p.ravel(), amb.b, atol=1e-8
+            amb.constraint_matrix(amb.outcomes()) @ found.p.ravel(), amb.b, atol=1e-8
         )
         assert 1 - found.p.max(axis=1).sum() == pytest.approx(found.value, abs=1e-7)
     assert values[0] == pytest.approx(values[1], abs=1e-8)

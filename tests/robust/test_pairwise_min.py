@@ -11,13 +11,11 @@ from renyi.robust.pairwise_min import (
     Energy,
     Grid,
     Low,
-    ScoreLoss,
-    Slice,
-    SlicedScore,
     descend,
     minimise,
     prove,
 )
+from renyi.robust.piecewise_loss import ScoreLoss, Slice, SlicedScore
 from support.joints import one_hot, outcomes
 
 SIZES = [(2, 3, 2, 4), (3,), (2, 2), (4, 3, 3), (1, 3, 2), (2,) * 7]

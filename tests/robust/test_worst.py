@@ -11,7 +11,7 @@ import pytest
 
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import load, random_joint, sample_joint
-from renyi.robust import direct_program, master_program, pairwise_min, worst
+from renyi.robust import ambiguity_set, master_program, pairwise_min, worst
 from renyi.robust.cutting_planes import search
 from renyi.robust.pairwise_program import LocalSolution
 from renyi.robust.piecewise_loss import Losses
@@ -414,7 +414,7 @@ def test_direct_program_is_mended(monkeypatch):
     table = make_table((2, 3, 2), 2, "dirichlet", 2)
     m = marginals_of(table)
     card, limits = make_card(m, "ridge"), []
-    solve, rng = direct_program.solve, np.random.default_rng(0)
+    solve, rng = ambiguity_set.solve, np.random.default_rng(0)
 
     def careless(program, time_limit):
         limits.append(time_limit)
@@ -422,7 +422,7 @@ def test_direct_program_is_mended(monkeypatch):
         off = rng.normal(0, 1e-4, len(answer.duals))
         return replace(answer, value=0.0, duals=answer.duals + off, status="stopped")
 
-    monkeypatch.setattr(direct_program, "solve", careless)
+    monkeypatch.setattr(ambiguity_set, "solve", careless)
     exact = truth(card, table, "map")
     found = worst.worst_case(card, m, time_limit=7)
     assert 6 < limits[0] <= 7
@@ -441,7 +441,7 @@ def stop(*_, **__):
 def test_interruption_of_the_first_programs_ends_the_search(monkeypatch):
     m = marginals_of(make_table((2, 3, 2), 2, "logistic", 0))
     card = make_card(m, "ridge")
-    monkeypatch.setattr(direct_program, "solve", stop)
+    monkeypatch.setattr(ambiguity_set, "solve", stop)
     direct = worst.worst_case(card, m)
     monkeypatch.setattr(worst, "MAX_DIRECT", 0)
     monkeypatch.setattr(worst, "solve_worst", stop)

@@ -15,9 +15,9 @@ error that any rule can promise is
     \sum_{S \ni y} w_S \le P(\cdot, y), \quad w_S \ge 0,
 
 S running over the sets of two classes or more, w_S being a measure on the outcomes (see
-`renyi.robust.direct_program`). Only its tables on the edges are asked for: tables along
-a tree that agree on the features they share always belong to a measure. So it is the
-program of pairs (`renyi.robust.pairwise_program`) on the tree's tables, exact and
+`renyi.robust.minimax_problem`). Only its tables on the edges are asked for: tables
+along a tree that agree on the features they share always belong to a measure. So it is
+the program of pairs (`renyi.robust.pairwise_program`) on the tree's tables, exact and
 small. For two classes it asks for the largest measure t whose tables stay below
 ``min_y P(X_i, X_j, y)``. The multipliers of the cells give the functions λ_y; the
 minimum over x of their sums is found again here without the solver, by messages along
@@ -62,7 +62,6 @@ from renyi.encoding.columns import Column, Columns
 from renyi.robust.ambiguity_set import Ambiguity, Table
 from renyi.robust.pairwise_program import (
     consistency_rows,
-    layout_of,
     open_cells,
     tie_rows,
     without,
@@ -209,17 +208,17 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
         raise ValueError(_NO_DISTRIBUTION)
     used = sorted({i for table in ambiguity.tables for i in table.features})
     ambiguity = ambiguity.restricted(used)
-    layout, K, b = layout_of(ambiguity), ambiguity.n_classes, ambiguity.b
+    layout, K, b = ambiguity.layout, ambiguity.n_classes, ambiguity.b
     sets = [S for k in range(K, 1, -1) for S in combinations(range(K), k)]
     members, gains = _members(sets, K), np.array([len(S) - 1.0 for S in sets])
     agree = consistency_rows(layout, len(sets))
     cost = np.zeros((len(sets), layout.width))
     cost[:, layout.single(0)] = -gains[:, None]
     zeros = np.zeros(agree.shape[0])
-    A = sparse.vstack([agree, tie_rows(ambiguity, layout, members)])
+    A = sparse.vstack([agree, tie_rows(ambiguity, members)])
     least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
-    whole = Program.of(cost.ravel(), A, least, most)
-    closed = members.T @ ~open_cells(ambiguity, layout)
+    whole = Program(cost.ravel(), A, least, most)
+    closed = members.T @ ~open_cells(ambiguity)
     kept = closed.ravel() == 0  # no class of the set is without mass there
     program, rows = without(whole, kept)
     answer = _solved(program, interior)

@@ -14,28 +14,42 @@ certificates of worst cases are made of. A minimax rule rests on functions with
 
 .. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1
     \quad \text{for every outcome } x \text{ and nonempty } S.
+
+If C is empty, some weighted sum of cells shows it: whatever the outcome, it is at most
+some number, and yet the tables say more (Farkas). The shortest one is sought,
+
+.. math:: \min \|u\|_1, \quad b^T u \ge c + 1, \quad A^T u \le c,
+
+by its dual program, ``max s`` with ``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from renyi.checks import Deadline
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.marginals.marginals import Marginals
-
-if TYPE_CHECKING:
-    from renyi.encoding.encoder import Encoder
+from renyi.solvers.programs import Program, Solution, solve
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Outcomes = NDArray[np.int64]  # codes: a row for each outcome, a column for each feature
+Classes = tuple[int, ...]
+
+_AGREE = 1e-9  # what common margins of two tables may differ by
+_MAX_EXPLAINED = 20_000  # outcomes that an explanation may look at
+_PATIENCE = 20.0  # seconds to look for a few columns that explain it
+_AGREED = "No distribution has these tables, although their margins agree"
 
 
 class Table(NamedTuple):
@@ -44,6 +58,66 @@ class Table(NamedTuple):
     features: tuple[int, ...]
     with_target: bool
     probabilities: Floats
+
+
+class Layout(NamedTuple):
+    """Places of the cells of some pairs, then of all columns, in one array."""
+
+    pairs: list[tuple[int, int]]
+    pair_starts: NDArray[np.int64]
+    single_starts: NDArray[np.int64]
+    sizes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, pairs: list[tuple[int, int]], sizes: NDArray[np.intp]) -> Layout:
+        """Places of the cells of these pairs."""
+        cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
+        return cls(pairs, offsets(cells), offsets(sizes), sizes)
+
+    @property
+    def width(self) -> int:
+        """Number of cells."""
+        return int(self.pair_starts[-1] + self.single_starts[-1])
+
+    @property
+    def blocks(self) -> NDArray[np.int64]:
+        """First place of every pair and of every column: an outcome has one in each."""
+        pairs, singles = self.pair_starts, self.single_starts
+        return np.append(pairs[:-1], pairs[-1] + singles[:-1])
+
+    def pair(self, k: int) -> NDArray[np.int64]:
+        """Places of the cells of a pair, as a matrix."""
+        i, j = self.pairs[k]
+        places = np.arange(self.pair_starts[k], self.pair_starts[k + 1])
+        return places.reshape(self.sizes[i], self.sizes[j])
+
+    def single(self, i: int) -> NDArray[np.int64]:
+        """Places of the cells of a column."""
+        own = np.arange(self.single_starts[i], self.single_starts[i + 1])
+        return np.asarray(self.pair_starts[-1] + own)
+
+    def table(self, features: tuple[int, ...]) -> NDArray[np.int64]:
+        """Places of the cells of a table; of Y alone, those of the first column."""
+        if len(features) < 2:
+            return self.single(features[0] if features else 0)
+        return self.pair(self.pairs.index((features[0], features[1])))
+
+
+def listed(
+    sizes: NDArray[np.intp], allowed: Callable[[Outcomes], Flags], most: float
+) -> Outcomes | None:
+    """All outcomes of some columns that are allowed; None if they are more than `most`.
+
+    Built column by column, so that forbidden beginnings are never extended.
+    """
+    known = np.zeros((1, 0), np.int64)
+    for size in sizes.tolist():
+        last = np.tile(np.arange(size), len(known))
+        known = np.column_stack([np.repeat(known, size, axis=0), last])
+        known = known[allowed(known)]
+        if len(known) > most:
+            return None
+    return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,34 +182,39 @@ class Ambiguity:
         raise ValueError("No table has the target: nothing ties it to the features.")
 
     @property
-    def n_outcomes(self) -> float:
-        """Number of joint outcomes of the features; a float, as it may be huge."""
-        return float(np.prod(self.sizes.astype(float)))
+    def n_table(self) -> float:
+        """Cells of the joint table, outcomes times classes: a float, as it is huge."""
+        return float(np.prod(self.sizes.astype(float))) * self.n_classes
 
     @property
-    def n_table(self) -> float:
-        """Number of cells of the joint table: outcomes times classes."""
-        return self.n_outcomes * self.n_classes
-
-    def cells(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Cells that outcomes fall in: (outcomes, tables), those with Y at class 0.
-
-        X has one row per outcome. Class y is y places further in a table with Y.
-        """
-        found = np.empty((len(X), len(self.tables)), np.int64)
-        for t, table in enumerate(self.tables):
-            place = np.zeros(len(X), np.int64)
-            for i in table.features:
-                place = place * self.sizes[i] + X[:, i]
-            if table.with_target:
-                place *= self.n_classes
-            found[:, t] = self.starts[t] + place
-        return found
+    def spans(self) -> list[slice]:
+        """Places of the categories of each feature among all."""
+        starts = offsets(self.sizes)
+        return [slice(*starts[i : i + 2]) for i in range(len(self.sizes))]
 
     @cached_property
-    def with_target(self) -> NDArray[np.int64]:
-        """Of each table 1 if it has the target, else 0."""
-        return np.array([t.with_target for t in self.tables], np.int64)
+    def layout(self) -> Layout:
+        """Places of the cells of all pairs that have a table, and of the columns."""
+        known = {table.features for table in self.tables}
+        if any(len(features) > 2 for features in known):
+            raise ValueError(
+                "method='lp' takes tables of at most two features: use method='exact'."
+            )
+        pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
+        return Layout.of(pairs, self.sizes)
+
+    def cells(self, X: Outcomes) -> NDArray[np.int64]:
+        """Cells that outcomes fall in: (outcomes, classes, tables)."""
+        K = self.n_classes
+        found = np.empty((len(X), K, len(self.tables)), np.int64)
+        for t, table in enumerate(self.tables):
+            place = np.zeros((len(X), 1), np.int64)
+            for i in table.features:
+                place = place * self.sizes[i] + X[:, i : i + 1]
+            if table.with_target:
+                place = place * K + np.arange(K)
+            found[:, :, t] = self.starts[t] + place
+        return found
 
     def split(self, multiplier: Floats) -> Iterator[tuple[Table, Floats]]:
         """Tables with their parts of a multiplier, in the tables' shapes."""
@@ -143,53 +222,33 @@ class Ambiguity:
             p = table.probabilities
             yield table, multiplier[low : low + p.size].reshape(p.shape)
 
-    def functions(self, multiplier: Floats, X: NDArray[Any]) -> Floats:
+    def functions(self, multiplier: Floats, X: Outcomes) -> Floats:
         """Values of λ_y(x): (outcomes, classes)."""
-        cells = self.cells(X)
-        return np.stack(
-            [
-                multiplier[cells + y * self.with_target].sum(axis=1)
-                for y in range(self.n_classes)
-            ],
-            axis=1,
-        )
+        return np.asarray(multiplier[self.cells(X)].sum(axis=2))
 
-    def constraint_matrix(self, X: NDArray[Any]) -> sparse.csc_array:
+    def constraint_matrix(self, X: Outcomes) -> sparse.csc_array:
         """Matrix A over the outcomes X and all classes, classes varying fastest."""
-        cells = self.cells(X)
-        K, N, T = self.n_classes, len(X), len(self.tables)
-        rows = cells[:, None, :] + np.arange(K)[:, None] * self.with_target
+        rows = self.cells(X)
+        N, K, T = rows.shape
         columns = np.repeat(np.arange(N * K), T)
-        ones = np.ones(N * K * T)
-        shape = (int(self.starts[-1]), N * K)
-        return sparse.csc_array((ones, (rows.ravel(), columns)), shape=shape)
+        entries = np.ones(rows.size), (rows.ravel(), columns)
+        return sparse.csc_array(entries, shape=(int(self.starts[-1]), N * K))
 
-    def possible(self, X: NDArray[Any]) -> NDArray[np.bool_]:
+    def possible(self, X: Outcomes) -> Flags:
         """Which (outcome, class) avoid all cells of probability 0."""
         return np.asarray(self.functions((self.b <= 0).astype(np.float64), X) == 0)
 
-    def outcomes(self) -> NDArray[np.int64]:
-        """All outcomes that no empty cell forbids, one row each."""
+    def outcomes(self) -> Outcomes:
+        """All outcomes that no empty cell forbids."""
         found = self.few_outcomes(np.inf)
         assert found is not None
         return found
 
-    def few_outcomes(self, most: float) -> NDArray[np.int64] | None:
-        """All outcomes that no empty cell forbids; None if they are more than `most`.
+    def few_outcomes(self, most: float) -> Outcomes | None:
+        """All outcomes that no empty cell forbids; None if more than `most`."""
+        return listed(self.sizes, self._allowed, most)
 
-        Built column by column, so that forbidden beginnings are never extended.
-        """
-        known = np.zeros((1, 0), np.int64)
-        for i in range(len(self.sizes)):
-            grown = np.repeat(known, self.sizes[i], axis=0)
-            last = np.tile(np.arange(self.sizes[i]), len(known))
-            known = np.column_stack([grown, last])
-            known = known[self._allowed(known)]
-            if len(known) > most:
-                return None
-        return known
-
-    def _allowed(self, X: NDArray[Any]) -> NDArray[np.bool_]:
+    def _allowed(self, X: Outcomes) -> Flags:
         """Which beginnings of outcomes avoid the empty cells of the known columns."""
         last, good = X.shape[1] - 1, np.ones(len(X), bool)
         for table in self.tables:
@@ -211,10 +270,9 @@ class Ambiguity:
     def pairwise(self) -> Ambiguity | None:
         """Return the same set by other tables: each feature with Y, and pairs.
 
-        These are the tables of `Ambiguity.of`, in their order, and what follows from
-        them is left out; some pairs may be absent. None if a table has more than two
-        features, or if a feature has no table with the target. The margins of the
-        tables are taken to agree.
+        These are those of `Ambiguity.of`, in their order; what follows from them is
+        left out, some pairs may be absent, and margins are taken to agree. None if a
+        table has more than two features, or a feature no table with the target.
         """
         single: dict[int, Table] = {}
         pairs: dict[tuple[int, ...], Table] = {}
@@ -243,19 +301,34 @@ class Ambiguity:
         moved[low:high] += np.tile(each, (high - low) // self.n_classes)
         return moved
 
+    def moments(self) -> tuple[Floats, Floats]:
+        """Q and F as marginals have them; pairs that are not known are nan."""
+        spans, D = self.spans, int(self.sizes.sum())
+        Q, F = np.full((D, D), np.nan), np.zeros((D, self.n_classes))
+        for table in self.tables:
+            p = table.probabilities
+            if table.with_target and len(table.features) == 1:
+                (i,) = table.features
+                F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
+            elif len(table.features) == 2:
+                i, j = table.features
+                Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
+                Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
+        return Q, F
+
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
-    ) -> tuple[Floats, Floats]:
-        """Multipliers of ‖u‖² and u_y for u = beta + Σ_i U_i(x_i), given all pairs.
+    ) -> tuple[Floats, Floats, Floats]:
+        """Multipliers of ‖u‖², u_y and 1 for u = beta + Σ_i U_i(x_i), given all pairs.
 
         U is (categories, scores), and `own` tells the score of each class.
         """
-        starts = offsets(self.sizes)
-        square, lead = np.zeros(len(self.b)), np.zeros(len(self.b))
+        spans, nothing = self.spans, np.zeros(len(self.b))
+        square, lead = nothing.copy(), nothing.copy()
         for (table, cells), (_, leads) in zip(
             self.split(square), self.split(lead), strict=True
         ):
-            parts = [U[starts[i] : starts[i + 1]] for i in table.features]
+            parts = [U[spans[i]] for i in table.features]
             if len(parts) == 2:
                 value = 2 * parts[0] @ parts[1].T
                 cells += value[..., None] if table.with_target else value
@@ -263,7 +336,8 @@ class Ambiguity:
                 norms = (parts[0] ** 2).sum(axis=1) + 2 * parts[0] @ beta
                 cells += norms[:, None]
                 leads += parts[0][:, own]
-        return self.shifted(square, float(beta @ beta)), self.shifted(lead, beta[own])
+        square = self.shifted(square, float(beta @ beta))
+        return square, self.shifted(lead, beta[own]), self.shifted(nothing, 1.0)
 
     def completed(self, multiplier: Floats) -> Floats:
         """Return a multiplier with λ_y(x) ≥ 1 wherever an empty cell forbids (x, y).
@@ -307,45 +381,48 @@ class Ambiguity:
     def normalised(self, multiplier: Floats) -> Floats:
         """Return the multiplier of the same functions that is 0 at reference cells."""
         zero, pieces = self._likeliest, []
-        unary: dict[int, Floats] = {}
+        unary = [np.zeros((size, self.n_classes)) for size in self.sizes]
         for table, part in self.split(multiplier):
             cells = part.copy()
             if len(table.features) == 1:
-                i = table.features[0]
-                unary[i] = unary.get(i, 0) + cells
+                unary[table.features[0]] += cells
             else:
                 i, j = table.features
                 along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
-                corner = cells[zero[i], zero[j]].copy()
+                corner = along_j[zero[j]].copy()
                 cells -= along_i[:, None] + along_j[None] - corner
                 along_j = along_j - corner
-                if not table.with_target:
-                    along_i, along_j = along_i[:, None], along_j[:, None]
-                unary[i] = unary.get(i, 0) + along_i
-                unary[j] = unary.get(j, 0) + along_j
+                unary[i] += along_i if table.with_target else along_i[:, None]
+                unary[j] += along_j if table.with_target else along_j[:, None]
             pieces.append(cells)
         constant = np.zeros(self.n_classes)
-        for i in unary:
-            if i > 0:
-                constant = constant + unary[i][zero[i]]
-                unary[i] = unary[i] - unary[i][zero[i]]
-        unary[0] = unary[0] + constant
+        for values, k in zip(unary[1:], zero[1:], strict=True):
+            constant += values[k]
+            values -= values[k].copy()
+        unary[0] += constant
         for t, table in enumerate(self.tables):
             if len(table.features) == 1:
-                pieces[t] = np.broadcast_to(unary[table.features[0]], pieces[t].shape)
+                pieces[t] = unary[table.features[0]]
         return np.concatenate([piece.ravel() for piece in pieces])
+
+    def axes(self, table: Table) -> tuple[int, ...]:
+        """Places of the columns of a table, the target's being behind the features'."""
+        return (*table.features, *[len(self.sizes)] * table.with_target)
+
+    def words(self, columns: Sequence[int], codes: Sequence[np.intp]) -> str:
+        """Return some categories in words, one for each of some columns."""
+        every = (*self.columns, self.target)
+        return ", ".join(
+            f"{every[i].name} = {every[i].levels.texts[int(k)]}"
+            for i, k in zip(columns, codes, strict=True)
+        )
 
     def name(self, cell: int) -> str:
         """Return the cell of a multiplier in words."""
         t = int(np.searchsorted(self.starts, cell, side="right")) - 1
         table = self.tables[t]
-        columns = [self.columns[i] for i in table.features]
-        columns += [self.target] if table.with_target else []
         codes = np.unravel_index(cell - self.starts[t], table.probabilities.shape)
-        return ", ".join(
-            f"{c.name} = {c.levels.texts[int(k)]}"
-            for c, k in zip(columns, codes, strict=True)
-        )
+        return self.words(self.axes(table), codes)
 
 
 def shortfall(values: Floats) -> float:
@@ -357,25 +434,119 @@ def shortfall(values: Floats) -> float:
     return max(0.0, float(found.max(initial=0.0)))
 
 
-def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguity:
+def worst_member(
+    ambiguity: Ambiguity, loss: Floats, X: Outcomes, time_limit: float | None = None
+) -> tuple[Floats, Solution]:
+    """Return the member of C with the largest expected loss (outcomes × classes)."""
+    A, b = ambiguity.constraint_matrix(X), ambiguity.b
+    most = np.where(ambiguity.possible(X), np.inf, 0.0).ravel()
+    answer = solve(Program(-loss.ravel(), A, b, b, upper=most), time_limit=time_limit)
+    found = len(answer.x) == loss.size
+    p = np.maximum(answer.x, 0) if found else np.zeros(loss.size)
+    return p.reshape(loss.shape), answer
+
+
+# ---- why C is empty
+
+
+def contradiction(ambiguity: Ambiguity) -> str:
+    """Return a sentence that says why no distribution has the tables."""
+    return disagreement(ambiguity) or _farkas(ambiguity)
+
+
+def disagreement(ambiguity: Ambiguity) -> str:
+    """Name two tables whose common margin is not the same, if there are such."""
+    columns = (*ambiguity.columns, ambiguity.target)
+    known: dict[tuple[int, ...], tuple[tuple[int, ...], Floats]] = {}
+    for table in ambiguity.tables:
+        mine = ambiguity.axes(table)
+        subsets = (combinations(mine, size) for size in range(len(mine) + 1))
+        for common in chain.from_iterable(subsets):
+            gone = tuple(axis for axis, i in enumerate(mine) if i not in common)
+            margin = np.asarray(table.probabilities.sum(axis=gone))
+            theirs, other = known.setdefault(common, (mine, margin))
+            off = np.abs(margin - other)
+            if off.max() > _AGREE:
+                cell = np.unravel_index(int(off.argmax()), off.shape)
+                where = ambiguity.words(common, cell) or "everything together"
+                first, second = (
+                    " × ".join(repr(columns[i].name) for i in places)
+                    for places in (theirs, mine)
+                )
+                return (
+                    f"The margins disagree: {where} has another probability in the "
+                    f"table of {first} than in that of {second} (off by "
+                    f"{off.max():.3g})."
+                )
+    return ""
+
+
+def _farkas(ambiguity: Ambiguity) -> str:
+    """Say which sum of a few cells is impossible."""
+    if ambiguity.n_table <= _MAX_EXPLAINED:
+        return _impossible(ambiguity) or (
+            f"{_AGREED} to within the solver's tolerance: round them less."
+        )
+    deadline = Deadline(_PATIENCE)
+    for size in (2, 3, 4):  # columns that contradict each other are few, as a rule
+        for chosen in combinations(range(len(ambiguity.sizes)), size):
+            part = ambiguity.restricted(chosen)
+            if part.n_table > _MAX_EXPLAINED:
+                continue
+            if text := _impossible(part):
+                return text
+            if deadline.passed:
+                break
+    return f"{_AGREED}: leave out columns until minimax() finds one."
+
+
+def _impossible(ambiguity: Ambiguity) -> str:
+    """Return a sum of cells that is too large; nothing if some distribution has it."""
+    d = len(ambiguity.sizes)
+    everything = np.indices(tuple(ambiguity.sizes.tolist())).reshape(d, -1).T
+    A, b = ambiguity.constraint_matrix(everything), ambiguity.b
+    rows = sparse.block_array(
+        [[A, -b[:, None]], [np.ones((1, A.shape[1])), -np.ones((1, 1))]], format="csc"
+    )
+    limit = np.append(np.ones(len(b)), 0.0)
+    cost = np.append(np.zeros(A.shape[1]), -1.0)
+    answer = solve(Program(cost, rows, -limit, limit))
+    u = answer.duals[: len(b)]
+    if answer.status != "optimal" or not np.abs(u).max(initial=0.0):
+        return ""
+    u = u / np.abs(u).max()
+    u[np.abs(u) < 1e-6] = 0
+    most, told = float((A.T @ u).max()), float(b @ u)
+    if told <= most + 1e-9:
+        return ""
+    terms = []
+    for cell in np.flatnonzero(u).tolist():
+        sign = "− " if u[cell] < 0 else "+ "
+        size = "" if abs(abs(u[cell]) - 1) < 1e-6 else f"{abs(u[cell]):.3g} "
+        terms.append(f"{sign}{size}P({ambiguity.name(cell)})")
+    total = " ".join(terms).removeprefix("+ ")
+    return (
+        f"{_AGREED}: {total} is at most {most:.6g} under any distribution, yet the "
+        f"tables say {told:.6g}."
+    )
+
+
+# ---- tables that people have
+
+
+def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
     """Set of the distributions that have some contingency tables (the paper's Ap = b).
 
-    Parameters
-    ----------
-    tables : iterable of frames or series, or mapping
-        As in `Marginals.from_tables`: each table counts the rows with the categories
-        of any number of columns, the target among them or not.
-    m : Marginals or str
-        Marginals whose columns and target these are, or the name of the target.
-    count : str, default="count"
-        Name of the column of counts of a long table.
+    They are as in `Marginals.from_tables`, each over any columns, with the target or
+    without; m are marginals whose columns these are, or the name of the target.
     """
     from renyi.encoding.encoder import Encoder
     from renyi.sources import tables as source
 
+    count = "count"
     long = source.long_tables(tables, count, 1e-6)
-    codes = Encoder().missing if isinstance(m, str) else m.settings.missing
-    settings = Encoder(missing=(*codes, MISSING_TEXT), numeric=())
+    missing = Encoder().missing if isinstance(m, str) else m.settings.missing
+    settings = Encoder(missing=(*missing, MISSING_TEXT), numeric=())
     target = m if isinstance(m, str) else m.target
     known = _labelled(
         source.columns_of(long, settings, count) if isinstance(m, str) else m.columns
@@ -390,9 +561,19 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
     for frame in long:
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
-        part = known.take(known.places(full))
-        encoder = replace(settings, columns=part)
-        cells = _counts(frame, encoder, frame[count].to_numpy(np.float64))
+        encoder = replace(settings, columns=known.take(known.places(full)))
+        mass = frame[count].to_numpy(np.float64)
+        codes = encoder.transform(frame[full].astype(object)).astype(np.intp)
+        sizes, used = encoder.columns.sizes, mass > 0
+        unseen = np.argwhere((codes >= sizes[:, None]) & used)
+        if len(unseen):
+            i, row = unseen[0].tolist()
+            raise ValueError(
+                f"A table has the category {frame[full[i]].iloc[row]!r} of {full[i]!r},"
+                " which the marginals do not know."
+            )
+        cells = np.zeros(tuple(sizes))
+        np.add.at(cells, tuple(codes[:, used]), mass[used])
         places = tuple(names.index(name) for name in mine)
         found.append(Table(places, len(full) > len(mine), cells / n))
     columns = known.take(known.places(names))
@@ -401,29 +582,11 @@ def of_tables(tables: Any, m: Marginals | str, count: str = "count") -> Ambiguit
 
 def _labelled(columns: Columns) -> Columns:
     """Return the columns with bins as labels, which is what tables hold."""
-    return Columns.of(Column(c.name, _labels(c.levels)) for c in columns)
-
-
-def _labels(levels: Levels) -> Levels:
-    if levels.kind == "label":
-        return levels
-    missing = (None,) if None in levels.categories else ()
-    return Levels("label", (*levels.texts[: len(levels.edges) + 1], *missing))
-
-
-def _counts(frame: Any, encoder: Encoder, mass: Floats) -> Floats:
-    """Return the counts of a long table as an array with one axis per column."""
-    names = [column.name for column in encoder.columns]
-    codes = encoder.transform(frame[names].astype(object)).astype(np.intp)
-    sizes = encoder.columns.sizes
-    unseen = (codes >= sizes[:, None]) & (mass > 0)
-    if unseen.any():
-        i, row = (int(v) for v in np.argwhere(unseen)[0])
-        raise ValueError(
-            f"A table has the category {frame[names[i]].iloc[row]!r} of {names[i]!r}, "
-            "which the marginals do not know."
-        )
-    cells = np.zeros(tuple(sizes))
-    used = mass > 0
-    np.add.at(cells, tuple(codes[:, used]), mass[used])
-    return cells
+    found = []
+    for name, levels in ((c.name, c.levels) for c in columns):
+        if levels.kind != "label":
+            missing = (None,) if None in levels.categories else ()
+            labels = (*levels.texts[: len(levels.edges) + 1], *missing)
+            levels = Levels("label", labels)
+        found.append(Column(name, levels))
+    return Columns.of(found)

@@ -32,8 +32,7 @@ from renyi import rules
 from renyi.checks import Deadline, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.direct_program import contradiction
+from renyi.robust.ambiguity_set import Ambiguity, contradiction
 from renyi.robust.distribution import exhibited
 from renyi.robust.minimax_problem import solve_minimax
 from renyi.robust.pairwise_program import quadratic_rule

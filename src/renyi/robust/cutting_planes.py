@@ -29,24 +29,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from renyi.checks import Deadline
-from renyi.counting.onehot import offsets
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
-from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.master_program import Classes, Master, Member, Outcomes
+from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
+from renyi.robust.master_program import Master, Member
 from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
-from renyi.robust.pairwise_min import ScoreLoss as ScoreLoss
-from renyi.robust.pairwise_min import SlicedScore as SlicedScore
+from renyi.robust.piecewise_loss import Losses, SlicedScore
 from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE, Program, solve
-
-Floats = NDArray[np.float64]
-Bounds = dict[Classes, float]
 
 _RADIUS = 1.0  # of the box around the best multiplier
 _FIRST_TARGET = 0.1  # for the gap of the master program
@@ -63,39 +57,7 @@ _MOST_IDLE = 20  # rounds without a cut, after which numbers are the trouble
 _KEPT = 0.1  # of the time limit, for finding a member of C
 _PART = 0.1  # of the time left, for a mixed-integer program
 _NOTHING = 1e-14  # rounding of functions that are at most 1
-
-
-class Problem(Protocol):
-    """What cutting planes ask of a problem."""
-
-    @property
-    def ambiguity(self) -> Ambiguity:
-        """The set C."""
-
-    @property
-    def sets(self) -> list[Classes]:
-        """Sets of classes that have constraints."""
-
-    def right(self, X: Outcomes, S: Classes) -> Floats:
-        """Right-hand sides g_S(x) at outcomes."""
-
-    def score_loss(self, S: Classes) -> ScoreLoss | None:
-        """Right-hand sides as a function of scores; None for the constant |S| − 1."""
-
-    def sliced_scores(self, S: Classes) -> list[SlicedScore]:
-        """Return lines above the right-hand side, for a mixed-integer program."""
-
-    def refine(self, low: Low, S: Classes) -> bool:
-        """Make these lines closer where the bound suffers; whether any was."""
-
-    def mended(self, multiplier: Floats, bounds: Bounds) -> tuple[float, Floats]:
-        """Feasible multiplier near one whose constraints are above some bounds.
-
-        These are on ``Σ_S λ_y``, less the loss if there is one.
-        """
-
-    def error(self, p: Floats, X: Outcomes) -> float:
-        """Error under a distribution: p (outcomes, classes)."""
+_SLACK = 1e-7  # of a line above a loss at an outcome, before its slice is split
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,30 +68,33 @@ class AnyRule:
 
     @property
     def sets(self) -> list[Classes]:
-        """The nonempty sets of classes, small ones first."""
+        """Sets of classes that have constraints: the nonempty ones, by size."""
         K = self.ambiguity.n_classes
         return [S for k in range(1, K + 1) for S in combinations(range(K), k)]
 
     def right(self, X: Outcomes, S: Classes) -> Floats:
-        """Return how many classes are errors if all are equally likely."""
+        """Right-hand sides g_S(x) at outcomes."""
         return np.full(len(X), len(S) - 1.0)
 
     def score_loss(self, S: Classes) -> None:
-        """None: the right-hand side is a constant."""
+        """Right-hand sides as a function of scores; None for the constant |S| − 1."""
 
     def sliced_scores(self, S: Classes) -> list[SlicedScore]:
-        """None either."""
+        """Lines above the right-hand side, for a mixed-integer program."""
         return []
 
-    def refine(self, low: Low, S: Classes) -> bool:
-        """Nothing can be refined."""
+    def refine(self, X: Outcomes, S: Classes) -> bool:
+        """Make these lines closer where they are too high; whether any was."""
         return False
 
-    def mended(self, multiplier: Floats, bounds: Bounds) -> tuple[float, Floats]:
+    def mended(
+        self, multiplier: Floats, bounds: dict[Classes, float]
+    ) -> tuple[float, Floats]:
         """Best feasible multiplier of the form wλ_y + c_y, and its value.
 
-        With w ≥ 0 and ``Σ_S c_y + w v_S ≥ |S| − 1``, v_S being the bounds, it is
-        feasible: a linear program of K + 1 variables.
+        The bounds v_S are on ``Σ_S λ_y``, less the loss if there is one. With w ≥ 0 and
+        ``Σ_S c_y + w v_S ≥ |S| − 1`` it is feasible: a linear program of K + 1
+        variables.
         """
         ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
         rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
@@ -139,7 +104,7 @@ class AnyRule:
         expectation = float(ambiguity.b @ multiplier)
         cost, least = np.append(ambiguity.priors, expectation), np.full(K + 1, -np.inf)
         least[K] = 0.0
-        answer = solve(Program.of(cost, rows, need, np.inf, least))
+        answer = solve(Program(cost, rows, need, np.inf, least))
         if answer.status != "optimal":  # unbounded: the bounds leave no distribution
             return (-np.inf if answer.status == "unbounded" else np.inf), multiplier
         c, w = answer.x[:K], max(float(answer.x[K]), 0.0)
@@ -149,8 +114,11 @@ class AnyRule:
         return value, ambiguity.shifted(w * multiplier, c)
 
     def error(self, p: Floats, X: Outcomes) -> float:
-        """Error of the best rule."""
+        """Error, here of the best rule, under a distribution p (outcomes, classes)."""
         return float(p.sum() - p.max(axis=1, initial=0.0).sum())
+
+
+Problem = AnyRule | Losses
 
 
 class Oracle:
@@ -158,43 +126,39 @@ class Oracle:
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem, self.ambiguity = problem, problem.ambiguity
-        self.grid = Grid(self.ambiguity.sizes, _meeting(self.ambiguity))
         self.random = np.random.default_rng(seed)
         self._closed = self._tables(np.where(self.ambiguity.b <= 0, FORBIDDEN, 0.0))
+        some, meet = ((values == 0).any(axis=0) for values in self._closed)
+        self.grid = Grid(self.ambiguity.sizes, meet & some[:, None] & some)
 
     def _tables(self, multiplier: Floats) -> tuple[Floats, Floats]:
         """Unary and pair energies of the functions of a multiplier, class by class."""
-        amb, starts = self.ambiguity, self.grid.starts
-        K, D = amb.n_classes, int(starts[-1])
+        spans, K = self.ambiguity.spans, self.ambiguity.n_classes
+        D = int(self.ambiguity.sizes.sum())
         unary, pair = np.zeros((K, D)), np.zeros((K, D, D))
-        for table, cells in amb.split(multiplier):
-            spans = [slice(starts[i], starts[i + 1]) for i in table.features]
+        for table, cells in self.ambiguity.split(multiplier):
+            own = [spans[i] for i in table.features]
             if not table.with_target:
                 cells = np.repeat(cells[..., None], K, axis=-1)
-            if len(spans) == 1:
-                unary[:, spans[0]] += cells.T
+            if len(own) == 1:
+                unary[:, own[0]] += cells.T
             else:
                 block = np.moveaxis(cells, -1, 0)
-                pair[:, spans[0], spans[1]] += block
-                pair[:, spans[1], spans[0]] += block.transpose(0, 2, 1)
+                pair[:, own[0], own[1]] += block
+                pair[:, own[1], own[0]] += block.transpose(0, 2, 1)
         return unary, pair
 
     def energy(self, multiplier: Floats, S: Classes) -> Energy:
         """``Σ_{y∈S} λ_y`` less the loss, empty cells forbidden."""
-        own = list(S)
-        unary, pair = (
-            np.sum(values[own] + closed[own], axis=0)
-            for values, closed in zip(
-                self._tables(multiplier), self._closed, strict=True
-            )
-        )
+        own, tables = list(S), zip(self._tables(multiplier), self._closed, strict=True)
+        unary, pair = (np.sum(v[own] + closed[own], axis=0) for v, closed in tables)
         return Energy(self.grid, unary, pair, self.problem.score_loss(S))
 
     def quick(self, multiplier: Floats, S: Classes, seeds: Outcomes) -> Low:
         """Low values by descent from known outcomes and random ones."""
         sizes = self.grid.sizes
         drawn = self.random.integers(0, sizes, (_STARTS, len(sizes)))
-        starts = np.concatenate([seeds, drawn]) if len(seeds) else drawn
+        starts = np.concatenate([seeds, drawn])
         return pairwise_min.descend(self.energy(multiplier, S), starts, _CUTS)
 
     def exact(self, multiplier: Floats, S: Classes, deadline: Deadline) -> Low:
@@ -206,42 +170,23 @@ class Oracle:
         return pairwise_min.prove(energy, scores, limit)
 
 
-def _meeting(ambiguity: Ambiguity) -> NDArray[np.bool_]:
-    """Which categories of the columns occur together in some table."""
-    starts = offsets(ambiguity.sizes)
-    found = np.ones((int(starts[-1]), int(starts[-1])), bool)
-    for table in ambiguity.tables:
-        p = table.probabilities
-        p = p.sum(axis=-1) if table.with_target else p
-        i, j = table.features[0], table.features[-1]
-        rows, columns = slice(*starts[i : i + 2]), slice(*starts[j : j + 2])
-        if len(table.features) == 1:
-            found[rows] &= p[:, None] > 0
-            found[:, rows] &= p > 0
-        else:
-            found[rows, columns] &= p > 0
-            found[columns, rows] &= p.T > 0
-    return found
-
-
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
     """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968).
 
     It has many of the given pairs, and others nearly, so that these outcomes come close
     to carrying a member of C.
     """
-    label = len(ambiguity.sizes)
-    pairs: dict[tuple[int, int], Floats] = {}
-    for table in ambiguity.tables:
-        p = table.probabilities
-        if len(table.features) == 1:
-            pairs[table.features[0], label] = p
-        else:
-            i, j = table.features
-            pairs[i, j] = p.sum(axis=-1) if table.with_target else p
+    label, spans = len(ambiguity.sizes), ambiguity.spans
+    Q, F = ambiguity.moments()
+    pairs = {(i, label): F[spans[i]] for i in range(label)}
+    for i, j in combinations(range(label), 2):
+        pairs[i, j] = Q[spans[i], spans[j]]
     weights = np.full((label + 1, label + 1), -np.inf)
     for (i, j), p in pairs.items():
-        weights[i, j] = weights[j, i] = _information(p)
+        apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
+        information = float((p[full] * np.log(p[full] / apart[full])).sum())
+        if not np.isnan(p).any():
+            weights[i, j] = weights[j, i] = information
     priors = ambiguity.priors / ambiguity.priors.sum()
     X = np.zeros((n, label + 1), np.int64)
     X[:, label] = random.choice(len(priors), n, p=priors)
@@ -255,13 +200,6 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
         X[:, i] = (random.random(n) * sums[-1] >= sums[:-1]).sum(axis=0)
         known.append(i)
     return np.asarray(np.unique(X[:, :label], axis=0))
-
-
-def _information(p: Floats) -> float:
-    """Mutual information of a table of two columns."""
-    apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)
-    full = p > 0
-    return float((p[full] * np.log(p[full] / apart[full])).sum())
 
 
 # ---- the search
@@ -293,11 +231,12 @@ class Search:
         """Width of the interval."""
         return self.upper - self.lower
 
-    def take(self, multiplier: Floats, b: Floats, value: float | None = None) -> None:
-        """Take a feasible multiplier, if it proves less than is known."""
-        value = float(b @ multiplier) if value is None else value
+    def take(self, value: float, multiplier: Floats) -> bool:
+        """Take a feasible multiplier, if it proves less than is known; whether so."""
         if value < self.upper:
             self.upper, self.best = value, multiplier
+            return True
+        return False
 
 
 def search(
@@ -318,13 +257,21 @@ def search(
     of the `step`. Ctrl-C ends the search with what it has.
     """
     state = Search(problem.ambiguity.normalised(start), upper)
-    planes = _Planes(problem, state, tolerance, Deadline(time_limit), random_state)
     try:
-        planes.begin()
+        planes = _Planes(problem, state, tolerance, time_limit, random_state)
         while planes.go_on():
             more = planes.round()
             if progress is not None:
-                progress(planes.progress(step))
+                progress(
+                    Progress(
+                        step,
+                        planes.deadline.spent,
+                        lower=state.lower,
+                        upper=state.upper,
+                        rounds=state.rounds,
+                        cuts=state.cuts,
+                    )
+                )
             if not more:
                 break
         planes.finish()
@@ -341,23 +288,16 @@ class _Planes:
         problem: Problem,
         state: Search,
         tolerance: float,
-        deadline: Deadline,
+        time_limit: float | None,
         seed: int,
     ) -> None:
         self.problem, self.state, self.tolerance = problem, state, tolerance
-        self.deadline = deadline
-        limit = deadline.limit
-        self.kept = 0.0 if limit is None else _KEPT * limit
-        self.master = Master(problem.ambiguity)
-        self.oracle = Oracle(problem, seed)
-        self.radius = _RADIUS
-        self.target = _FIRST_TARGET
-        self.idle = 0
-        self.pool = np.empty((0, len(problem.ambiguity.sizes)), np.int64)
-
-    def begin(self) -> None:
-        """Take the first cuts, from outcomes that could occur."""
-        ambiguity, sets = self.problem.ambiguity, self.problem.sets
+        self.deadline = Deadline(time_limit)
+        self.kept = 0.0 if time_limit is None else _KEPT * time_limit
+        ambiguity, sets = problem.ambiguity, problem.sets
+        self.master, self.oracle = Master(ambiguity), Oracle(problem, seed)
+        self.radius, self.target, self.idle = _RADIUS, _FIRST_TARGET, 0
+        # The first cuts are of outcomes that could occur.
         draws = _DRAWS if self.master.simplex is None else _FEW_DRAWS
         n = draws * len(self.master.cells) // len(sets)
         seeds = tree_draws(ambiguity, n, self.oracle.random)
@@ -387,18 +327,6 @@ class _Planes:
         """Seconds to keep for finding a member of C."""
         return 0.0 if self.state.exhibited else self.kept
 
-    def progress(self, step: str) -> Progress:
-        """Return where the search stands."""
-        s = self.state
-        return Progress(
-            step,
-            self.deadline.spent,
-            lower=s.lower,
-            upper=s.upper,
-            rounds=s.rounds,
-            cuts=s.cuts,
-        )
-
     def round(self) -> bool:
         """Solve the master, take both bounds, add cuts; whether another may help."""
         state, master = self.state, self.master
@@ -420,7 +348,12 @@ class _Planes:
                 return True
         self.idle += 1
         self.target = min(self.target, _SHARE * master.last.gap)
-        return self._finer()
+        if self.idle > _MOST_IDLE:
+            return False
+        if master.last.gap > 2 * _FINEST * self.tolerance:
+            return True
+        self.radius *= 4  # the master is solved as well as can be: is the box felt?
+        return master.last.off > _FINEST * self.tolerance
 
     def _separate(self, trial: Floats) -> int:
         """Add cuts that a multiplier violates; take it as the best if it is."""
@@ -462,16 +395,14 @@ class _Planes:
         deadline = Deadline(None if limit is None else max(limit, 0.1))
         found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
         bounds = {S: low.bound for S, low in found.items()}
-        if np.isfinite(list(bounds.values())).all():
-            value, multiplier = problem.mended(trial, bounds)
-            if value < self.state.upper:
-                self.state.best, self.state.upper = multiplier, value
-                assert self.master.last is not None
-                if self.master.last.off > _NEAR:
-                    self.radius *= 2
+        better, last = self.state.take(*problem.mended(trial, bounds)), self.master.last
+        if better and last is not None and last.off > _NEAR:
+            self.radius *= 2
         added = self._add(found)
-        refined = [problem.refine(low, S) for S, low in found.items()]
-        return added + sum(refined)
+        for S, low in found.items():
+            slack = low.outcomes[low.values > low.bound + _SLACK]
+            added += problem.refine(slack, S)
+        return added
 
     def finish(self) -> None:
         """Carry the distribution by few outcomes; find one if there is none yet."""
@@ -522,13 +453,3 @@ class _Planes:
         if error > self.state.lower - slack or not self.state.exhibited:
             self.state.outcomes, self.state.p = X, p
             self.state.lower = max(0.0, min(error, self.state.upper))
-
-    def _finer(self) -> bool:
-        """Widen the box if it is felt when the master is solved as well as can be."""
-        last = self.master.last
-        if last is None or self.idle > _MOST_IDLE:
-            return False
-        if last.gap > 2 * _FINEST * self.tolerance:
-            return True
-        self.radius *= 4
-        return last.off > _FINEST * self.tolerance

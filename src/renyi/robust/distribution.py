@@ -253,7 +253,7 @@ def _corrected(
     up = np.where(allowed, np.inf, 0.0)
     size = len(p)
     both, most = sparse.hstack([A, -A]), np.concatenate([up, p / unit])
-    answer = solve(Program.of(np.ones(2 * size), both, rest, rest, upper=most))
+    answer = solve(Program(np.ones(2 * size), both, rest, rest, upper=most))
     if answer.status != "optimal":
         return p
     moved = np.maximum(p + unit * (answer.x[:size] - answer.x[size:]), 0)

@@ -34,13 +34,10 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from renyi.checks import Deadline
-from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
 from renyi.solvers import programs
 from renyi.solvers.programs import TOLERANCE, Program
 
-Floats = NDArray[np.float64]
-Outcomes = NDArray[np.int64]
-Classes = tuple[int, ...]
 Member = tuple[Outcomes, Floats]  # outcomes, and their probabilities with each class
 
 _MOST_STEPS = 60
@@ -82,23 +79,26 @@ class Point(NamedTuple):
 
 
 class _State:
-    """The point of the method, with the slacks of the cuts and of the box."""
+    """The point of the method: multiplier a, weights x of cuts and box, slacks s."""
 
     def __init__(self, G: sparse.csr_array, g: Floats, b: Floats, box: Box) -> None:
         self.G, self.g, self.b, self.box = G, g, b, box
         self.size = len(g) + 2 * len(b)
-        self.x = np.zeros(self.size)  # w, u and v
-        self.s = np.zeros(self.size)  # slacks of the cuts, of above and of below
 
     def place(self, a: Floats, w: Floats, least: float) -> None:
         """Begin at a multiplier and weights; the box takes up what is missing."""
-        c, r = self.box.centre, self.box.radius
         rest = self.G.T @ w - self.b
-        self.a = a
-        self.x = np.concatenate(
-            [w, np.maximum(rest, 0) + least, np.maximum(-rest, 0) + least]
-        )
-        self.s = np.concatenate([self.G @ a - self.g, c + r - a, a - c + r])
+        boxed = np.maximum(rest, 0) + least, np.maximum(-rest, 0) + least
+        self.a, self.x, self.s = a, np.concatenate([w, *boxed]), self.slacks(a)
+
+    def slacks(self, a: Floats) -> Floats:
+        """Slacks of the cuts, and of the box above and below."""
+        c, r = self.box.centre, self.box.radius
+        return np.concatenate([self.G @ a - self.g, c + r - a, a - c + r])
+
+    def along(self, da: Floats) -> Floats:
+        """Change of the slacks."""
+        return np.concatenate([self.G @ da, -da, da])
 
     def parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         n, R = len(self.g), len(self.b)
@@ -110,7 +110,8 @@ class _State:
 
     def step(self) -> bool:
         """Take a step; return whether there was one."""
-        factor = self._factor()
+        w, u, v = self.parts(self.x / self.s)
+        factor = _factored(self.G, w, u + v)
         if factor is None:
             return False
         mu = self.gap / self.size
@@ -126,12 +127,6 @@ class _State:
         self.a = self.a + dual * da
         return max(primal, dual) > 1e-6
 
-    def _factor(self) -> tuple[Floats, bool] | None:
-        w, u, v = self.parts(self.x / self.s)
-        K = _normal(self.G, w)
-        K[np.diag_indices(len(K))] += u + v
-        return factored(K)
-
     def _direction(
         self, factor: tuple[Floats, bool], aim: Floats
     ) -> tuple[Floats, Floats, Floats]:
@@ -140,17 +135,16 @@ class _State:
         here, above, below = self.parts(self.x)
         missing = self.b - self.G.T @ here + above - below  # rounding only
         da = linalg.cho_solve(factor, self.G.T @ w - u + v - missing)
-        ds = np.concatenate([self.G @ da, -da, da])
+        ds = self.along(da)
         return aim - self.x / self.s * ds, ds, da
 
 
-def _normal(G: sparse.csr_array, w: Floats) -> Floats:
-    """Return ``Gᵀ diag(w) G``."""
-    return np.asarray((G.T @ (sparse.diags_array(w) @ G)).toarray())
-
-
-def factored(K: Floats) -> tuple[Floats, bool] | None:
-    """Return the Cholesky factor, with the least ridge that lets there be one."""
+def _factored(
+    G: sparse.csr_array, w: Floats, more: Floats | float = 0.0
+) -> tuple[Floats, bool] | None:
+    """Factor ``Gᵀ diag(w) G`` + diag(more), with the least ridge that lets it be."""
+    K = np.asarray((G.T @ (sparse.diags_array(w) @ G)).toarray())
+    K[np.diag_indices(len(K))] += more
     size = float(np.diagonal(K).max(initial=0.0))
     for ridge in (0.0, 1e-14, 1e-12, 1e-10):
         K[np.diag_indices(len(K))] += ridge * size
@@ -183,28 +177,19 @@ def solve(
         w = np.full(len(g), 1.0 / max(len(g), 1))
         rest = np.abs(G.T @ w - b)
         state.place(box.inside, w, 0.1 * float(rest.mean()) + 1e-3 / len(b))
-    else:
-        _resume(state, last, target)
+    else:  # between the inside and the last point; new cuts get a little weight
+        way = last.a - box.inside
+        room = _length(state.slacks(box.inside), state.along(way))
+        a = box.inside + _AGAIN * room * way
+        mu = max(30 * target, last.gap) / state.size
+        w = np.append(last.w, np.zeros(len(g) - len(last.w)))
+        w = np.maximum(w, np.minimum(mu / (G @ a - g), 10 * mu))
+        state.place(a, w, mu / box.radius)
     for _ in range(_MOST_STEPS):
         if state.gap <= target or deadline.passed or not state.step():
             break
     w, u, v = state.parts(state.x)
     return Point(state.a, w, u, v, state.gap)
-
-
-def _resume(state: _State, last: Point, target: float) -> None:
-    """Begin between the inside and the last point; new cuts get a little weight."""
-    inside, c, r = state.box.inside, state.box.centre, state.box.radius
-    room = np.concatenate([state.G @ inside - state.g, c + r - inside, inside - c + r])
-    way = last.a - inside
-    change = np.concatenate([state.G @ way, -way, way])
-    a = inside + _AGAIN * _length(room, change) * way
-    mu = max(30 * target, last.gap) / state.size
-    w = np.zeros(len(state.g))
-    w[: len(last.w)] = last.w
-    slack = state.G @ a - state.g
-    w = np.maximum(w, np.minimum(mu / slack, 10 * mu))
-    state.place(a, w, mu / r)
 
 
 def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
@@ -217,7 +202,7 @@ def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
         rest = b - G.T @ w
         if np.abs(rest).max(initial=0.0) <= _ROUNDING:
             return w
-        factor = factored(_normal(G, w))
+        factor = _factored(G, w)
         if factor is None:
             return None
         w = np.maximum(w + w * (G @ linalg.cho_solve(factor, rest)), 0)
@@ -236,7 +221,7 @@ class _Simplex:
             presolve="off", solver="simplex", simplex_strategy=4
         )
         eye = sparse.eye_array(self.R)
-        box = Program.of(np.zeros(2 * self.R), sparse.hstack([-eye, eye]), b, b)
+        box = Program(np.zeros(2 * self.R), sparse.hstack([-eye, eye]), b, b)
         self.highs.passModel(programs.model(box))
 
     def add(self, G: sparse.csr_array, g: Floats) -> None:
@@ -288,10 +273,7 @@ class Master:
         self.simplex = _Simplex(self.b) if many else None
 
     def add(self, X: Outcomes, S: Classes, right: Floats) -> int:
-        """Add the constraints of outcomes for a set of classes; return how many.
-
-        `right` are the right-hand sides.
-        """
+        """Add constraints of a set of classes, given right-hand sides; how many."""
         known, fresh = set(self.keys), []
         for k, x in enumerate(X):
             key = (x.tobytes(), S)
@@ -300,10 +282,8 @@ class Master:
                 fresh.append(k)
                 self.keys.append(key)
         X = X[fresh]
-        cells = self.ambiguity.cells(X)
-        places = np.concatenate(
-            [self.place[cells + y * self.ambiguity.with_target] for y in S], axis=1
-        )
+        places = self.place[self.ambiguity.cells(X)[:, list(S)]]
+        places = places.reshape(len(X), len(S) * len(self.ambiguity.tables))
         rows = np.repeat(np.arange(len(X)), places.shape[1])
         entries = np.ones(places.size), (rows, places.ravel())
         new = sparse.csr_array(entries, shape=(len(X), len(self.cells) + 1))[:, :-1]
@@ -373,7 +353,7 @@ class Master:
             use[:] = False
             use[: len(self.last.w)] = self.last.w > _LIGHT
         A, b = self._relative(self.G[use])
-        program = Program.of(-self.g[use], A, b, b)
+        program = Program(-self.g[use], A, b, b)
         answer = programs.solve(program, time_limit=time_limit, method="simplex")
         if answer.status != "optimal":
             return None
@@ -397,7 +377,7 @@ class Master:
         n, R = len(self.g), len(b)
         eye = sparse.eye_array(R)
         cost = np.concatenate([np.zeros(n), np.ones(2 * R)])
-        program = Program.of(cost, sparse.hstack([A, -eye, eye]), b, b)
+        program = Program(cost, sparse.hstack([A, -eye, eye]), b, b)
         answer = programs.solve(program, time_limit=time_limit, method="simplex")
         if answer.status != "optimal":
             return None

@@ -16,9 +16,9 @@ is cut into slices, with a line above the loss on each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.checks import Deadline
-from renyi.counting.onehot import offsets
-from renyi.robust.pairwise_program import Layout, consistency_rows
+from renyi.counting.onehot import dense, offsets
+from renyi.robust.ambiguity_set import Flags, Floats, Layout, Outcomes, listed
+from renyi.robust.pairwise_program import consistency_rows
+from renyi.robust.piecewise_loss import ScoreLoss, SlicedScore
 from renyi.solvers.programs import Program, solve
-
-Floats = NDArray[np.float64]
-Outcomes = NDArray[np.int64]
 
 # Pairs of outcomes of the two halves that meeting in the middle may look at.
 MAX_OUTCOMES = 2e9
@@ -61,7 +60,7 @@ class Grid:
     """
 
     sizes: NDArray[np.intp]
-    possible: NDArray[np.bool_] | None = None
+    possible: Flags | None = None
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -71,10 +70,8 @@ class Grid:
     @property
     def n_sweep(self) -> float:
         """Number of energies an exact search looks at; inf if the halves are large."""
-        first, second = self._sides
-        if first is None or second is None:
-            return np.inf
-        return float(len(first.W)) * len(second.W)
+        sizes = [float(len(side.W)) for side in self.sides]
+        return sizes[0] * sizes[1] if len(sizes) == 2 else np.inf
 
     @property
     def exact(self) -> bool:
@@ -85,27 +82,32 @@ class Grid:
     def halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Two sets of columns with about as many outcomes each."""
         logs = np.log(self.sizes)
-        order = np.argsort(-logs, kind="stable")
         total = [0.0, 0.0]
         chosen: tuple[list[int], list[int]] = ([], [])
-        for i in order.tolist():
+        for i in np.argsort(-logs, kind="stable").tolist():
             side = int(total[1] < total[0])
             total[side] += float(logs[i])
             chosen[side].append(i)
         return np.sort(np.array(chosen[0], int)), np.sort(np.array(chosen[1], int))
 
     @cached_property
-    def _sides(self) -> tuple[_Side | None, _Side | None]:
-        first, second = self.halves
-        return _Side.of(first, self), _Side.of(second, self)
+    def sides(self) -> list[_Side]:
+        """The possible outcomes of each half that has few enough of them to list."""
+        owner, found = np.repeat(np.arange(len(self.sizes)), self.sizes), []
+        for columns in self.halves:
+            sizes = self.sizes[columns]
+            outcomes = listed(sizes, partial(self._allowed, columns), _MAX_HALF)
+            if outcomes is not None:
+                W, own = dense(outcomes.T, sizes), np.isin(owner, columns)
+                found.append(_Side(columns, outcomes, W, np.flatnonzero(own)))
+        return found
 
-    @property
-    def sides(self) -> tuple[_Side, _Side]:
-        """The possible outcomes of both halves, if they are few enough to list."""
-        first, second = self._sides
-        assert first is not None
-        assert second is not None
-        return first, second
+    def _allowed(self, columns: NDArray[np.intp], X: Outcomes) -> Flags:
+        """Whether the last categories of beginnings may occur with all before them."""
+        if self.possible is None:
+            return np.ones(len(X), bool)
+        places = X + self.starts[columns[: X.shape[1]]]
+        return np.asarray(self.possible[places, places[:, -1:]].all(axis=1))
 
     def places(self, X: Outcomes) -> Outcomes:
         """Places of the categories of outcomes: (outcomes, columns)."""
@@ -120,54 +122,11 @@ class _Side(NamedTuple):
     W: Floats
     places: Outcomes
 
-    @classmethod
-    def of(cls, columns: NDArray[np.intp], grid: Grid) -> _Side | None:
-        outcomes = _possible(columns, grid)
-        if outcomes is None:
-            return None
-        starts = offsets(grid.sizes[columns])
-        W = np.zeros((len(outcomes), int(starts[-1])))
-        rows = np.arange(len(outcomes))[:, None]
-        W[rows, outcomes + starts[:-1]] = 1
-        spans = [np.arange(grid.starts[i], grid.starts[i + 1]) for i in columns]
-        places = np.concatenate(spans) if spans else np.empty(0, np.int64)
-        return cls(columns, outcomes, W, places)
-
     def energies(self, unary: Floats, pair: Floats) -> Floats:
         inner = pair[np.ix_(self.places, self.places)]
         return np.asarray(
             self.W @ unary[self.places] + 0.5 * ((self.W @ inner) * self.W).sum(axis=1)
         )
-
-
-def _possible(columns: NDArray[np.intp], grid: Grid) -> Outcomes | None:
-    """Outcomes of some columns, forbidden beginnings never being extended."""
-    known = np.zeros((1, 0), np.int64)
-    for k, i in enumerate(columns.tolist()):
-        size = int(grid.sizes[i])
-        last = np.tile(np.arange(size), len(known))
-        known = np.column_stack([np.repeat(known, size, axis=0), last])
-        if grid.possible is not None:
-            place = grid.starts[i] + last
-            good = np.ones(len(known), bool)
-            for j in range(k + 1):
-                good &= grid.possible[grid.starts[columns[j]] + known[:, j], place]
-            known = known[good]
-        if len(known) > _MAX_HALF:
-            return None
-    return known
-
-
-class ScoreLoss(NamedTuple):
-    """A loss of additive scores: ``value(base + Σ_i points_i(x_i))``.
-
-    `points` are (categories, scores); `value` takes scores (..., scores), which it may
-    overwrite.
-    """
-
-    points: Floats
-    base: Floats
-    value: Callable[[Floats], Floats]
 
 
 class Energy(NamedTuple):
@@ -266,23 +225,6 @@ def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
 # ---- proofs by mixed-integer programs
 
 
-class Slice(NamedTuple):
-    """On low ≤ g ≤ high the loss is at most height + slope·g."""
-
-    low: float
-    high: float
-    height: float
-    slope: float
-
-
-class SlicedScore(NamedTuple):
-    """A score g = constant + Σ_i points_i(x_i), and slices of its range."""
-
-    points: Floats
-    constant: float
-    slices: list[Slice]
-
-
 def prove(
     energy: Energy, scores: Sequence[SlicedScore] = (), time_limit: float | None = None
 ) -> Low:
@@ -291,25 +233,19 @@ def prove(
     The loss is below the largest of the lines above it by several scores: each has a
     program of its own.
     """
-    found = [_proven(energy, score, time_limit) for score in scores or (None,)]
-    X = np.concatenate([outcomes for outcomes, _ in found])
-    return Low(X, energy.at(X), min(bound for _, bound in found))
-
-
-def _proven(
-    energy: Energy, score: SlicedScore | None, time_limit: float | None
-) -> tuple[Outcomes, float]:
-    """Return the best outcome of a program, if any was found, and a bound on all."""
-    grid = energy.grid
-    program, single = _integer_program(energy, score)
-    answer = solve(program, time_limit=time_limit, presolve=True)
-    nothing = np.empty((0, len(grid.sizes)), np.int64)
-    if answer.status == "infeasible":  # everything is forbidden, if by rounding alone
-        return nothing, FORBIDDEN if score is None else -np.inf
-    if len(answer.x) != len(program.cost) or not np.isfinite(answer.value):
-        return nothing, answer.bound
-    parts = np.split(answer.x[single], grid.starts[1:-1])
-    return np.array([[part.argmax() for part in parts]], np.int64), answer.bound
+    grid, lowest, found = energy.grid, np.inf, []
+    for score in scores or (None,):
+        program, single = _integer_program(energy, score)
+        answer = solve(program, time_limit=time_limit, presolve=True)
+        bound = answer.bound
+        if answer.status == "infeasible":  # all is forbidden, if by rounding alone
+            bound = FORBIDDEN if score is None else -np.inf
+        elif len(answer.x) == len(program.cost) and np.isfinite(answer.value):
+            parts = np.split(answer.x[single], grid.starts[1:-1])
+            found.append([part.argmax() for part in parts])
+        lowest = min(lowest, bound)
+    X = np.array(found, np.int64).reshape(-1, len(grid.sizes))
+    return Low(X, energy.at(X), lowest)
 
 
 def _integer_program(
@@ -320,8 +256,12 @@ def _integer_program(
     Variables: cells of pairs and of columns, then for each slice whether the score is
     in it, and the score if it is.
     """
-    layout = _layout(energy)
-    d, W, starts = len(layout.sizes), layout.width, layout.single_starts
+    starts = energy.grid.starts
+    used = np.add.reduceat(energy.pair != 0, starts[:-1], axis=0)
+    some = np.triu(np.add.reduceat(used, starts[:-1], axis=1) > 0, 1)
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(some)]
+    layout = Layout.of(pairs, energy.grid.sizes)  # of the pairs that have an energy
+    d, W = len(layout.sizes), layout.width
     single = np.arange(int(layout.pair_starts[-1]), W)
     cost = np.zeros(W)
     cost[single] = energy.unary
@@ -337,17 +277,8 @@ def _integer_program(
     integer = np.zeros(W, bool)
     integer[single] = True
     A, most = sparse.vstack([consistency, one]), np.where(closed, 0.0, 1.0)
-    plain = Program.of(cost, A, equal, equal, 0.0, most, integer)
+    plain = Program(cost, A, equal, equal, 0.0, most, integer)
     return (plain if score is None else _sliced(plain, single, score)), single
-
-
-def _layout(energy: Energy) -> Layout:
-    """Places of the cells of the pairs that have an energy."""
-    starts = energy.grid.starts
-    used = np.add.reduceat(energy.pair != 0, starts[:-1], axis=0)
-    some = np.triu(np.add.reduceat(used, starts[:-1], axis=1) > 0, 1)
-    pairs = [(int(i), int(j)) for i, j in np.argwhere(some)]
-    return Layout.of(pairs, energy.grid.sizes)
 
 
 def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> Program:
@@ -370,7 +301,7 @@ def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> 
     reach = np.maximum(np.abs(low), np.abs(high))
     assert program.integer is not None
     right = np.concatenate([program.low, [1.0, score.constant]])
-    return Program.of(
+    return Program(
         np.concatenate([program.cost, -height, -slope]),
         sparse.block_array(rows),
         np.concatenate([right, np.zeros(2 * J)]),

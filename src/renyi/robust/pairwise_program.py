@@ -30,6 +30,22 @@ comes first, whatever the size.
 Allowing every probability to move by η (noise in the marginals) adds ``Σ η |a|`` to the
 objective of the multipliers: a regularised rule, with a guarantee for all those
 marginals.
+
+The *worst case of a given rule* is bounded in the same way. Cut the outcomes of every
+class y into regions (`renyi.robust.piecewise_loss`), on each of which some additive
+functions h are not negative and some quadratics lie above the loss. A member of C is a
+sum of parts, one for each region. The tables M of a part are nonnegative and agree on
+single columns, and with E_M the expectation that they give to functions of pairs,
+
+.. math:: E_M[h\, 1(X_i = k)] \ge 0, \quad E_M[h h'] \ge 0, \quad E_M[f^2] \ge 0.
+
+Asking no more than that, and that the parts add up to the given tables, the largest sum
+of the majorants' expectations is a bound on the worst case. As a *linear* program it
+takes a few squares f² of the margin; as a *semidefinite* one those of all additive
+functions, which is the matrix of E_M[w w'] for w = (1, indicators), and much tighter.
+The multipliers prove the bound: ``λ_y`` is a majorant plus nonnegative multiples of the
+functions above on every region, hence ``λ_y ≥ ℓ_y`` at every outcome, and what it has
+left over is again a sum of reduced costs.
 """
 
 from __future__ import annotations
@@ -41,25 +57,31 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.checks import Deadline
-from renyi.counting.onehot import offsets
-from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Layout
+from renyi.robust.piecewise_loss import Losses, Moments, Region, regions
 from renyi.solvers.programs import (
     TOLERANCE,
+    Cone,
+    Places,
     Program,
     Solution,
     Status,
+    nearest,
     solve,
     solve_interior,
 )
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Pair = tuple[int, int]
+_Entries = tuple[Places, Places, Floats | float]  # rows, columns, values
 
 # Variables beyond which a factorisation of the whole program pays.
 _LARGE = 12_000
 # What a proven value may exceed the solver's own by, before another solver is asked.
 _PRECISE = 1e-7
+# Order of a matrix up to which it may be semidefinite: its triangle is a dense block of
+# the solver's equations.
+MAX_ORDER = 80
+# Seconds for the square of the entries of all triangles, as measured.
+_PACE = 1.6e-6
 
 
 class LocalSolution(NamedTuple):
@@ -70,127 +92,68 @@ class LocalSolution(NamedTuple):
     status: Status
 
 
-class Layout(NamedTuple):
-    """Places of the variables: components × (cells of pairs, cells of columns)."""
-
-    pairs: list[Pair]
-    pair_starts: NDArray[np.int64]
-    single_starts: NDArray[np.int64]
-    sizes: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, pairs: list[Pair], sizes: NDArray[np.intp]) -> Layout:
-        """Places of the cells of some pairs and of all columns."""
-        cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
-        return cls(pairs, offsets(cells), offsets(sizes), sizes)
-
-    @property
-    def width(self) -> int:
-        """Variables of one component."""
-        return int(self.pair_starts[-1] + self.single_starts[-1])
-
-    @property
-    def blocks(self) -> NDArray[np.int64]:
-        """First place of every pair and of every column: an outcome has one in each."""
-        pairs, singles = self.pair_starts, self.single_starts
-        return np.append(pairs[:-1], pairs[-1] + singles[:-1])
-
-    def pair(self, k: int) -> NDArray[np.int64]:
-        """Places of the cells of a pair, as a matrix."""
-        i, j = self.pairs[k]
-        places = np.arange(self.pair_starts[k], self.pair_starts[k + 1])
-        return places.reshape(self.sizes[i], self.sizes[j])
-
-    def single(self, i: int) -> NDArray[np.int64]:
-        """Places of the cells of a column."""
-        own = np.arange(self.single_starts[i], self.single_starts[i + 1])
-        return np.asarray(self.pair_starts[-1] + own)
-
-    def table(self, features: tuple[int, ...]) -> NDArray[np.int64]:
-        """Places of the cells of a table; of Y alone, those of the first column."""
-        if len(features) < 2:
-            return self.single(features[0] if features else 0)
-        return self.pair(self.pairs.index((features[0], features[1])))
-
-
-def layout_of(ambiguity: Ambiguity) -> Layout:
-    """Places of the variables for the tables of an ambiguity."""
-    known = {table.features for table in ambiguity.tables}
-    if any(len(features) > 2 for features in known):
-        raise ValueError(
-            "method='lp' takes tables of at most two features: use method='exact'."
-        )
-    pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
-    return Layout.of(pairs, ambiguity.sizes)
-
-
 def solve_local(
     ambiguity: Ambiguity, margin: Floats | float = 0.0, time_limit: float | None = None
 ) -> LocalSolution:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
-    layout, K = layout_of(ambiguity), ambiguity.n_classes
-    program, deadline = _program(ambiguity, layout, margin), Deadline(time_limit)
+    program, deadline = _program(ambiguity, margin), Deadline(time_limit)
     answer = solve_interior(program, time_limit=deadline.limit)
-    found = _read(answer, program, ambiguity, layout)
-    claimed = -answer.value if K == 2 else 1 - answer.value
+    found = _read(answer, program, ambiguity)
+    claimed = -answer.value if ambiguity.n_classes == 2 else 1 - answer.value
     if answer.status == "optimal" and found.value <= claimed + _PRECISE:
         return found
-    again = _read(_persistent(program, deadline), program, ambiguity, layout)
+    again = _read(_persistent(program, deadline), program, ambiguity)
     if again.status == "infeasible" or not found.value <= again.value:
         return again
     return found._replace(status=again.status)
 
 
-def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> tuple[Promise, Status]:
-    """Best rule known at once, of one table, least squares or the program; its status.
-
-    Simple rules may promise less than the polynomial program where hundreds of pairs
-    are nearly independent, or rows are few. If Ctrl-C ends the program, they count.
-    """
-    best = Promise(*table_rule(ambiguity), "one table")
-    if not len(ambiguity.sizes):  # the classes alone
-        return best, "optimal"
-    try:
-        squares = Promise(*quadratic_rule(ambiguity), "least squares")
-        best = min(best, squares, key=lambda rule: rule.upper)
-        found = solve_local(ambiguity, time_limit=deadline.limit)
-    except KeyboardInterrupt:
-        return best, "interrupted"
-    if found.value <= best.upper + TOLERANCE:  # never more, but for rounding
-        best = Promise(found.value, found.multiplier, "linear program")
-    return best, found.status
-
-
-def _program(ambiguity: Ambiguity, layout: Layout, margin: Floats | float) -> Program:
-    K = ambiguity.n_classes
-    components = 3 if K == 2 else K + 1
-    consistency = consistency_rows(layout, components)
-    blocks = [
-        consistency,
-        tie_rows(ambiguity, layout, _shares(K)),
-        _mass(layout, _shares(K)),
-        _nonnegative(layout, K),
-    ]
-    b, zeros = ambiguity.b, np.zeros(consistency.shape[0])
-    free = np.full(blocks[3].shape[0], np.inf)
-    cost = np.zeros(components * layout.width)
+def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
+    """Write the program over the components, whose shares make the class tables."""
+    layout, b, K = ambiguity.layout, ambiguity.b, ambiguity.n_classes
+    shares = np.hstack([np.ones((K, 1)), np.eye(K) if K == 2 else -np.eye(K)])
+    mass = np.zeros((K + 1, layout.width))  # all classes together have the mass 1
+    mass[:, layout.single(0)] = shares.sum(axis=0)[:, None]
+    consistent = consistency_rows(layout, K + 1)
+    blocks = [consistent, tie_rows(ambiguity, shares), mass.reshape(1, -1)]
+    if K > 2 and layout.pairs:  # M_v − S_y ≥ 0, the pair tables of every class
+        pairs = sparse.eye_array(int(layout.pair_starts[-1]), layout.width)
+        blocks.append(sparse.kron(shares, pairs))
+    cost = np.zeros(mass.size)
     cost[layout.single(0)] = -1.0 if K == 2 else 1.0
-    low = np.concatenate([zeros, b - margin, [1.0], np.zeros(len(free))])
-    high = np.concatenate([zeros, b + margin, [1.0], free])
-    return Program.of(cost, sparse.vstack(blocks), low, high)
+    A, zeros = sparse.vstack(blocks), np.zeros(consistent.shape[0])
+    more = np.zeros(A.shape[0] - len(zeros) - len(b) - 1)
+    low = np.concatenate([zeros, b - margin, [1.0], more])
+    return Program(
+        cost, A, low, np.concatenate([zeros, b + margin, [1.0], more + np.inf])
+    )
 
 
-def solved(program: Program, deadline: Deadline) -> Solution:
-    """Solve by interior points; they and presolve may fail by rounding."""
-    if len(program.cost) > _LARGE:
-        answer = solve_interior(program, time_limit=deadline.limit)
-        if answer.status == "optimal":
-            return answer
-    return _persistent(program, deadline)
+def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> LocalSolution:
+    """Return what the multipliers prove, raised by what they could lack at worst."""
+    layout, K, cells = ambiguity.layout, ambiguity.n_classes, len(ambiguity.b)
+    u, pairs = answer.duals, layout.pair_starts
+    if answer.status == "infeasible" or len(u) != len(program.low):
+        return LocalSolution(np.inf, np.zeros(cells), answer.status)
+    reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
+    least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
+    lack, end = np.maximum(-least, 0).sum(), len(u)
+    if K > 2 and layout.pairs:  # multipliers of signs
+        end -= K * int(pairs[-1])
+        slack = np.minimum.reduceat(u[end:].reshape(K, -1), pairs[:-1], axis=1)
+        lack += np.maximum(-slack, 0).sum()
+        u = np.append(u[:end], np.maximum(u[end:], 0))
+    ends = np.where(u > 0, program.low, program.high)
+    value = float(lack) - float(u[u != 0] @ ends[u != 0])
+    constant = float(lack) - u[end - 1]
+    if K > 2:
+        value, constant = value + 1.0, constant + 1.0
+    multiplier = ambiguity.shifted(-u[end - 1 - cells : end - 1], constant)
+    return LocalSolution(value, multiplier, answer.status)
 
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:
-    """Solve by HiGHS, in one way after another."""
+    """Solve by HiGHS, in one way after another: each may fail by rounding."""
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
         answer = solve(
             program, time_limit=deadline.limit, presolve=presolve, method=method
@@ -198,45 +161,6 @@ def _persistent(program: Program, deadline: Deadline) -> Solution:
         if answer.status == "optimal" or deadline.passed:
             break
     return answer
-
-
-def _read(
-    answer: Solution, program: Program, ambiguity: Ambiguity, layout: Layout
-) -> LocalSolution:
-    cells, K = len(ambiguity.b), ambiguity.n_classes
-    u = answer.duals
-    if answer.status == "infeasible" or len(u) != len(program.low):
-        return LocalSolution(np.inf, np.zeros(cells), answer.status)
-    signs = int(layout.pair_starts[-1]) * (K if K > 2 else 0)
-    first = len(u) - signs - 1 - cells
-    lack = _lack(u, program, layout, K)
-    u = np.append(u[: len(u) - signs], np.maximum(u[len(u) - signs :], 0))
-    ends = np.where(u > 0, program.low, program.high)
-    value = lack - float(u[u != 0] @ ends[u != 0])
-    constant = lack - u[first + cells]
-    if K > 2:
-        value, constant = value + 1.0, constant + 1.0
-    multiplier = ambiguity.shifted(-u[first : first + cells], constant)
-    return LocalSolution(value, multiplier, answer.status)
-
-
-def _lack(u: Floats, program: Program, layout: Layout, K: int) -> float:
-    """Return what the functions could lack at worst, by the reduced costs."""
-    reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
-    least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
-    if K == 2 or not layout.pairs:
-        return float(np.maximum(-least, 0).sum())
-    pairs = layout.pair_starts
-    signs = u[len(u) - K * int(pairs[-1]) :].reshape(K, -1)
-    slack = np.minimum.reduceat(signs, pairs[:-1], axis=1)
-    return float(np.maximum(-least, 0).sum() + np.maximum(-slack, 0).sum())
-
-
-def _shares(K: int) -> Floats:
-    """How the class tables are made of the components: (classes, components)."""
-    if K == 2:
-        return np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
-    return np.hstack([np.ones((K, 1)), -np.eye(K)])
 
 
 # ---- simple rules
@@ -276,24 +200,34 @@ def quadratic_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
     and the least of their expectations, ``B = E‖t − e_Y‖²``, is 2γ of the classifier
     without penalty. Where pairs are missing it is inf.
     """
-    sizes, K, starts = ambiguity.sizes, ambiguity.n_classes, offsets(ambiguity.sizes)
-    spans = [slice(*starts[i : i + 2]) for i in range(len(sizes))]
-    Q, F = np.full((starts[-1], starts[-1]), np.nan), np.zeros((starts[-1], K))
-    for table in ambiguity.tables:
-        p = table.probabilities
-        if table.with_target and len(table.features) == 1:
-            (i,) = table.features
-            F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
-        elif len(table.features) == 2:
-            i, j = table.features
-            Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
-            Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
+    Q, F = ambiguity.moments()
     if not np.isfinite(Q).all():
         return np.inf, np.zeros(len(ambiguity.b))
-    Z = np.linalg.lstsq(Q, F, rcond=1e-12)[0]
-    square, lead = ambiguity.quadratics(Z, np.zeros(K), np.arange(K))
-    multiplier = ambiguity.shifted(square - 2 * lead, 1.0)
+    Z = np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0], np.float64)
+    K = ambiguity.n_classes
+    square, lead, one = ambiguity.quadratics(Z, np.zeros(K), np.arange(K))
+    multiplier = square - 2 * lead + one
     return float(ambiguity.b @ multiplier), multiplier
+
+
+def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> tuple[Promise, Status]:
+    """Best rule known at once, of one table, least squares or the program; its status.
+
+    Simple rules may promise less than the polynomial program where hundreds of pairs
+    are nearly independent, or rows are few. If Ctrl-C ends the program, they count.
+    """
+    best = Promise(*table_rule(ambiguity), "one table")
+    if not len(ambiguity.sizes):  # the classes alone
+        return best, "optimal"
+    try:
+        squares = Promise(*quadratic_rule(ambiguity), "least squares")
+        best = min(best, squares, key=lambda rule: rule.upper)
+        found = solve_local(ambiguity, time_limit=deadline.limit)
+    except KeyboardInterrupt:
+        return best, "interrupted"
+    if found.value <= best.upper + TOLERANCE:  # never more, but for rounding
+        best = Promise(found.value, found.multiplier, "linear program")
+    return best, found.status
 
 
 # ---- parts of programs whose variables are tables
@@ -304,55 +238,40 @@ def consistency_rows(layout: Layout, components: int) -> sparse.csr_array:
 
     Where pairs do not link some columns to the first, their masses are equal.
     """
-    entries, count = _Entries(), 0
+    entries: list[_Entries] = [(np.empty(0, int), np.empty(0, int), 0.0)]
+    count = 0
     part = np.arange(len(layout.sizes))
     for i, j in layout.pairs:
         part[part == part[j]] = part[i]
     for j in np.unique(part, return_index=True)[1].tolist():
         if part[j] != part[0]:
             for cells, sign in ((layout.single(0), 1.0), (layout.single(j), -1.0)):
-                entries.add(np.full(len(cells), count), cells, sign)
+                entries.append((np.full(len(cells), count), cells, sign))
             count += 1
     for k, (i, j) in enumerate(layout.pairs):
         cells = layout.pair(k)
         for matrix, column in ((cells, i), (cells.T, j)):
             rows = np.arange(count, count + len(matrix))
-            entries.add(np.repeat(rows, matrix.shape[1]), matrix.ravel(), 1.0)
-            entries.add(rows, layout.single(column), -1.0)
+            entries.append((rows.repeat(matrix.shape[1]), matrix, 1.0))
+            entries.append((rows, layout.single(column), -1.0))
             count += len(matrix)
-    one = entries.matrix(count, layout.width)
+    one = _matrix(entries, (count, layout.width))
     return sparse.csr_array(sparse.block_diag([one] * components))
 
 
-class _Entries:
-    """Entries of a sparse matrix, gathered part by part."""
-
-    def __init__(self) -> None:
-        self.rows, self.columns = [np.empty(0, int)], [np.empty(0, int)]
-        self.values = [np.empty(0)]
-
-    def add(
-        self,
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
-        values: Floats | float,
-    ) -> None:
-        self.rows.append(rows)
-        self.columns.append(columns)
-        self.values.append(np.broadcast_to(values, rows.shape))
-
-    def matrix(self, height: int, width: int) -> sparse.csr_array:
-        where = (np.concatenate(self.rows), np.concatenate(self.columns))
-        entries = (np.concatenate(self.values), where)
-        return sparse.csr_array(entries, shape=(height, width))
+def _matrix(entries: list[_Entries], shape: tuple[int, int]) -> sparse.csr_array:
+    rows, columns = (np.concatenate([np.ravel(e[k]) for e in entries]) for k in (0, 1))
+    values = np.concatenate([np.broadcast_to(v, r.size) for r, _, v in entries])
+    return sparse.csr_array((values, (rows, columns)), shape=shape)
 
 
-def tie_rows(ambiguity: Ambiguity, layout: Layout, shares: Floats) -> sparse.csr_array:
+def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.csr_array:
     """Rows: the components, by their shares, add up to the given tables.
 
     `shares` is (classes, components).
     """
-    entries = _Entries()
+    layout = ambiguity.layout
+    entries: list[_Entries] = []
     for table, start in zip(ambiguity.tables, ambiguity.starts, strict=False):
         cells = layout.table(table.features).ravel()
         classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
@@ -360,12 +279,13 @@ def tie_rows(ambiguity: Ambiguity, layout: Layout, shares: Floats) -> sparse.csr
         y, c = np.nonzero(classes)
         places = int(start) + number[:, None] * len(classes) + y
         columns = cells[:, None] + c * layout.width
-        entries.add(places.ravel(), columns.ravel(), np.tile(classes[y, c], len(cells)))
-    return entries.matrix(len(ambiguity.b), shares.shape[1] * layout.width)
+        entries.append((places, columns, np.tile(classes[y, c], len(cells))))
+    return _matrix(entries, (len(ambiguity.b), shares.shape[1] * layout.width))
 
 
-def open_cells(ambiguity: Ambiguity, layout: Layout) -> Flags:
+def open_cells(ambiguity: Ambiguity) -> Flags:
     """Cells that the tables leave open to each class: (classes, width)."""
+    layout = ambiguity.layout
     found = np.ones((ambiguity.n_classes, layout.width), bool)
     for table in ambiguity.tables:
         some = table.probabilities > 0
@@ -386,21 +306,130 @@ def without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
     rows = np.flatnonzero(np.diff(A.indptr))
     low, high = program.low[rows], program.high[rows]
     lower, upper = program.lower[kept], program.upper[kept]
-    return Program.of(program.cost[kept], A[rows], low, high, lower, upper), rows
+    return Program(program.cost[kept], A[rows], low, high, lower, upper), rows
 
 
-def _mass(layout: Layout, shares: Floats) -> sparse.csr_array:
-    """Row: all classes together have the mass 1."""
-    weights = np.zeros((shares.shape[1], layout.width))
-    weights[:, layout.single(0)] = shares.sum(axis=0)[:, None]
-    return sparse.csr_array(weights.reshape(1, -1))
+# ---- the worst case of a rule
 
 
-def _nonnegative(layout: Layout, K: int) -> sparse.csr_array:
-    """Rows: the pair tables of every class, M_v − S_y, are not negative."""
-    cells = int(layout.pair_starts[-1])
-    if K == 2 or not cells:
-        return sparse.csr_array((0, (3 if K == 2 else K + 1) * layout.width))
-    eye = sparse.eye_array(cells, layout.width)
-    blocks = [[eye, *((-eye if c == y else None) for c in range(K))] for y in range(K)]
-    return sparse.csr_array(sparse.block_array(blocks))
+def solve_worst(
+    losses: Losses, *, semidefinite: bool = False, time_limit: float | None = None
+) -> LocalSolution:
+    """Bound the worst case of a rule; infinite if nothing was proven in time.
+
+    The functions are above the losses at all outcomes that no empty cell forbids;
+    `Ambiguity.completed` makes them so at the others. A semidefinite program that is
+    likely to end without an answer (interior points prove little before they are near
+    the end), or for which there is no solver, is declined.
+    """
+    relaxation, deadline = _Relaxation(losses, semidefinite), Deadline(time_limit)
+    whole, cones = relaxation.program, relaxation.cones
+    nothing = np.zeros(len(losses.ambiguity.b))
+    if semidefinite:
+        slow = _PACE * sum(cone.entries.shape[0] for cone in cones) ** 2
+        late = time_limit is not None and slow > time_limit
+        if late or max(cone.order for cone in cones) > MAX_ORDER:
+            return LocalSolution(np.inf, nothing, "declined")
+    kept = np.append(relaxation.open.ravel(), np.ones(len(relaxation.parts), bool))
+    program, rows = without(whole, kept)
+    small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
+    interior = semidefinite or len(program.cost) > _LARGE
+    if interior:
+        answer = solve_interior(program, small, time_limit=deadline.limit)
+    if not interior or not (semidefinite or answer.status == "optimal"):
+        answer = _persistent(program, deadline)
+    if len(answer.duals) != len(program.low) or not np.isfinite(answer.duals).all():
+        return LocalSolution(np.inf, nothing, answer.status)
+    u = np.zeros(len(whole.low))
+    u[rows] = answer.duals
+    return LocalSolution(*relaxation.proven(u, answer.matrices), answer.status)
+
+
+class _Relaxation:
+    """The program, and what its multipliers prove.
+
+    Variables: the cells of each part, then a number below each of its majorants. Rows:
+    consistency, tables, what is not negative, majorants.
+    """
+
+    def __init__(self, losses: Losses, semidefinite: bool) -> None:
+        self.ambiguity, self.layout = losses.ambiguity, losses.ambiguity.layout
+        self.moments = Moments(self.layout)
+        self.parts = regions(losses, self.moments)
+        self.classes = [part.y for part in self.parts]
+        self.open = open_cells(self.ambiguity)[self.classes]  # (parts, width)
+        R, b, size = len(self.parts), self.ambiguity.b, self.open.size
+        shares = np.zeros((self.ambiguity.n_classes, R))
+        shares[self.classes, np.arange(R)] = 1.0
+        consistent = consistency_rows(self.layout, R)
+        positive = [self._positive(part, semidefinite) for part in self.parts]
+        above = sparse.block_diag([np.array(part.majorants) for part in self.parts])
+        below = [np.ones((len(part.majorants), 1)) for part in self.parts]
+        ties = tie_rows(self.ambiguity, shares)
+        cells = sparse.vstack([consistent, ties, sparse.block_diag(positive)])
+        A = sparse.block_array([[cells, None], [above, -sparse.block_diag(below)]])
+        self.first = consistent.shape[0]  # row of the tables
+        equal = np.concatenate([np.zeros(self.first), b])
+        more = np.zeros(A.shape[0] - len(equal))
+        self.program = Program(
+            np.concatenate([np.zeros(size), -np.ones(R)]),
+            A,
+            np.concatenate([equal, more]),
+            np.concatenate([equal, more + np.inf]),
+            np.concatenate([np.zeros(size), np.full(R, -np.inf)]),
+        )
+        self.cones = [self._cone(c) for c in range(R)] if semidefinite else []
+
+    def _positive(self, part: Region, semidefinite: bool) -> sparse.csr_array:
+        """Rows of a part that are not negative, none of them with large numbers."""
+        rows = [self.moments.with_indicators(h) for h in part.inequalities]
+        more = part.products if semidefinite else part.products + part.squares
+        rows += [sparse.csr_array(row[None]) for row in more]
+        rows.append(sparse.csr_array((0, self.layout.width)))  # at least one block
+        found = sparse.csr_array(sparse.vstack(rows))
+        largest = np.maximum(abs(found).max(axis=1).toarray().ravel(), 1e-12)
+        return sparse.csr_array(sparse.diags_array(1 / largest) @ found)
+
+    def _cone(self, c: int) -> Cone:
+        """Matrix of E[w w'] of a part: 1 and the open categories less the likeliest."""
+        layout, P = self.layout, len(self.moments.first)
+        opened, y = self.open[c], self.classes[c]
+        chosen = opened[P:].copy()
+        for table in self.ambiguity.tables:
+            if len(table.features) == 1:
+                start = layout.single_starts[table.features[0]]
+                chosen[start + table.probabilities[:, y].argmax()] = False
+        rank = np.cumsum(chosen) * chosen  # from 1; the constant comes first
+        pair = opened[:P] & chosen[self.moments.first] & chosen[self.moments.second]
+        a, b = rank[self.moments.first[pair]], rank[self.moments.second[pair]]
+        one = np.flatnonzero(chosen)
+        mass = np.flatnonzero(opened[P : P + layout.sizes[0]])
+        places = np.concatenate([P + mass, P + one, P + one, np.flatnonzero(pair)])
+        return Cone.of(
+            len(one) + 1,
+            np.concatenate([0 * mass, 0 * one, rank[one], a]),
+            np.concatenate([0 * mass, rank[one], rank[one], b]),
+            c * layout.width + places,
+            len(self.program.cost),
+        )
+
+    def proven(self, u: Floats, squares: list[Floats]) -> tuple[float, Floats]:
+        """Bound and multiplier that any multipliers of the rows prove."""
+        ambiguity, first = self.ambiguity, self.first
+        last = first + len(ambiguity.b)
+        ends = np.cumsum([len(part.majorants) for part in self.parts])
+        top = len(u) - int(ends[-1])
+        weights = np.split(np.maximum(u[top:], 0), ends[:-1])
+        weights = [w / w.sum() if w.sum() > 0 else np.eye(len(w))[0] for w in weights]
+        u = np.concatenate([u[:last], np.maximum(u[last:top], 0), *weights])
+        reduced = self.program.cost - self.program.A.T @ u
+        for cone, z in zip(self.cones, squares, strict=True):
+            reduced -= cone.entries.T @ nearest(z, cone.order)
+        reduced = reduced[: self.open.size].reshape(self.open.shape)
+        known = np.where(self.open, reduced, np.inf)
+        least = np.minimum.reduceat(known, self.layout.blocks, axis=1).sum(axis=1)
+        lows = np.full(ambiguity.n_classes, np.inf)  # what λ_y has left over at least
+        np.minimum.at(lows, self.classes, least)
+        lows[~np.isfinite(lows)] = 0.0  # a class without outcomes
+        multiplier = ambiguity.shifted(-u[first:last], -lows)
+        return float(ambiguity.b @ multiplier), multiplier

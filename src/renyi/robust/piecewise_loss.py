@@ -20,20 +20,21 @@ than the scores, but for a small factor.
 
 *Pieces.* Programs want lines and quadratics. On slices of the margin's range a line
 lies above the loss, for mixed-integer programs (`renyi.robust.pairwise_min`). For the
-program of polynomial size (`renyi.robust.pairwise_worst`), a region of class y is a set
-of outcomes with some additive functions h ≥ 0, and quadratics of the estimates that lie
-above ℓ_y there. Two classes: map has two slices, sharp three, on which its loss is the
-least of one or two quadratics; that of renyi is interpolated on each of some slices and
-raised by what it may lack. More classes: one region for each class that may be
+program of polynomial size (`renyi.robust.pairwise_program`), a region of class y is a
+set of outcomes with some additive functions h ≥ 0, and quadratics of the estimates that
+lie above ℓ_y there. Two classes: map has two slices, sharp three, on which its loss is
+the least of one or two quadratics; that of renyi is interpolated on each of some slices
+and raised by what it may lack. More classes: one region for each class that may be
 answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules. Regions of an
 error reach over the tie.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +44,9 @@ from scipy import sparse
 from renyi import rules
 from renyi.counting.onehot import offsets
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.master_program import Classes, Outcomes
-from renyi.robust.pairwise_min import Low, ScoreLoss, Slice, SlicedScore
-from renyi.robust.pairwise_program import Layout
+from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
 from renyi.scorecard import Match, Scorecard, centred
 
-Floats = NDArray[np.float64]
 # Margin at which sharp turns deterministic.
 KINK = float(np.sqrt(2) - 1)
 _TIE = 1e-12
@@ -59,8 +56,36 @@ _EDGES = (-0.5, 0.0, 0.4, 0.75)
 _CENTRES = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 _NODES = np.arange(3)  # of an interpolation
 _REACH = 1e-6  # beyond the least and the largest margin
-_SLACK = 1e-7  # of a line at an outcome, before its slice is split
 _NARROW = 1e-4  # slices that are not split further
+
+
+class ScoreLoss(NamedTuple):
+    """A loss of additive scores: ``value(base + Σ_i points_i(x_i))``.
+
+    `points` are (categories, scores); `value` takes scores (..., scores), which it may
+    overwrite.
+    """
+
+    points: Floats
+    base: Floats
+    value: Callable[[Floats], Floats]
+
+
+class Slice(NamedTuple):
+    """On low ≤ g ≤ high the loss is at most height + slope·g."""
+
+    low: float
+    high: float
+    height: float
+    slope: float
+
+
+class SlicedScore(NamedTuple):
+    """A score g = constant + Σ_i points_i(x_i), and slices of its range."""
+
+    points: Floats
+    constant: float
+    slices: list[Slice]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +120,14 @@ class Losses:
     @cached_property
     def tie(self) -> float:
         """Margin that counts as a tie: rounding may have made it of 0."""
-        reach = float(_largest(self.points, self.ambiguity).max())
-        return max(_TIE * (1 + reach), self.rounding)
+        starts = offsets(self.ambiguity.sizes)[:-1]
+        reach = np.maximum.reduceat(np.abs(self.points), starts).sum(axis=0)
+        return max(_TIE * (1 + float(reach.max())), self.rounding)
 
-    def margin(self, y: int, rival: int) -> tuple[Floats, float]:
-        """Points and constant of the margin t_y − t_rival, the model's classes."""
-        return (
-            self.points[:, y] - self.points[:, rival],
-            float(self.base[y] - self.base[rival]),
-        )
+    def margin(self, y: int, rival: int) -> Floats:
+        """Margin t_y − t_rival, the model's classes: its points, then its constant."""
+        points = self.points[:, y] - self.points[:, rival]
+        return np.append(points, self.base[y] - self.base[rival])
 
     def of_margin(self, g: Floats) -> Floats:
         """Losses of a class that leads the only other one by g; g is overwritten."""
@@ -153,9 +177,8 @@ class Losses:
         """Losses of a class as a function of scores: of two classes, of the margin."""
         y, k = S[0], int(self.own[S[0]])
         if self.binary:
-            g, constant = self.margin(k, 1 - k)
-            base = np.array([constant])
-            return ScoreLoss(g[:, None], base, lambda s: self.of_margin(s[..., 0]))
+            g = self.margin(k, 1 - k)
+            return ScoreLoss(g[:-1, None], g[-1:], lambda s: self.of_margin(s[..., 0]))
 
         def of_scores(t: Floats) -> Floats:
             flat = self.of_estimates(t.reshape(-1, t.shape[-1]), y)
@@ -165,12 +188,11 @@ class Losses:
 
     def sliced_scores(self, S: Classes) -> list[SlicedScore]:
         """Margins over every rival, with slices and the lines above the loss."""
-        k = int(self.own[S[0]])
-        found = []
+        k, found = int(self.own[S[0]]), []
         for rival in np.delete(np.arange(len(self.base)), k).tolist():
-            g, constant = self.margin(k, rival)
-            ends = self._reach(g, constant)
-            found.append(SlicedScore(g, constant, self.slices(*ends, self._edges[S])))
+            g = self.margin(k, rival)
+            slices = self.slices(*self.reach(g), self._edges[S])
+            found.append(SlicedScore(g[:-1], float(g[-1]), slices))
         return found
 
     @cached_property
@@ -179,12 +201,12 @@ class Losses:
         first = np.unique([*np.linspace(-1, 1, 9), -KINK, KINK])
         return dict.fromkeys(self.sets, first)
 
-    def _reach(self, g: Floats, constant: float) -> tuple[float, float]:
+    def reach(self, g: Floats) -> tuple[float, float]:
         """Least and largest value of an additive function, with some room."""
         starts = offsets(self.ambiguity.sizes)[:-1]
-        least = float(np.minimum.reduceat(g, starts).sum()) + constant
-        most = float(np.maximum.reduceat(g, starts).sum()) + constant
-        return least - _REACH, most + _REACH
+        least = np.minimum.reduceat(g[:-1], starts).sum() + g[-1]
+        most = np.maximum.reduceat(g[:-1], starts).sum() + g[-1]
+        return float(least) - _REACH, float(most) + _REACH
 
     def slices(self, low: float, high: float, edges: Floats) -> list[Slice]:
         """Slices of the margin's range with a line above the loss on each.
@@ -192,16 +214,12 @@ class Losses:
         For map two slices are exact. Of more classes, 1 is above every loss.
         """
         if self.rule == "map":
-            tie = self.tie
-            return [
-                Slice(min(low, tie), tie, 1.0, 0.0),
-                Slice(tie, max(high, tie), 0.0, 0.0),
-            ]
+            error = Slice(min(low, self.tie), self.tie, 1.0, 0.0)
+            return [error, Slice(self.tie, max(high, self.tie), 0.0, 0.0)]
         if not self.binary:
             return [Slice(low, high, 1.0, 0.0)]
-        inner = edges[(edges > low) & (edges < high)]
-        ends = np.concatenate([[low], inner, [high]])
-        return [self._line(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        ends = [low, *edges[(edges > low) & (edges < high)], high]
+        return [self._line(a, b) for a, b in pairwise(ends)]
 
     def _line(self, low: float, high: float) -> Slice:
         """Line above the loss: the chord, raised to what a fine grid calls for.
@@ -218,15 +236,14 @@ class Losses:
         height = float((loss - slope * fine).max()) + (fine[1] - fine[0]) ** 2 / 4
         return Slice(low, high, height, slope)
 
-    def refine(self, low: Low, S: Classes) -> bool:
-        """Split the slices whose line is what the bound suffers from."""
-        slack = low.outcomes[low.values > low.bound + _SLACK]
-        if self.rule == "map" or not self.binary or not len(slack):
+    def refine(self, X: Outcomes, S: Classes) -> bool:
+        """Split the slices whose line is too high at outcomes; whether any was."""
+        if self.rule == "map" or not self.binary or not len(X):
             return False
         k = int(self.own[S[0]])
-        g, constant = self.margin(k, 1 - k)
-        places = slack + offsets(self.ambiguity.sizes)[:-1]
-        at = np.clip(g[places].sum(axis=1) + constant, -1, 1)
+        g = self.margin(k, 1 - k)
+        places = X + offsets(self.ambiguity.sizes)[:-1]
+        at = np.clip(g[places].sum(axis=1) + g[-1], -1, 1)
         edges = self._edges[S]
         middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
         inside = np.abs(at[:, None] - middles) <= halves + _NARROW
@@ -259,16 +276,15 @@ class Losses:
         u = t − t̄ and the best τ for map. Where class y leads by no more than a tie δ,
         the latter is at least (1 − τδ)², so it is raised by 2τδ; the former by 4δ.
         """
-        b = self.ambiguity.b
+        scores = self.centred if self.rule == "map" else (self.points, self.base)
+        square, lead, one = self.ambiguity.quadratics(*scores, self.own)
         if self.rule != "map":
-            square, lead, one = self._moments(self.points, self.base)
             found = square - 2 * lead + (1 + 4 * self.tie) * one
         else:
-            square, lead, one = self._moments(*self.centred)
             tau = self.scale
             found = 2 * (tau**2 * square - 2 * tau * lead)
             found += (2 * (1 - 1 / len(self.base)) + 2 * tau * self.tie) * one
-        return found if b @ found < 1 else one
+        return found if self.ambiguity.b @ found < 1 else one
 
     @property
     def centred(self) -> tuple[Floats, Floats]:
@@ -279,43 +295,15 @@ class Losses:
     @cached_property
     def scale(self) -> float:
         """The best τ of map's closed form, ``E[u_Y]₊ / E‖u‖²``."""
-        square, lead, _ = self._moments(*self.centred)
-        b = self.ambiguity.b
-        spread = float(b @ square)
-        return max(0.0, float(b @ lead)) / spread if spread > 0 else 0.0
-
-    def _moments(self, U: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Multipliers of ‖u‖², u_y and 1 for u = beta + Σ_i U_i(x_i)."""
-        one = self.ambiguity.shifted(np.zeros(len(self.ambiguity.b)), 1.0)
-        return *self.ambiguity.quadratics(U, beta, self.own), one
-
-
-def _largest(points: Floats, ambiguity: Ambiguity) -> Floats:
-    """Sum over the features of their largest absolute points, class by class."""
-    starts = offsets(ambiguity.sizes)[:-1]
-    return np.asarray(np.maximum.reduceat(np.abs(points), starts).sum(axis=0))
+        square, lead, _ = self.ambiguity.quadratics(*self.centred, self.own)
+        spread, leads = self.ambiguity.b @ square, self.ambiguity.b @ lead
+        return max(0.0, float(leads)) / float(spread) if spread > 0 else 0.0
 
 
 # ---- regions on which quadratics lie above the loss
-
-
-class Additive(NamedTuple):
-    """A function f(x) = constant + Σ_i points_i(x_i)."""
-
-    points: Floats
-    constant: float
-
-    def minus(self, c: float) -> Additive:
-        """Return f − c."""
-        return Additive(self.points, self.constant - c)
-
-    def less(self, other: Additive) -> Additive:
-        """Return f − h."""
-        return Additive(self.points - other.points, self.constant - other.constant)
-
-    def times(self, a: float) -> Additive:
-        """Return a f."""
-        return Additive(a * self.points, a * self.constant)
+#
+# An additive function f(x) = constant + Σ_i points_i(x_i) is an array: its points, then
+# its constant.
 
 
 class Region(NamedTuple):
@@ -327,60 +315,53 @@ class Region(NamedTuple):
     """
 
     y: int
-    inequalities: list[Additive]
+    inequalities: list[Floats]
     majorants: list[Floats]
     products: list[Floats]
     squares: list[Floats]
 
 
-@dataclass(frozen=True, eq=False)
 class Moments:
     """Expectations of products of additive functions, from tables of pairs."""
 
-    layout: Layout
-    first: NDArray[np.int64]  # place of each pair cell's first category
-    second: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, layout: Layout) -> Moments:
-        """Weights of the cells of a layout."""
+    def __init__(self, layout: Layout) -> None:
         starts, nothing = layout.single_starts, np.empty(0, np.int64)
-        first, second = [nothing], [nothing]
+        first, second = [nothing], [nothing]  # places of each pair cell's categories
         for i, j in layout.pairs:
             a, b = np.indices((layout.sizes[i], layout.sizes[j]))
             first.append(starts[i] + a.ravel())
             second.append(starts[j] + b.ravel())
-        return cls(layout, np.concatenate(first), np.concatenate(second))
+        self.layout = layout
+        self.first, self.second = np.concatenate(first), np.concatenate(second)
+        self.one = np.append(np.zeros(int(starts[-1])), 1.0)
 
-    def product(self, f: Additive, h: Additive) -> Floats:
+    def product(self, f: Floats, h: Floats) -> Floats:
         """Weights of the cells whose sum is E[f h]."""
-        u, v = f.points, h.points
+        u, v = f[:-1], h[:-1]
         pairs = u[self.first] * v[self.second] + u[self.second] * v[self.first]
-        singles = f.constant * v + h.constant * u + u * v
-        singles[: self.layout.sizes[0]] += f.constant * h.constant
+        singles = f[-1] * v + h[-1] * u + u * v
+        singles[: self.layout.sizes[0]] += f[-1] * h[-1]
         return np.concatenate([pairs, singles])
 
-    def square(self, f: Additive) -> Floats:
-        """Weights of f²."""
-        return self.product(f, f)
+    def square(self, f: Floats, c: float = 0.0) -> Floats:
+        """Weights of (f − c)²."""
+        return self.product(f - c * self.one, f - c * self.one)
 
-    def polynomial(self, g: Additive, coefficients: Floats) -> Floats:
+    def polynomial(self, g: Floats, coefficients: Floats) -> Floats:
         """Weights of a + b g + c g²."""
         a, b, c = coefficients
-        one = Additive(np.zeros_like(g.points), 1.0)
-        line = Additive(b * g.points, a + b * g.constant)
-        return np.asarray(self.product(one, line) + c * self.square(g))
+        line = self.product(self.one, b * g + a * self.one)
+        return np.asarray(line + c * self.square(g))
 
-    def with_indicators(self, h: Additive) -> sparse.csr_array:
+    def with_indicators(self, h: Floats) -> sparse.csr_array:
         """Weights of E[h 1(X_i = k)], one row for each category."""
-        D, P = len(h.points), len(self.first)
+        points, D, P = h[:-1], len(h) - 1, len(self.first)
         cells = np.arange(P)
         rows = np.concatenate([self.first, self.second, np.arange(D)])
         columns = np.concatenate([cells, cells, P + np.arange(D)])
-        values = np.concatenate(
-            [h.points[self.second], h.points[self.first], h.constant + h.points]
-        )
-        return sparse.csr_array((values, (rows, columns)), shape=(D, P + D))
+        values = [points[self.second], points[self.first], h[-1] + points]
+        entries = np.concatenate(values), (rows, columns)
+        return sparse.csr_array(entries, shape=(D, P + D))
 
 
 def regions(losses: Losses, moments: Moments) -> list[Region]:
@@ -406,8 +387,8 @@ def pieces(losses: Losses) -> list[Piece]:
     """Quadratics of the margin above the loss, from the lowest margin on."""
     one, half = np.array([1.0, 0, 0]), np.array([0.5, -1.0, 0.5])  # half: (1 − g)²/2
     if losses.rule == "map":
-        spans = [(-np.inf, losses.tie), (losses.tie, np.inf)]
-        return [Piece(*spans[0], [one]), Piece(*spans[1], [0 * one])]
+        tie = losses.tie
+        return [Piece(-np.inf, tie, [one]), Piece(tie, np.inf, [0 * one])]
     if losses.rule == "sharp":
         small = np.array([0.5, -1.0, -0.5])
         return [
@@ -416,8 +397,7 @@ def pieces(losses: Losses) -> list[Piece]:
             Piece(KINK, np.inf, [0 * one]),
         ]
     ends = [-np.inf, *_EDGES, np.inf]
-    spans = list(zip(ends[:-1], ends[1:], strict=True))
-    return [Piece(low, high, _above_renyi(losses, low, high)) for low, high in spans]
+    return [Piece(*span, _above_renyi(losses, *span)) for span in pairwise(ends)]
 
 
 def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
@@ -443,40 +423,23 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
 
 
 def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
-    k = int(losses.own[y])
-    g = Additive(*losses.margin(k, 1 - k))
-    least, most = losses._reach(g.points, g.constant)
-    reached = [p for p in pieces(losses) if p.low <= most and p.high >= least]
-    return [_slice(losses, moments, y, g, piece) for piece in reached]
-
-
-def _slice(
-    losses: Losses, moments: Moments, y: int, g: Additive, piece: Piece
-) -> Region:
-    low, high, coefficients = piece
-    inequalities = []
-    if np.isfinite(low):
-        inequalities.append(g.minus(low))
-    if np.isfinite(high):
-        inequalities.append(g.minus(high).times(-1))
-    both = len(inequalities) == 2
-    return Region(
-        y,
-        inequalities,
-        [moments.polynomial(g, each) for each in coefficients],
-        [moments.product(*inequalities)] if both else [],
-        [moments.square(g.minus(c)) for c in _centres(losses, low, high)],
-    )
-
-
-def _centres(losses: Losses, low: float, high: float) -> Floats:
-    """Where squares help: near the slice, and where the closed form has its zero."""
-    unit = 1.0
-    if losses.rule == "map" and losses.scale > 0:
-        unit = 1 / losses.scale
-    every = np.union1d(unit * np.array(_CENTRES), [low, high, 1.0])
-    near = (every >= low) & (every <= high) & np.isfinite(every)
-    return np.asarray(every[near | (every == 1.0)])
+    """Regions by the margin. Squares help near them, and where the closed form is 0."""
+    k, found = int(losses.own[y]), []
+    g = losses.margin(k, 1 - k)
+    least, most = losses.reach(g)
+    unit = 1 / losses.scale if losses.rule == "map" and losses.scale > 0 else 1.0
+    for low, high, coefficients in pieces(losses):
+        if low > most or high < least:
+            continue
+        ends = [g - low * moments.one] if np.isfinite(low) else []
+        ends += [high * moments.one - g] if np.isfinite(high) else []
+        centres = np.union1d(unit * np.array(_CENTRES), [low, high, 1.0])
+        near = (centres >= low) & (centres <= high) & np.isfinite(centres)
+        majorants = [moments.polynomial(g, each) for each in coefficients]
+        products = [moments.product(*ends)] if len(ends) == 2 else []
+        squares = [moments.square(g, c) for c in centres[near | (centres == 1.0)]]
+        found.append(Region(y, ends, majorants, products, squares))
+    return found
 
 
 # ---- more classes
@@ -484,22 +447,20 @@ def _centres(losses: Losses, low: float, high: float) -> Floats:
 
 def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:
     """Regions by the class that is answered; of y's own, only where it surely is."""
-    k = int(losses.own[y])
-    t = [Additive(losses.points[:, j], losses.base[j]) for j in range(len(losses.base))]
-    found = []
+    k, one, found = int(losses.own[y]), moments.one, []
+    t = list(np.vstack([losses.points, losses.base]).T)
     for j, f in enumerate(t):
         least = losses.tie if j == k else -losses.tie
-        leads = [f.less(h).minus(least) for h in t if h is not f]
+        leads = [f - h - least * one for h in t if h is not f]
         products = [moments.product(a, b) for a, b in combinations(leads, 2)]
         if losses.rule == "map":
-            one = Additive(np.zeros_like(t[0].points), float(j != k))
-            above, squares = [moments.square(one)], [_closed(losses, moments, k, j)]
+            above = [moments.square(float(j != k) * one)]
+            squares = [_closed(losses, moments, k, j)]
         else:
-            one = Additive(np.zeros_like(t[0].points), 1.0)
-            away = [moments.square(h.minus(float(h is t[k]))) for h in t]
+            away = [moments.square(h, float(h is t[k])) for h in t]
             tie = 4 * losses.tie * moments.square(one)  # as in the closed form
             above, squares = [moments.square(one), np.sum([*away, tie], axis=0)], []
-        squares += [moments.square(lead.minus(c)) for lead in leads for c in (0.0, 1.0)]
+        squares += [moments.square(lead, c) for lead in leads for c in (0.0, 1.0)]
         found.append(Region(y, leads, above, products, squares))
     return found
 
@@ -514,9 +475,6 @@ def _closed(losses: Losses, moments: Moments, k: int, j: int) -> Floats:
     v = np.full(len(beta), -1 / len(beta))
     v[k] += 0.5
     v[j] += 0.5
-    u = [
-        Additive(losses.scale * U[:, c], losses.scale * beta[c]) for c in range(len(v))
-    ]
-    return np.asarray(
-        sum(moments.square(f.minus(c)) for f, c in zip(u, v, strict=True))
-    )
+    u = losses.scale * np.vstack([U, beta])
+    each = (moments.square(f, c) for f, c in zip(u.T, v, strict=True))
+    return np.asarray(sum(each))

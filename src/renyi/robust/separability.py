@@ -41,8 +41,7 @@ from scipy import sparse
 from renyi.counting.onehot import dense, offsets
 from renyi.encoding.column_rules import check_sample_weight
 from renyi.marginals.marginals import Marginals
-from renyi.robust import direct_program
-from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.ambiguity_set import Ambiguity, contradiction, worst_member
 from renyi.solvers.programs import Program, solve
 from renyi.solvers.ridge import eigen
 
@@ -206,7 +205,7 @@ def _best_minimiser(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
     cost = np.append(np.zeros(K * (r + d)), -1.0)
     low = np.concatenate([-Z.T.ravel(), np.zeros(K + r)])
     high = np.concatenate([np.full(K * D + K, np.inf), np.zeros(r)])
-    answer = solve(Program.of(cost, sparse.block_array(rows), low, high, -np.inf))
+    answer = solve(Program(cost, sparse.block_array(rows), low, high, -np.inf))
     return -answer.value if answer.status == "optimal" else -np.inf
 
 
@@ -256,9 +255,9 @@ def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
     X = ambiguity.outcomes()
     t = _estimates(ambiguity, X, Z)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    _, answer = direct_program.worst_member(ambiguity, good.astype(float), X)
+    _, answer = worst_member(ambiguity, good.astype(float), X)
     if answer.status != "optimal":
-        raise ValueError(direct_program.contradiction(ambiguity))
+        raise ValueError(contradiction(ambiguity))
     return bool(-answer.value >= 1 - tolerance)
 
 
@@ -281,12 +280,12 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
     off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
     both = sparse.block_array([[tables, off], [tables, -off]])
     low, high = np.append(b, -infinite), np.append(infinite, b)
-    answer = solve(Program.of(np.append(np.zeros(N), 1.0), both, low, high))
+    answer = solve(Program(np.append(np.zeros(N), 1.0), both, low, high))
     return answer.status == "optimal" and answer.value <= tolerance
 
 
 def _refuse_empty(ambiguity: Ambiguity, X: Codes) -> None:
     """Refuse tables that no distribution has: θ is about none."""
     anything = np.zeros((len(X), ambiguity.n_classes))
-    if direct_program.worst_member(ambiguity, anything, X)[1].status != "optimal":
-        raise ValueError(direct_program.contradiction(ambiguity))
+    if worst_member(ambiguity, anything, X)[1].status != "optimal":
+        raise ValueError(contradiction(ambiguity))

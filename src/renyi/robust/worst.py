@@ -10,7 +10,8 @@ programming duality gives
 multiplier is an upper bound, and any member of C a lower one. From cheap to exact:
 
 * the closed form, whose λ_y are quadratic in the score;
-* a program of polynomial size (`renyi.robust.pairwise_worst`), linear or semidefinite;
+* a program of polynomial size (`renyi.robust.pairwise_program`), linear or
+  semidefinite;
 * small tables: one linear program over all outcomes;
 * larger ones: cutting planes (`renyi.robust.cutting_planes`), from the best of the
   multipliers above.
@@ -25,25 +26,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
-from renyi.checks import Deadline, check_positive, check_time_limit
+from renyi.checks import Deadline, check_choice, check_positive, check_time_limit
 from renyi.figures import at_least, at_most
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
+from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
-from renyi.robust.direct_program import worst_member
 from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_min import MAX_OUTCOMES
-from renyi.robust.pairwise_worst import solve_worst
+from renyi.robust.pairwise_program import solve_worst
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
-
-Floats = NDArray[np.float64]
 
 METHODS = ("exact", "lp", "sdp")
 # Outcomes times classes up to which one linear program takes them all.
@@ -185,8 +183,7 @@ def worst_case(
     """
     own: str = getattr(model, "rule", "map")
     name = rules.check_rule(own if rule is None else rule)
-    if method not in METHODS:
-        raise ValueError(f"method must be 'exact', 'lp' or 'sdp', not {method!r}.")
+    check_choice("method", method, METHODS)
     check_time_limit(time_limit)
     check_positive("tolerance", tolerance)
     deadline = Deadline(time_limit)
@@ -195,18 +192,21 @@ def worst_case(
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
     losses = Losses.of(card, match, name)
-    _check_start(start, losses, closed)
+    ambiguity, known = losses.ambiguity, 1.0 if start is None else start.upper
+    if start is not None:
+        _check_start(start, losses, closed)
     first = losses.closed_form()
-    state = Search(first, float(losses.ambiguity.b @ first))
+    state = Search(first, float(ambiguity.b @ first))
+    direct = method == "exact" and ambiguity.n_table <= MAX_DIRECT
     try:
-        if method == "exact" and losses.ambiguity.n_table <= MAX_DIRECT:
+        if direct:
             _direct(state, losses, deadline)
         else:
             _bound(state, losses, method, deadline, start)
     except KeyboardInterrupt:
         state.ending = "interrupted"
     else:
-        if method == "exact" and losses.ambiguity.n_table > MAX_DIRECT:
+        if method == "exact" and not direct:
             state = search(
                 losses,
                 state.best,
@@ -218,9 +218,8 @@ def worst_case(
             )
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
-    shown = exhibited(losses.ambiguity, state.outcomes, state.p)
+    shown = exhibited(ambiguity, state.outcomes, state.p)
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
-    known = 1.0 if start is None else start.upper
     upper = max(0.0, min(state.upper, closed, known))
     return WorstCase(
         max(0.0, min(lower, upper)),
@@ -234,10 +233,8 @@ def worst_case(
     )
 
 
-def _check_start(start: WorstCase | None, losses: Losses, closed: float) -> None:
+def _check_start(start: WorstCase, losses: Losses, closed: float) -> None:
     """Refuse what was found of another model, as far as it can be told."""
-    if start is None:
-        return
     a = start.multiplier
     same = (start.rule, start.closed_form) == (losses.rule, closed)
     if not same or a is None or len(a) != len(losses.ambiguity.b):
@@ -260,7 +257,8 @@ def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
         excess = np.where(possible, ambiguity.functions(a, X) - loss, np.inf)
         lows = excess.min(axis=0)
         lows[~np.isfinite(lows)] = 0.0  # a class without outcomes
-        state.take(ambiguity.completed(ambiguity.shifted(a, -lows)), ambiguity.b)
+        a = ambiguity.completed(ambiguity.shifted(a, -lows))
+        state.take(float(ambiguity.b @ a), a)
     if p.any():
         state.outcomes, state.p = X, p
 
@@ -273,10 +271,10 @@ def _bound(
     start: WorstCase | None,
 ) -> None:
     """Take the bounds that the programs prove in time; a linear one only once."""
-    b, begun = losses.ambiguity.b, deadline.limit
+    ambiguity, begun = losses.ambiguity, deadline.limit
     if start is not None and start.multiplier is not None:
-        state.take(start.multiplier, b)
-    few = losses.ambiguity.n_outcomes <= MAX_OUTCOMES
+        state.take(float(ambiguity.b @ start.multiplier), start.multiplier)
+    few = ambiguity.n_table <= MAX_OUTCOMES * ambiguity.n_classes
     for semidefinite, share in _STEPS[method]:
         if start is not None and not semidefinite:
             continue
@@ -288,6 +286,6 @@ def _bound(
         if seconds < _BRIEF:
             continue
         found = solve_worst(losses, semidefinite=semidefinite, time_limit=seconds)
-        state.take(found.multiplier, b, found.value)
+        state.take(found.value, found.multiplier)
         if found.status == "optimal":
             break

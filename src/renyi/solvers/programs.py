@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -44,21 +46,14 @@ _WHOLE = 1e-7  # of the bound of a mixed-integer program
 _SMALL = 20_000
 
 
-@dataclass(frozen=True)
 class Program:
-    """A linear program; `integer` marks the variables that must be whole."""
+    """A linear program; `integer` marks the variables that must be whole.
 
-    cost: Floats
-    A: sparse.csc_array
-    low: Floats
-    high: Floats
-    lower: Floats
-    upper: Floats
-    integer: NDArray[np.bool_] | None = None
+    A number as an end of the rows or variables stands for as many as are needed.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         cost: Floats,
         A: Any,
         low: Floats | float,
@@ -66,12 +61,33 @@ class Program:
         lower: Floats | float = 0.0,
         upper: Floats | float = np.inf,
         integer: NDArray[np.bool_] | None = None,
-    ) -> Program:
-        """Program of any sparse matrix; a number stands for as many as are needed."""
-        A = sparse.csc_array(A)
-        low, high = (np.broadcast_to(each, A.shape[0]) for each in (low, high))
-        lower, upper = (np.broadcast_to(each, A.shape[1]) for each in (lower, upper))
-        return cls(cost, A, low, high, lower, upper, integer)
+    ) -> None:
+        self.cost, self.A, self.integer = cost, sparse.csc_array(A), integer
+        rows, variables = self.A.shape
+        self.low, self.high = (np.broadcast_to(each, rows) for each in (low, high))
+        self.lower = np.broadcast_to(lower, variables)
+        self.upper = np.broadcast_to(upper, variables)
+
+
+class Cone(NamedTuple):
+    """A symmetric matrix that must be semidefinite: its triangle is ``entries @ x``.
+
+    That is the upper triangle, column by column, entries off the diagonal times √2, so
+    that products of matrices are products of vectors.
+    """
+
+    order: int
+    entries: sparse.csc_array
+
+    @classmethod
+    def of(
+        cls, order: int, rows: Places, columns: Places, places: Places, size: int
+    ) -> Cone:
+        """Matrix that has x[places] added to the entries (rows ≤ columns)."""
+        triangle = columns * (columns + 1) // 2 + rows
+        values = np.where(rows == columns, 1.0, np.sqrt(2))
+        shape = (order * (order + 1) // 2, size)
+        return cls(order, sparse.csc_array((values, (triangle, places)), shape=shape))
 
 
 @dataclass(frozen=True)
@@ -79,38 +95,35 @@ class Solution:
     """What the solver found.
 
     `bound` is a proven lower bound on the minimum; `duals` are the multipliers of the
-    rows, positive for a row at its lower end.
+    rows, positive for a row at its lower end, and `matrices` those of the cones.
     """
 
     status: Status
     value: float
     x: Floats
     duals: Floats
-    bound: float
+    bound: float = -np.inf
+    matrices: list[Floats] = field(default_factory=list)
+
+
+def _module(name: str, need: str) -> Any:
+    """Import a solver; a sentence says how to install it if it is absent."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(
+            f"{need}: install the extra with pip install 'renyi[exact]'."
+        ) from None
 
 
 def highspy() -> Any:
-    """Return the solver's module; a sentence says how to install it if it is absent."""
-    try:
-        import highspy as module
-    except ImportError:
-        raise ImportError(
-            "The exact worst case needs HiGHS: install the extra with "
-            "pip install 'renyi[exact]'."
-        ) from None
-    return module
+    """Return the module of HiGHS."""
+    return _module("highspy", "The exact worst case needs HiGHS")
 
 
 def clarabel() -> Any:
-    """Return the solver's module; a sentence says how to install it if it is absent."""
-    try:
-        import clarabel as module
-    except ImportError:
-        raise ImportError(
-            "Cone programs need the solver Clarabel: install the extra with "
-            "pip install 'renyi[exact]'."
-        ) from None
-    return module
+    """Return the module of Clarabel."""
+    return _module("clarabel", "Cone programs need the solver Clarabel")
 
 
 def clarabel_settings(
@@ -171,15 +184,10 @@ def solver(**options: Any) -> Any:
     return highs
 
 
-def _listens(highs: Any) -> bool:
-    """Whether this release of the solver can be stopped."""
-    return hasattr(type(highs), "HandleUserInterrupt")
-
-
 def run(highs: Any) -> None:
     """Run the solver until it is done, or until Ctrl-C."""
     main = threading.current_thread() is threading.main_thread()
-    if not (main and _listens(highs)):
+    if not (main and hasattr(type(highs), "HandleUserInterrupt")):  # in its release
         highs.run()
         return
     if not highs.HandleUserInterrupt:
@@ -206,10 +214,8 @@ def solve(
     `method` is "simplex", "ipm" (interior points: the answer is no corner of the set of
     optimal ones, but in its middle) or "choose".
     """
-    options: dict[str, Any] = {
-        "presolve": "on" if presolve else "off",
-        "solver": method,
-    }
+    options: dict[str, Any] = {"presolve": "on" if presolve else "off"}
+    options["solver"] = method
     if method == "ipm":
         options |= {"run_crossover": "off", "ipm_optimality_tolerance": _IPM}
     if program.integer is not None:  # the bound is what counts, not the point
@@ -218,57 +224,25 @@ def solve(
         options["time_limit"] = float(max(time_limit, 0.01))
     highs = solver(**options)
     highs.passModel(model(program))
-    small = program.integer is None and program.A.nnz <= _SMALL
-    if small:
+    if program.integer is None and program.A.nnz <= _SMALL:
         highs.run()
     else:
         run(highs)
-    return _read(highs, program)
-
-
-def _read(highs: Any, program: Program) -> Solution:
-    module = highspy()
+    endings = highspy().HighsModelStatus
     names: dict[Any, Status] = {
-        module.HighsModelStatus.kOptimal: "optimal",
-        module.HighsModelStatus.kInfeasible: "infeasible",
-        module.HighsModelStatus.kUnbounded: "unbounded",
-        module.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",
+        endings.kOptimal: "optimal",
+        endings.kInfeasible: "infeasible",
+        endings.kUnbounded: "unbounded",
+        endings.kUnboundedOrInfeasible: "infeasible",
     }
     info, found = highs.getInfo(), highs.getSolution()
     status = names.get(highs.getModelStatus(), "stopped")
     value = float(info.objective_function_value)
-    bound = value
+    bound = value if status == "optimal" else -np.inf
     if program.integer is not None:
         bound = float(info.mip_dual_bound)
-    elif status != "optimal":
-        bound = -np.inf
-    return Solution(
-        status, value, np.array(found.col_value), np.array(found.row_dual), bound
-    )
-
-
-def solve_interior(program: Program, *, time_limit: float | None = None) -> Solution:
-    """Minimise a linear program by the interior points of Clarabel."""
-    try:
-        module = clarabel()
-    except ImportError:
-        return solve(program, time_limit=time_limit, presolve=True, method="ipm")
-    settings = clarabel_settings(time_limit=time_limit, dependent=True)
-    size, (A, b, equal, rows) = len(program.cost), _cone(program)
-    cones = [module.ZeroConeT(equal), module.NonnegativeConeT(len(b) - equal)]
-    nothing = sparse.csc_matrix((size, size))
-    found = interruptible(
-        module.DefaultSolver(nothing, program.cost, A, b, cones, settings)
-    )
-    duals = np.zeros(len(program.low))
-    np.subtract.at(duals, np.abs(rows) - 1, np.sign(rows) * found.z[: len(rows)])
-    value = float(found.obj_val)
-    return Solution(_clarabel_status(found), value, np.array(found.x), duals, -np.inf)
-
-
-def _clarabel_status(found: Any) -> Status:
-    solved = str(found.status) in ("Solved", "AlmostSolved")
-    return "optimal" if solved else "stopped"
+    x, duals = np.array(found.col_value), np.array(found.row_dual)
+    return Solution(status, value, x, duals, bound)
 
 
 def interruptible(solver: Any) -> Any:
@@ -293,55 +267,54 @@ def interruptible(solver: Any) -> Any:
     return found
 
 
-def _cone(program: Program) -> tuple[Any, Floats, int, NDArray[np.int64]]:
-    """Return (A, b, n, rows): ``A x + s = b`` with s zero in the first n places.
+def solve_interior(
+    program: Program, cones: Sequence[Cone] = (), *, time_limit: float | None = None
+) -> Solution:
+    """Minimise by the interior points of Clarabel, with semidefinite matrices or none.
 
-    `rows` tells of each place the row of the program, from 1, with the sign it has.
+    It solves ``A x + s = b`` with s zero in the first places, not negative in the next,
+    and semidefinite in the last. Without Clarabel, HiGHS takes what has no matrices.
     """
+    try:
+        module = clarabel()
+    except ImportError:
+        if cones:
+            return Solution("declined", np.inf, np.empty(0), np.empty(0))
+        return solve(program, time_limit=time_limit, presolve=True, method="ipm")
+    tolerance = TOLERANCE if cones else _INTERIOR
+    settings = clarabel_settings(tolerance, time_limit, dependent=True)
+    if cones:
+        settings.max_threads = 1
     M = sparse.csr_array(program.A)
     same = program.low == program.high
     top, bottom = ~same & np.isfinite(program.high), ~same & np.isfinite(program.low)
     eye = sparse.eye_array(len(program.cost), format="csr")
     above, below = np.isfinite(program.upper), np.isfinite(program.lower)
-    blocks = [M[same], M[top], -M[bottom], eye[above], -eye[below]]
-    ends = [
-        program.low[same],
-        program.high[top],
-        -program.low[bottom],
-        program.upper[above],
-        -program.lower[below],
+    parts = [
+        (M[same], program.low[same]),
+        (M[top], program.high[top]),
+        (-M[bottom], -program.low[bottom]),
+        (eye[above], program.upper[above]),
+        (-eye[below], -program.lower[below]),
+        *((-cone.entries, np.zeros(cone.entries.shape[0])) for cone in cones),
     ]
-    places = [np.flatnonzero(kept) + 1 for kept in (same, top, bottom)]
-    rows = np.concatenate([places[0], places[1], -places[2]])
-    A = sparse.csc_matrix(sparse.vstack(blocks))
-    return A, np.concatenate(ends), int(same.sum()), rows
-
-
-# ---- semidefinite programs
-#
-# A linear program whose variables also fill some symmetric matrices S ⪰ 0. Matrices
-# travel as their upper triangles, column by column, entries off the diagonal times √2,
-# so that products of matrices are products of vectors.
-
-
-class Cone(NamedTuple):
-    """A matrix that must be semidefinite: its triangle is ``entries @ x``."""
-
-    order: int
-    entries: sparse.csc_array
-
-    @classmethod
-    def of(
-        cls, order: int, rows: Places, columns: Places, places: Places, size: int
-    ) -> Cone:
-        """Matrix in which x[places] are added to the entries (rows, columns).
-
-        Rows are never beyond columns; `size` is the number of variables.
-        """
-        triangle = columns * (columns + 1) // 2 + rows
-        values = np.where(rows == columns, 1.0, np.sqrt(2))
-        shape = (order * (order + 1) // 2, size)
-        return cls(order, sparse.csc_array((values, (triangle, places)), shape=shape))
+    A = sparse.csc_matrix(sparse.vstack([rows for rows, _ in parts]))
+    b = np.concatenate([end for _, end in parts])
+    sizes = [len(end) for _, end in parts]
+    kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
+    kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
+    nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
+    found = interruptible(
+        module.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
+    )
+    solved = str(found.status) in ("Solved", "AlmostSolved")
+    status: Status = "optimal" if solved else "stopped"
+    z = np.split(np.array(found.z), np.cumsum(sizes[:-1]))
+    duals = np.zeros(len(program.low))
+    for rows, sign, values in zip((same, top, bottom), (-1, -1, 1), z, strict=False):
+        duals[rows] += sign * values
+    value, x = float(found.obj_val), np.array(found.x)
+    return Solution(status, value, x, duals, matrices=z[5:])
 
 
 def nearest(triangle: Floats, order: int) -> Floats:
@@ -353,42 +326,3 @@ def nearest(triangle: Floats, order: int) -> Floats:
     values, vectors = np.linalg.eigh(matrix)
     found = (vectors * np.maximum(values, 0)) @ vectors.T
     return np.asarray(found[a, b] * factor)
-
-
-def solve_semidefinite(
-    program: Program, cones: list[Cone], time_limit: float | None = None
-) -> tuple[Status, Floats, list[Floats]]:
-    """Return status, multipliers of the rows, and the matrices' multipliers.
-
-    The program has rows of equality and rows that are at least 0; its variables are
-    free or not negative. Without Clarabel it is declined.
-    """
-    try:
-        module = clarabel()
-    except ImportError:
-        return "declined", np.empty(0), []
-    settings = clarabel_settings(TOLERANCE, time_limit, dependent=True)
-    settings.max_threads = 1
-    same = program.low == program.high
-    rows = sparse.csr_array(program.A)
-    signs = -sparse.eye_array(len(program.cost), format="csr")[program.lower == 0]
-    triangles = [-cone.entries for cone in cones]
-    A = sparse.csc_matrix(sparse.vstack([rows[same], -rows[~same], signs, *triangles]))
-    b = np.zeros(A.shape[0])
-    b[: same.sum()] = program.low[same]
-    kinds = [
-        module.ZeroConeT(int(same.sum())),
-        module.NonnegativeConeT(int((~same).sum()) + signs.shape[0]),
-        *(module.PSDTriangleConeT(cone.order) for cone in cones),
-    ]
-    nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    found = interruptible(
-        module.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
-    )
-    z = np.array(found.z)
-    duals = np.zeros(len(program.low))
-    duals[same] = -z[: same.sum()]
-    duals[~same] = z[same.sum() : len(same)]
-    first = len(same) + signs.shape[0]
-    sizes = np.cumsum([part.shape[0] for part in triangles])
-    return _clarabel_status(found), duals, np.split(z[first:], sizes[:-1])

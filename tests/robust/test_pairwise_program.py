@@ -10,9 +10,9 @@ from scipy import sparse
 
 from renyi import Marginals, RenyiClassifier, rules
 from renyi.datasets import load, sample_joint
-from renyi.robust import pairwise_worst, worst
-from renyi.robust.pairwise_program import layout_of
-from renyi.robust.piecewise_loss import Additive, Losses, Moments, pieces, regions
+from renyi.robust import pairwise_program, worst
+from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.piecewise_loss import Losses, Moments, pieces, regions
 from renyi.solvers.programs import Cone, nearest
 from robust.test_worst import (
     KINDS,
@@ -65,7 +65,7 @@ def test_programs_alone_reach_the_closed_form(K, method):
         m = marginals_of(make_table((2, 3, 2), K, "logistic", K))
         for model in ("ridge", "random", "wrong"):
             losses = Losses.of(make_card(m, model), m, rule)
-            found = pairwise_worst.solve_worst(losses, semidefinite=method == "sdp")
+            found = pairwise_program.solve_worst(losses, semidefinite=method == "sdp")
             closed = losses.ambiguity.b @ losses.closed_form()
             assert found.value <= closed + SLACK, (rule, model)
 
@@ -78,7 +78,7 @@ def test_multiplier_proves_the_bound(K, method):
         m = marginals_of(table)
         for rule in rules.RULES:
             losses = Losses.of(make_card(m, "ridge", seed), m, rule)
-            found = pairwise_worst.solve_worst(losses, semidefinite=method == "sdp")
+            found = pairwise_program.solve_worst(losses, semidefinite=method == "sdp")
             assert losses.ambiguity.b @ found.multiplier == pytest.approx(found.value)
             assert above_everywhere(losses, found.multiplier) >= -1e-9
             full = losses.ambiguity.completed(found.multiplier)
@@ -93,7 +93,7 @@ def test_stopped_early_the_bound_is_proven(method):
     for rule in rules.RULES:
         losses = Losses.of(make_card(m, "ridge"), m, rule)
         for limit in (0.0, 0.02, 0.05):
-            found = pairwise_worst.solve_worst(
+            found = pairwise_program.solve_worst(
                 losses, semidefinite=method == "sdp", time_limit=limit
             )
             if np.isfinite(found.value):
@@ -156,12 +156,12 @@ def test_regions_cover_all_outcomes_and_what_they_claim_holds_there(K, rule):
     m = marginals_of(table)
     for model in ("ridge", "rounded", "zero", "huge"):
         losses = Losses.of(make_card(m, model), m, rule)
-        moments = Moments.of(layout_of(losses.ambiguity))
+        moments = Moments(losses.ambiguity.layout)
         X = outcomes(losses.ambiguity.sizes)
         W, cells = one_hot(X, losses.ambiguity.sizes), cells_at(moments, X)
         covered = np.zeros((len(X), K), bool)
         for part in regions(losses, moments):
-            values = [W @ h.points + h.constant for h in part.inequalities]
+            values = [W @ h[:-1] + h[-1] for h in part.inequalities]
             inside = np.all([v >= 0 for v in values], axis=0)
             assert all(((cells @ row)[inside] >= -1e-9).all() for row in part.products)
             assert all((cells @ row >= -1e-9).all() for row in part.squares)
@@ -182,16 +182,14 @@ def test_moments_are_expectations():
     rng = np.random.default_rng(0)
     sizes = (2, 3, 4)
     m = marginals_of(make_table(sizes, 2, "dirichlet", 0))
-    moments = Moments.of(
-        layout_of(Losses.of(make_card(m, "ridge"), m, "map").ambiguity)
-    )
+    moments = Moments(Ambiguity.of(m).layout)
     X = outcomes(sizes)
     W, p = one_hot(X, sizes), rng.dirichlet(np.ones(len(X)))
     tables = p @ cells_at(moments, X)
-    f, h = (Additive(rng.normal(size=9), rng.normal()) for _ in range(2))
-    fx, hx = (W @ each.points + each.constant for each in (f, h))
+    f, h = rng.normal(size=(2, 10))
+    fx, hx = (W @ each[:-1] + each[-1] for each in (f, h))
     assert moments.product(f, h) @ tables == pytest.approx(p @ (fx * hx))
-    assert moments.square(f.less(h)) @ tables == pytest.approx(p @ (fx - hx) ** 2)
+    assert moments.square(f - h) @ tables == pytest.approx(p @ (fx - hx) ** 2)
     cubic = moments.polynomial(f, np.array([1.0, -2.0, 3.0])) @ tables
     assert cubic == pytest.approx(p @ (1 - 2 * fx + 3 * fx**2))
     assert np.allclose(moments.with_indicators(h) @ tables, W.T @ (p * hx))
@@ -219,7 +217,7 @@ def test_without_the_cone_solver(monkeypatch):
     m = marginals_of(table)
     card = make_card(m, "ridge")
     losses = Losses.of(card, m, "map")
-    assert pairwise_worst.solve_worst(losses, semidefinite=True).status == "declined"
+    assert pairwise_program.solve_worst(losses, semidefinite=True).status == "declined"
     found = worst.worst_case(card, m, method="lp")
     assert worst.worst_case(card, m, method="sdp").upper == found.upper
     assert truth(card, table, "map") - SLACK <= found.upper <= found.closed_form
@@ -229,11 +227,11 @@ def test_without_the_cone_solver(monkeypatch):
 
 
 def test_large_matrices_are_left_to_the_linear_program(monkeypatch):
-    monkeypatch.setattr(pairwise_worst, "MAX_ORDER", 3)
+    monkeypatch.setattr(pairwise_program, "MAX_ORDER", 3)
     m = marginals_of(make_table((2, 3, 2), 2, "logistic", 2))
     card = make_card(m, "ridge")
     losses = Losses.of(card, m, "map")
-    assert pairwise_worst.solve_worst(losses, semidefinite=True).status == "declined"
+    assert pairwise_program.solve_worst(losses, semidefinite=True).status == "declined"
     lp, sdp = (worst.worst_case(card, m, method=method).upper for method in METHODS)
     assert lp == sdp < losses.ambiguity.b @ losses.closed_form()
 
