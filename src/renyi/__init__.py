@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     )
     from renyi.estimators.selector import RenyiSelector as RenyiSelector
     from renyi.marginals.marginals import Marginals as Marginals
+    from renyi.robust.brier_risk import Separability as Separability
     from renyi.robust.brier_risk import ThetaResult as ThetaResult
+    from renyi.robust.brier_risk import separable as separable
     from renyi.robust.brier_risk import theta as theta
     from renyi.robust.distribution import WorstDistribution as WorstDistribution
     from renyi.robust.minimax_problem import MinimaxResult as MinimaxResult
     from renyi.robust.minimax_problem import MinimaxRule as MinimaxRule
     from renyi.robust.minimax_problem import minimax as minimax
-    from renyi.robust.separability import Separability as Separability
-    from renyi.robust.separability import separable as separable
     from renyi.robust.worst import WorstCase as WorstCase
     from renyi.robust.worst import worst_case as worst_case
     from renyi.scorecard import Scorecard as Scorecard
@@ -64,7 +64,7 @@ _HOME = {
     "RenyiClassifier": "estimators.classifier",
     "RenyiSelector": "estimators.selector",
     "Scorecard": "scorecard",
-    "Separability": "robust.separability",
+    "Separability": "robust.brier_risk",
     "ThetaResult": "robust.brier_risk",
     "WorstCase": "robust.worst",
     "WorstDistribution": "robust.distribution",
@@ -75,7 +75,7 @@ _HOME = {
     "hgr_table": "correlation",
     "minimax": "robust.minimax_problem",
     "selection_path": "selection",
-    "separable": "robust.separability",
+    "separable": "robust.brier_risk",
     "theta": "robust.brier_risk",
     "worst_case": "robust.worst",
 }

@@ -183,7 +183,7 @@ def certify(
             limit = _part(deadline, 1.0)
             found, _ = _with_worst(found, model, m, limit, worst, progress)
     if separable:
-        from renyi.robust.separability import separable as test
+        from renyi.robust.brier_risk import separable as test
 
         found = replace(found, separable=test(m).answer)
     return found

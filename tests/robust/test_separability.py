@@ -10,9 +10,8 @@ import pytest
 
 from renyi import Marginals, RenyiClassifier
 from renyi.datasets import load, random_joint, sample_joint
-from renyi.robust import separability
-from renyi.robust.brier_risk import theta
-from renyi.robust.separability import Separability, separable
+from renyi.robust import brier_risk
+from renyi.robust.brier_risk import Separability, separable, theta
 from support.joints import marginal_constraints, minimax_error, outcomes
 
 pytest.importorskip("clarabel")
@@ -78,8 +77,8 @@ def test_scores_beyond_one_half_do_not_preclude_separability():
     m = marginals_of(table)
     assert table.min() >= 0.004
     assert separable(m) == Separability(True, "outcomes")
-    Z, null = separability.minimisers(m)
-    assert separability.lowest_estimate(Z, null, np.array([2, 2, 2])) < -0.15
+    Z, null = brier_risk.minimisers(m)
+    assert brier_risk.lowest_estimate(Z, null, np.array([2, 2, 2])) < -0.15
     assert gap(m) < 1e-8
 
 
@@ -87,14 +86,14 @@ def test_lowest_estimate_over_all_outcomes():
     for seed in range(6):
         table = random_joint((3, 2, 3), 3, kind="logistic", random_state=seed)
         m = marginals_of(table)
-        Z, null = separability.minimisers(m)
+        Z, null = brier_risk.minimisers(m)
         W = np.hstack(
             [np.eye(k)[outcomes((3, 2, 3))[:, i]] for i, k in enumerate((3, 2, 3))]
         )
         sizes = np.array([3, 2, 3])
         assert null.shape[1] == 0
         assert np.allclose(m.Q @ Z, m.F, atol=1e-9)
-        low = separability.lowest_estimate(Z, null, sizes)
+        low = brier_risk.lowest_estimate(Z, null, sizes)
         assert low == pytest.approx((W @ Z).min())
 
 
@@ -104,24 +103,24 @@ def test_the_best_minimiser_is_looked_for():
     x, z = rng.integers(0, 3, 600), rng.integers(0, 2, 600)
     y = (rng.random(600) < 0.1 + 0.4 * (x == 1) + 0.45 * z).astype(int)
     m = Marginals.from_data(np.column_stack([x, x, z]), y)
-    Z, null = separability.minimisers(m)
+    Z, null = brier_risk.minimisers(m)
     sizes = np.array([3, 3, 2])
     assert null.shape[1] == 2
     assert np.allclose(m.Q @ null, 0, atol=1e-9)
     uneven = Z + null @ np.array([[1.0, -1.0], [0.5, -0.5]])
     assert np.allclose(m.Q @ uneven, m.F, atol=1e-9)
-    low = separability.lowest_estimate(uneven, null, sizes)
-    plain = separability.lowest_estimate(uneven, null[:, :0], sizes)
+    low = brier_risk.lowest_estimate(uneven, null, sizes)
+    plain = brier_risk.lowest_estimate(uneven, null[:, :0], sizes)
     once = Marginals.from_data(np.column_stack([x, z]), y)
-    Z1, null1 = separability.minimisers(once)
-    alone = separability.lowest_estimate(Z1, null1, np.array([3, 2]))
+    Z1, null1 = brier_risk.minimisers(once)
+    alone = brier_risk.lowest_estimate(Z1, null1, np.array([3, 2]))
     assert plain < alone - 0.1
     assert low >= alone - 1e-7
     assert separable(m).answer == separable(once).answer
 
 
 def test_rows_decide_and_bound_the_minimax_error(monkeypatch):
-    monkeypatch.setattr(separability, "MAX_OUTCOMES", 0)
+    monkeypatch.setattr(brier_risk, "MAX_OUTCOMES", 0)
     decided = 0
     for seed in range(80):
         table = random_joint((2, 2, 3), concentration=0.5, random_state=seed)
@@ -228,7 +227,7 @@ def test_some_member_of_class_conditional_pairs_not_the_true_one():
 
 def test_rows_with_class_conditional_pairs(monkeypatch):
     """Rows whose conditional is additive decide; others do not."""
-    monkeypatch.setattr(separability, "MAX_OUTCOMES", 0)
+    monkeypatch.setattr(brier_risk, "MAX_OUTCOMES", 0)
     counts = np.array([[1, 1], [2, 2]])[..., None] * 20
     share = np.array([[0.25, 0.5], [0.5, 0.75]])[..., None]
     table = np.concatenate([counts * share, counts * (1 - share)], axis=-1)
@@ -267,7 +266,7 @@ def test_wide_tables_are_not_looked_into(monkeypatch):
     X, y = load("votes")
     m = Marginals.from_data(X, y)
     assert separable(m) == Separability(None, "none")
-    monkeypatch.setattr(separability, "MAX_CATEGORIES", 3)
+    monkeypatch.setattr(brier_risk, "MAX_CATEGORIES", 3)
     small = Marginals.from_data(X[["crime", "immigration"]], y)
     assert separable(small) == Separability(None, "none")
 

@@ -26,7 +26,7 @@ from renyi.certificates.closed_form import (
 )
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certificate
-from renyi.checks import check_whole
+from renyi.checks import check_choice, check_whole
 from renyi.encoding import column_rules
 from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Columns, Levels
@@ -419,7 +419,7 @@ class RenyiClassifier(CountsClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        rules.check_rule(self.rule)
+        check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
         seed = self.random_state

@@ -19,7 +19,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi.certificates.text import SELECTED
-from renyi.checks import check_share, check_whole, is_number
+from renyi.checks import check_choice, check_share, check_whole, is_number
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
@@ -27,7 +27,7 @@ from renyi.estimators.classifier import CountsClassifier, RenyiClassifier, Train
 from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.rules import check_rule
+from renyi.rules import RULES
 from renyi.selection import check_path_settings, entry_path, nested_fits
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
@@ -336,7 +336,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     # ---- checks
 
     def _check_parameters(self) -> None:
-        check_rule(self.rule)
+        check_choice("rule", self.rule, RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
         _check_penalty(self.penalty)

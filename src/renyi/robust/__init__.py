@@ -2,5 +2,5 @@
 
 The set of distributions is :mod:`renyi.robust.ambiguity_set`; `minimax` is in
 :mod:`renyi.robust.minimax_problem`, `worst_case` in :mod:`renyi.robust.worst`, `theta`
-in :mod:`renyi.robust.brier_risk` and `separable` in :mod:`renyi.robust.separability`.
+and `separable` are in :mod:`renyi.robust.brier_risk`.
 """

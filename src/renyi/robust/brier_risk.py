@@ -1,4 +1,4 @@
-r"""θ: the minimax Brier risk over C, and the distribution p̃ that attains it.
+r"""θ: the minimax Brier risk over C, the distribution p̃ that attains it, and γ = θ.
 
 For two classes (the paper's θ; γ is the same with t additive, hence θ ≤ γ)
 
@@ -17,12 +17,33 @@ of −λ(x)/2 on the simplex: with the classes weighted by w, the least value ov
 ``Σ w_y(‖t − e_y‖² − λ_y)`` is ``1 − ‖w‖² − wᵀλ``, attained at t = w and largest at that
 projection. Where p̃(x) > 0 it is p̃(y|x); where p̃(x) = 0, and the conditional says
 nothing, it is a choice for which δ̃ and δ̃map keep the guarantees of Theorems 1 and 2.
+
+**Separability.** Let t be the estimates of the minimiser without penalty. Under P in C
+
+.. math:: 2\gamma = E_P\|t - e_Y\|^2
+    = E_P\bigl[1 - \textstyle\sum_y P(y|X)^2\bigr] + E_P\|t(X) - P(\cdot|X)\|^2,
+
+so γ = θ iff some member of C has the conditional t(X) almost surely. Then the rules
+made of t err at worst at most twice as often as the minimax rule. Without
+class-conditional pairs it is enough that some member has t(X) in the simplex (for two
+classes: |s(X)| ≤ ½): drawing its classes by t anew leaves the pairs as they are, and
+``Q Z = F`` the rest. With them the drawn classes must also have the given tables, which
+few marginals do. Three tests:
+
+* ``"scores"``: t(x) is in the simplex at every x, for some minimiser. Sufficient, not
+  necessary; says nothing where C has class-conditional pairs. The least t_y is
+  ``Σ_i min_k z_i(k, y)``. Where Q has a null space beyond the constants that features
+  can exchange, a linear program finds the best minimiser.
+* ``"rows"``: t is in the simplex at all rows, and the rows with classes drawn by t have
+  the tables of C. They are a member, so that ``e* ≥ 1 − mean max_y t_y ≥ γ``.
+* ``"outcomes"``: a linear program over all outcomes of a small table finds such a
+  member of C or proves that there is none. This test alone can say no.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +51,22 @@ from scipy import sparse
 
 from renyi import rules
 from renyi.checks import Deadline, check_time_limit
+from renyi.counting.onehot import dense, offsets
+from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity, contradiction
+from renyi.robust.ambiguity_set import Ambiguity, contradiction, worst_member
 from renyi.robust.distribution import exhibited
 from renyi.robust.minimax_problem import solve_minimax
 from renyi.robust.pairwise_program import quadratic_rule
-from renyi.solvers.programs import clarabel, clarabel_settings, interruptible
+from renyi.solvers.programs import (
+    Program,
+    clarabel,
+    clarabel_settings,
+    interruptible,
+    solve,
+)
+from renyi.solvers.ridge import eigen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,23 +78,18 @@ Outcomes = NDArray[np.int64]
 MAX_CONE = 70_000
 _NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
 _FORBIDDEN = 1e6
+MAX_CATEGORIES = 2_000  # for any test of separability
+MAX_OUTCOMES = 10_000  # times classes, for the test by outcomes
+_NULL = 1e-10  # eigenvalues of Q below count as 0
+_SAME = 1e-9  # differences of probabilities that are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class ThetaRule:
     """Estimates t(x) of the class probabilities under p̃, and the rules made of them.
 
-    Parameters
-    ----------
-    ambiguity : Ambiguity
-        The set C.
-    encoder : Encoder
-        The encoder of the features.
-    multiplier : ndarray
-        One number per cell of the tables: the functions λ_y.
+    `multiplier`, one number per cell of the tables, gives the functions λ_y.
 
-    Examples
-    --------
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> few = X[["physician-fee-freeze", "crime"]]
@@ -77,18 +102,12 @@ class ThetaRule:
     encoder: Encoder = field(repr=False)
     multiplier: Floats = field(repr=False)
 
-    def estimates(self, X: Any) -> Floats:
-        """Estimates at the rows of a table, or of an integer array of codes."""
-        codes = self._codes(X)
-        values = self.ambiguity.functions(self.multiplier, codes)
-        values[~self.ambiguity.possible(codes)] = _FORBIDDEN
-        return rules.project(-values / 2)
-
     def rule_proba(self, X: Any, rule: str = "renyi") -> Floats:
         """Probability with which a rule answers each class at each row."""
         return rules.rule_proba(self.estimates(X), rule)
 
-    def _codes(self, X: Any) -> Outcomes:
+    def estimates(self, X: Any) -> Floats:
+        """Estimates at the rows of a table, or of an integer array of codes."""
         if isinstance(X, np.ndarray) and X.dtype.kind in "iu":
             codes = X.astype(np.int64)
         else:
@@ -100,7 +119,9 @@ class ThetaRule:
                 f"Column {name!r} has a label that the marginals do not know: leave "
                 "such rows out."
             )
-        return codes
+        values = self.ambiguity.functions(self.multiplier, codes)
+        values[~self.ambiguity.possible(codes)] = _FORBIDDEN
+        return rules.project(-values / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +157,12 @@ class ThetaResult:
 
     def __str__(self) -> str:
         """Return the value or the interval in a sentence."""
-        known = f"theta is {self.theta:.5f}" if self.theta is not None else None
-        between = f"theta lies between {self.lower:.5f} and {self.upper:.5f}"
+        known = f"lies between {self.lower:.5f} and {self.upper:.5f}"
+        if self.theta is not None:
+            known = f"is {self.theta:.5f}"
         return (
-            f"The minimax Brier risk {known or between}: no rule can promise an error "
-            f"below {self.lower:.4f}, and some rule promises {2 * self.upper:.4f}."
+            f"The minimax Brier risk theta {known}: no rule can promise an error below "
+            f"{self.lower:.4f}, and some rule promises {2 * self.upper:.4f}."
         )
 
 
@@ -159,10 +181,6 @@ def theta(
         Seconds to look for a lower bound where the outcomes are too many for the cone
         program; then γ, or a bound on e*, is the upper bound. Ctrl-C ends it too.
 
-    Returns
-    -------
-    ThetaResult
-
     Examples
     --------
     >>> import renyi
@@ -180,25 +198,17 @@ def theta(
     ambiguity = Ambiguity.of(m, class_conditional)
     if ambiguity.n_table > MAX_CONE:
         return _interval(m, ambiguity, deadline)
-    solution = solve_cone(ambiguity)
-    rule = ThetaRule(ambiguity, m.encoder, solution.multiplier)
-    upper = _dual_value(rule, solution)
-    p = _without_traces(solution.p)
-    shown = exhibited(ambiguity, solution.outcomes, p)
+    X, p, multiplier = solve_cone(ambiguity)
+    rule = ThetaRule(ambiguity, m.encoder, multiplier)
+    upper = _dual_value(rule, X)
+    order = np.argsort(p, axis=None)  # the least probable cells are left out
+    p.ravel()[order[np.cumsum(p.ravel()[order]) <= _NOTHING]] = 0
+    shown = exhibited(ambiguity, X, p)
     if shown is None:
         return ThetaResult(None, 0.0, upper, None, None)
     lower = brier_risk(shown.p)
     upper = max(lower, upper)
     return ThetaResult((lower + upper) / 2, lower, upper, shown.frame(), rule)
-
-
-def _without_traces(p: Floats) -> Floats:
-    """Leave out the least probable cells, as many as have next to no mass together."""
-    order = np.argsort(p, axis=None)
-    traces = order[np.cumsum(p.ravel()[order]) <= _NOTHING]
-    kept = p.copy()
-    kept.ravel()[traces] = 0
-    return kept
 
 
 def brier_risk(p: Floats) -> float:
@@ -212,9 +222,9 @@ def brier_risk(p: Floats) -> float:
     return float((total[used] - (p[used] ** 2).sum(axis=1) / total[used]).sum() / 2)
 
 
-def _dual_value(rule: ThetaRule, solution: ConeSolution) -> float:
+def _dual_value(rule: ThetaRule, X: Outcomes) -> float:
     """Upper bound on θ that the multiplier proves: all outcomes are looked at."""
-    X, ambiguity = solution.outcomes, rule.ambiguity
+    ambiguity = rule.ambiguity
     t, values = rule.estimates(X), ambiguity.functions(rule.multiplier, X)
     square = (t**2).sum(axis=1, keepdims=True) - 2 * t + 1
     excess = np.where(ambiguity.possible(X), square - values, -np.inf).max()
@@ -235,16 +245,8 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
     return ThetaResult(None, min(lower, upper), upper, shown.frame(), None)
 
 
-class ConeSolution(NamedTuple):
-    """The distribution p̃ on its outcomes, and the multiplier of the tables."""
-
-    outcomes: Outcomes
-    p: Floats
-    multiplier: Floats
-
-
-def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
-    """Solve the cone program over all outcomes."""
+def solve_cone(ambiguity: Ambiguity) -> tuple[Outcomes, Floats, Floats]:
+    """Return all outcomes, the distribution p̃ on them, and the multiplier."""
     module = clarabel()
     X = ambiguity.outcomes()
     if not len(X):
@@ -282,7 +284,11 @@ def solve_cone(ambiguity: Ambiguity) -> ConeSolution:
         )
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)
-    return ConeSolution(X, p.reshape(N, K), _multiplier(ambiguity, rows, answer))
+    # λ off the dual, whose value is −bᵀz: 2θ = 1 + bᵀz, so λ = 1 + z.
+    multiplier = np.zeros(len(ambiguity.b))
+    multiplier[rows] = np.array(answer.z[: len(rows)])
+    multiplier[: int(ambiguity.starts[1])] += 1.0
+    return X, p.reshape(N, K), multiplier
 
 
 def _cone_rows(N: int, K: int) -> sparse.csc_array:
@@ -292,15 +298,222 @@ def _cone_rows(N: int, K: int) -> sparse.csc_array:
     """
     ends = sparse.csr_array(([1.0, -1.0], ([0, K + 1], [0, 0])), shape=(K + 2, 1))
     own = ends @ np.ones((1, K)) + 2 * sparse.eye_array(K + 2, K, k=-1)
-    both = abs(ends)
-    eye = sparse.eye_array(N)
-    blocks = [sparse.kron(eye, own), sparse.kron(eye, both)]
+    blocks = [sparse.kron(sparse.eye_array(N), each) for each in (own, abs(ends))]
     return sparse.csc_array(sparse.hstack(blocks))
 
 
-def _multiplier(ambiguity: Ambiguity, rows: Outcomes, answer: Any) -> Floats:
-    """Read λ off the dual, whose value is −bᵀz: 2θ = 1 + bᵀz, so λ = 1 + z."""
-    multiplier = np.zeros(len(ambiguity.b))
-    multiplier[rows] = np.array(answer.z[: len(rows)])
-    multiplier[: int(ambiguity.starts[1])] += 1.0
-    return multiplier
+# ---- separability
+
+
+@dataclass(frozen=True)
+class Separability:
+    """Whether marginals are separable, and which test said so.
+
+    Parameters
+    ----------
+    answer : bool or None
+        Whether γ = θ; None if no test decided.
+    test : {"scores", "rows", "outcomes", "none"}
+        The test that decided.
+    lower : float or None
+        Lower bound on the minimax error e* that the test by rows gives.
+    class_conditional : bool, default=False
+        Whether θ and e* are about the distributions that have the class-conditional
+        pairs too.
+
+    Examples
+    --------
+    >>> print(Separability(False, "outcomes"))
+    The marginals are not separable: a linear program over all outcomes decided.
+    """
+
+    answer: bool | None
+    test: str
+    lower: float | None = None
+    class_conditional: bool = False
+
+    def __str__(self) -> str:
+        """Return the answer in a sentence."""
+        tight = self.class_conditional
+        what = "marginals" + tight * " with their class-conditional pairs"
+        if self.answer is None:
+            return f"No test decided whether the {what} are separable."
+        how = {
+            "scores": "the estimates are probabilities at every outcome",
+            "rows": "the estimates are probabilities at every row"
+            + tight * ", and classes drawn by them have these pairs",
+            "outcomes": "a linear program over all outcomes decided",
+        }
+        word = "separable" if self.answer else "not separable"
+        return f"The {what} are {word}: {how[self.test]}."
+
+
+def separable(
+    m: Marginals,
+    X: Any = None,
+    *,
+    sample_weight: Any = None,
+    class_conditional: bool = True,
+    tolerance: float = 1e-7,
+) -> Separability:
+    """Whether additive scores reach the minimax Brier risk of the marginals.
+
+    Parameters
+    ----------
+    m : Marginals
+        At most 2,000 categories are looked into.
+    X : frame or array, optional
+        The rows that the marginals were counted from.
+    sample_weight : sequence of float, optional
+        The weights they were counted with.
+    class_conditional : bool, default=True
+        Ask about the distributions that have the class-conditional pairs too, where m
+        has them, as `theta` does.
+    tolerance : float, default=1e-7
+        What an estimate may be below 0, or a probability be off, by rounding.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> from renyi.robust.brier_risk import separable
+    >>> X, y = renyi.datasets.load("votes")
+    >>> print(separable(renyi.Marginals.from_data(X[["crime", "immigration"]], y)))
+    The marginals are separable: the estimates are probabilities at every outcome.
+    >>> separable(renyi.Marginals.from_data(X, y)).answer is None
+    True
+    """
+    sizes = m.encoder.columns.sizes
+    tight = class_conditional and m.class_counts is not None and len(sizes) > 1
+    if sizes.sum() > MAX_CATEGORIES:
+        return Separability(None, "none", None, tight)
+    rows = None if X is None else _rows(m, X, sample_weight)
+    Z, null = minimisers(m)
+    if not tight and lowest_estimate(Z, null, sizes) >= -tolerance:
+        return Separability(True, "scores")
+    if rows is not None:
+        W, p = rows
+        t = np.asarray(W @ Z)
+        if t.min() >= -tolerance and _drawn_fit(m, W, p, t, tight) <= tolerance:
+            return Separability(True, "rows", float(1 - p @ t.max(axis=1)), tight)
+    ambiguity = Ambiguity.of(m, tight)
+    if ambiguity.n_table <= MAX_OUTCOMES:
+        test = _drawn_by_estimates if tight else _within_simplex
+        return Separability(test(ambiguity, Z, tolerance), "outcomes", None, tight)
+    return Separability(None, "none", None, tight)
+
+
+def minimisers(m: Marginals) -> tuple[Floats, Floats]:
+    """Return Z with ``Q Z = F``, so that t(x) = Zᵀ W, and what can be added to it.
+
+    That is the null space of Q but for constants that features exchange, which change
+    no score.
+    """
+    values, vectors = eigen(m.Q)
+    positive = values > _NULL * max(1.0, float(values[-1]))
+    kept = vectors[:, positive]
+    Z = kept @ ((kept.T @ m.F) / values[positive, None])
+    null, sizes = vectors[:, ~positive], m.encoder.columns.sizes
+    constants = np.repeat(np.eye(len(sizes)) / np.sqrt(sizes), sizes, axis=0)
+    # Exchanges are the constants of zero sum: those at right angles to all ones.
+    direction = np.sqrt(sizes / sizes.sum())
+    exchanged = constants - np.outer(constants @ direction, direction)
+    rest = null - exchanged @ (exchanged.T @ null)
+    U, singular, _ = np.linalg.svd(rest, full_matrices=False)
+    return np.asarray(Z), np.asarray(U[:, singular > 0.5])
+
+
+def lowest_estimate(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
+    """Lowest t_y(x) over all outcomes and classes, for the best of the minimisers."""
+    starts = offsets(sizes)[:-1]
+    plain = float(np.minimum.reduceat(Z, starts, axis=0).sum(axis=0).min())
+    if null.shape[1] == 0 or plain >= 0:
+        return plain
+    # Maximise τ ≤ Σ_i l_i(y) with l_i(y) ≤ (Z + null C)(k, y) and C 1 = 0.
+    (D, r), d, K = null.shape, len(sizes), Z.shape[1]
+    owner = sparse.csr_array(
+        (np.ones(D), (np.arange(D), np.repeat(np.arange(d), sizes))), shape=(D, d)
+    )
+    eye, column = sparse.eye_array(K), np.ones((K, 1))
+    rows = [
+        [sparse.kron(eye, null), sparse.kron(eye, -owner), None],
+        [None, sparse.kron(eye, np.ones((1, d))), -column],
+        [sparse.kron(np.ones((1, K)), sparse.eye_array(r)), None, None],
+    ]
+    cost = np.append(np.zeros(K * (r + d)), -1.0)
+    low = np.concatenate([-Z.T.ravel(), np.zeros(K + r)])
+    high = np.concatenate([np.full(K * D + K, np.inf), np.zeros(r)])
+    answer = solve(Program(cost, sparse.block_array(rows), low, high, -np.inf))
+    return -answer.value if answer.status == "optimal" else -np.inf
+
+
+# ---- the test by rows
+
+
+def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+    """Return indicators and probabilities of rows, which must have the pairs of m."""
+    codes = m.encoder.transform(X)
+    weights = check_sample_weight(sample_weight, codes.shape[1])
+    p = np.ones(codes.shape[1]) if weights is None else weights
+    W = dense(codes[:, p > 0], m.encoder.columns.sizes)
+    p = p[p > 0] / p.sum()
+    if not len(p) or np.abs(W.T @ (p[:, None] * W) - m.Q).max() > _SAME:
+        forgotten = m.weighted and sample_weight is None
+        raise ValueError(
+            "The rows X do not have the pairs of the marginals, so they are not those "
+            "that were counted: give "
+            + ("their weights as sample_weight." if forgotten else "these, or none.")
+        )
+    return W, p
+
+
+def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> float:
+    """Largest difference between the given tables and those of classes drawn by t."""
+    mass = p[:, None] * t
+    off = float(np.abs(W.T @ mass - m.F).max())
+    if tight and m.class_counts is not None:
+        for counts, each in zip(m.class_counts, mass.T, strict=True):
+            pairs = W.T @ (each[:, None] * W)
+            off = max(off, float(np.abs(pairs - counts / m.n).max()))
+    return off
+
+
+def _estimates(ambiguity: Ambiguity, X: Outcomes, Z: Floats) -> Floats:
+    return np.asarray(Z[X + offsets(ambiguity.sizes)[:-1]].sum(axis=1))
+
+
+# ---- the test by outcomes
+
+
+def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+    """Whether a member of C lives where the estimates are probabilities."""
+    X = ambiguity.outcomes()
+    t = _estimates(ambiguity, X, Z)
+    good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
+    _, answer = worst_member(ambiguity, good.astype(float), X)
+    if answer.status != "optimal":
+        raise ValueError(contradiction(ambiguity))
+    return bool(-answer.value >= 1 - tolerance)
+
+
+def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+    """Whether a member of C has classes drawn by the estimates.
+
+    Minimise the largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and
+    the given ones.
+    """
+    X = ambiguity.outcomes()
+    t = _estimates(ambiguity, X, Z)
+    if worst_member(ambiguity, np.zeros(t.shape), X)[1].status != "optimal":
+        raise ValueError(contradiction(ambiguity))  # θ is about none
+    good = t.min(axis=1) >= -tolerance
+    X, t = X[good], t[good]
+    N, K = t.shape
+    draw = sparse.csc_array(
+        (t.ravel(), np.arange(N * K), np.arange(0, N * K + 1, K)), shape=(N * K, N)
+    )
+    tables, b = ambiguity.constraint_matrix(X) @ draw, ambiguity.b
+    off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
+    both = sparse.block_array([[tables, off], [tables, -off]])
+    low, high = np.append(b, -infinite), np.append(infinite, b)
+    answer = solve(Program(np.append(np.zeros(N), 1.0), both, low, high))
+    return answer.status == "optimal" and answer.value <= tolerance

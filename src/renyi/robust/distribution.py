@@ -13,8 +13,8 @@ points do, the steps s are the smallest in ``Σ s²/p``, hence leave p positive:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from renyi.encoding.columns import Column
 
 Floats = NDArray[np.float64]
+Outcomes = NDArray[np.int64]
 
 # Differences of probabilities that are rounding.
 _ROUNDING = 1e-14
@@ -58,22 +59,21 @@ class WorstDistribution:
     >>> import renyi
     >>> X, y = renyi.datasets.load("votes")
     >>> m = renyi.Marginals.from_data(X[["crime", "immigration"]], y)
-    >>> from renyi.robust.minimax_problem import minimax
-    >>> worst = minimax(m).worst_distribution
+    >>> worst = renyi.minimax(m).worst_distribution
     >>> worst.marginal_error < 1e-9
     True
     >>> worst.frame().columns.tolist()
     ['crime', 'immigration', 'party', 'probability']
+    >>> worst.sample(100, random_state=0).shape
+    (100, 3)
     """
 
     ambiguity: Ambiguity = field(repr=False)
-    outcomes: NDArray[np.int64] = field(repr=False)
+    outcomes: Outcomes = field(repr=False)
     p: Floats = field(repr=False)
 
     @classmethod
-    def of(
-        cls, ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
-    ) -> WorstDistribution:
+    def of(cls, ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Self:
         """Distribution found by a program, polished."""
         p = polished(ambiguity, outcomes, p)
         used = p.sum(axis=1) > 0
@@ -108,14 +108,13 @@ class WorstDistribution:
         Parameters
         ----------
         rule : array of shape (N, K), or object with ``rule_proba``
-            Probability of each answer at each of `outcomes`; or a rule or classifier
-            that tells them: a `MinimaxRule` of these columns, or a model fitted to
-            columns of labels.
+            Probability of each answer at each of `outcomes`; or what tells them: a
+            `MinimaxRule` of these columns, or a model fitted to columns of labels.
         """
         if hasattr(rule, "of_codes"):
             proba = rule.of_codes(self.outcomes.T)
         elif hasattr(rule, "rule_proba"):
-            proba = rule.rule_proba(self._features(self.outcomes))
+            proba = rule.rule_proba(self._rows(np.arange(len(self.p))))
         else:
             proba = np.asarray(rule, np.float64)
         return float((self.p * (1 - proba)).sum())
@@ -129,9 +128,7 @@ class WorstDistribution:
         rows, classes = np.nonzero(self.p > 0)
         mass = self.p[rows, classes]
         order = np.argsort(-mass, kind="stable")
-        rows, classes = rows[order], classes[order]
-        frame = self._features(self.outcomes[rows])
-        frame[self.ambiguity.target.name] = _labels(self.ambiguity.target, classes)
+        frame = self._rows(rows[order], classes[order])
         name = "probability"
         while name in frame:
             name += "_"
@@ -139,31 +136,22 @@ class WorstDistribution:
         return frame
 
     def sample(self, n: int, random_state: Any = None) -> pd.DataFrame:
-        """Draw n rows: the features and the class.
-
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> m = renyi.Marginals.from_data(X[["crime", "immigration"]], y)
-        >>> from renyi.robust.minimax_problem import minimax
-        >>> minimax(m).worst_distribution.sample(100, random_state=0).shape
-        (100, 3)
-        """
+        """Draw n rows: the features and the class."""
         rows, classes = np.nonzero(self.p > 0)
         weights = self.p[rows, classes]
         random = check_random_state(random_state)
         drawn = random.choice(len(weights), n, p=weights / weights.sum())
-        frame = self._features(self.outcomes[rows[drawn]])
-        labels = _labels(self.ambiguity.target, classes[drawn])
-        frame[self.ambiguity.target.name] = labels
-        return frame
+        return self._rows(rows[drawn], classes[drawn])
 
-    def _features(self, X: NDArray[np.int64]) -> pd.DataFrame:
+    def _rows(self, rows: Outcomes, classes: Outcomes | None = None) -> pd.DataFrame:
+        """Return outcomes as a table, with their classes if these are given."""
         import pandas as pd
 
-        columns = self.ambiguity.columns
-        return pd.DataFrame(
-            {c.name: _labels(c, X[:, i]) for i, c in enumerate(columns)}
-        )
+        columns, cells = [*self.ambiguity.columns], [*self.outcomes[rows].T]
+        if classes is not None:
+            columns, cells = [*columns, self.ambiguity.target], [*cells, classes]
+        pairs = zip(columns, cells, strict=True)
+        return pd.DataFrame({c.name: _labels(c, codes) for c, codes in pairs})
 
 
 def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
@@ -177,7 +165,7 @@ def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
 
 
 def exhibited(
-    ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats
+    ambiguity: Ambiguity, outcomes: Outcomes, p: Floats
 ) -> WorstDistribution | None:
     """Return what a program found, polished if need be, if it is a member of C."""
     used = p.sum(axis=1) > 0
@@ -191,7 +179,7 @@ def exhibited(
     return shown if shown.marginal_error <= TOLERANCE else None
 
 
-def polished(ambiguity: Ambiguity, outcomes: NDArray[np.int64], p: Floats) -> Floats:
+def polished(ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Floats:
     """Return a distribution near p whose tables are the given ones to rounding."""
     A, b = ambiguity.constraint_matrix(outcomes), ambiguity.b
     allowed = ambiguity.possible(outcomes).ravel()
@@ -229,19 +217,16 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
 
 def _step(A: sparse.csc_array, p: Floats, rest: Floats) -> Floats:
     """Return s with ``A s = rest``, nearly."""
+    least_squares = partial(linalg.lstsq, cond=_RANK, lapack_driver="gelsy")
     if A.shape[1] <= A.shape[0]:
-        return _solved(A.toarray(), rest)
+        return np.asarray(least_squares(A.toarray(), rest)[0])
     scaled = A * p
     used = np.flatnonzero(scaled.sum(axis=1) > 0)
     size = np.sqrt(scaled.sum(axis=1)[used])  # so that the diagonal is 1
     gram = (scaled @ A.T).toarray()[np.ix_(used, used)] / np.outer(size, size)
     multiplier = np.zeros(A.shape[0])
-    multiplier[used] = _solved(gram, rest[used] / size) / size
+    multiplier[used] = least_squares(gram, rest[used] / size)[0] / size
     return np.asarray(scaled.T @ multiplier)
-
-
-def _solved(matrix: Floats, rest: Floats) -> Floats:
-    return np.asarray(linalg.lstsq(matrix, rest, cond=_RANK, lapack_driver="gelsy")[0])
 
 
 def _corrected(
@@ -250,8 +235,7 @@ def _corrected(
     """Return p plus the smallest correction, in units of the residual."""
     unit = _residual(A, b, p)
     rest = (b - A @ p) / unit
-    up = np.where(allowed, np.inf, 0.0)
-    size = len(p)
+    size, up = len(p), np.where(allowed, np.inf, 0.0)
     both, most = sparse.hstack([A, -A]), np.concatenate([up, p / unit])
     answer = solve(Program(np.ones(2 * size), both, rest, rest, upper=most))
     if answer.status != "optimal":

@@ -17,6 +17,7 @@ there counts as 1 above the smallest, which is enough never to be answered.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +34,6 @@ Floats = NDArray[np.float64]
 def swings(rule: MinimaxRule) -> pd.Series:
     """Swing of every feature of a minimax rule, the largest first.
 
-    Examples
-    --------
     >>> import renyi
     >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
     >>> swings(renyi.minimax(m, method="lp").rule).index[0]
@@ -51,10 +50,14 @@ def swings(rule: MinimaxRule) -> pd.Series:
             continue
         rest = _differences(cells, table.probabilities)
         each = [weights[i] for i in table.features]
-        for axis, i in enumerate(table.features):
-            effects[i] += _main_effect(rest, each, axis)
-        for i, part in zip(table.features, _interaction(rest, each), strict=True):
-            shared[i] += part
+        means = [_main_effect(rest, each, axis) for axis in range(len(each))]
+        for i, mean in zip(table.features, means, strict=True):
+            effects[i] += mean
+        if len(each) > 1:  # what no feature has alone belongs to all of them
+            flat, joint = rest.reshape(-1, rest.shape[-1]), reduce(np.outer, each)
+            alone = sum(_variance(e, w) for e, w in zip(means, each, strict=True))
+            part = max(0.0, _variance(flat, joint.ravel()) - alone) / len(each)
+            shared[list(table.features)] += part
     parts = [_variance(e, w) for e, w in zip(effects, weights, strict=True)]
     values = np.sqrt(np.array(parts) + shared)
     found = pd.Series(values, list(ambiguity.columns.names), name="swing")
@@ -87,25 +90,6 @@ def _main_effect(rest: Floats, weights: list[Floats], axis: int) -> Floats:
         if k != axis:
             rest = np.tensordot(weights[k], rest, (0, k))
     return rest
-
-
-def _interaction(rest: Floats, weights: list[Floats]) -> list[float]:
-    """Return each feature's share of the variance that no feature has alone."""
-    if len(weights) == 1:
-        return [0.0]
-    total = _variance(rest.reshape(-1, rest.shape[-1]), _product(weights))
-    alone = [
-        _variance(_main_effect(rest, weights, axis), weights[axis])
-        for axis in range(len(weights))
-    ]
-    return [max(0.0, total - sum(alone)) / len(weights)] * len(weights)
-
-
-def _product(weights: list[Floats]) -> Floats:
-    found = np.ones(1)
-    for w in weights:
-        found = np.outer(found, w).ravel()
-    return found
 
 
 def _variance(values: Floats, weights: Floats) -> float:
