@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import renyi
-from renyi.encoding.bins import bin_codes, bin_column
+from renyi.encoding.bins import Cells, bin_cells, bin_codes
 
 whole = st.integers(-50, 50)
 numbers = st.one_of(whole.map(float), st.floats(allow_nan=False))
@@ -25,7 +25,7 @@ def test_every_bin_holds_a_point_and_a_frequent_value_has_its_own(values, bins, 
     x = np.array(values)
     if whole:
         x = np.floor(np.clip(x, -(2.0**70), 2.0**70))
-    edges, texts = bin_column(x, None, bins, whole)
+    edges, texts = bin_cells(Cells.of(x), bins, whole)
     assert np.isfinite(edges).all() and (np.diff(edges) > 0).all()
     codes = bin_codes(x, edges)
     assert len(texts) == len(edges) + 1
@@ -51,15 +51,15 @@ def test_weights_count_as_repetition(rows, bins, whole):
     if whole:
         x = np.floor(np.clip(x, -1e9, 1e9))
     kept = w > 0
-    weighted, texts = bin_column(x[kept], w[kept], bins, whole)
-    repeated, again = bin_column(np.repeat(x, w.astype(int)), None, bins, whole)
+    weighted, texts = bin_cells(Cells.of(x[kept], w[kept]), bins, whole)
+    repeated, again = bin_cells(Cells.of(np.repeat(x, w.astype(int))), bins, whole)
     assert np.array_equal(weighted, repeated)
     assert texts == again
 
 
 def test_bins_of_distinct_values_are_the_quantiles():
     x = np.random.default_rng(3).permutation(1000).astype(float)
-    edges, _ = bin_column(x, None, 5, False)
+    edges, _ = bin_cells(Cells.of(x), 5, False)
     assert np.bincount(bin_codes(x, edges)).tolist() == [200] * 5
 
 
@@ -85,7 +85,7 @@ def test_values_at_and_beyond_the_edges():
     ],
 )
 def test_names_of_bins(values, whole, expected):
-    assert bin_column(np.array(values, float), None, 2, whole)[1] == expected
+    assert bin_cells(Cells.of(np.array(values, float)), 2, whole)[1] == expected
 
 
 def test_infinite_values_leave_edges_that_json_can_hold():

@@ -17,7 +17,6 @@ from renyi.encoding.bins import (
     Sketch,
     ascending,
     bin_cells,
-    bin_column,
     joined,
     keys,
 )
@@ -28,7 +27,7 @@ arrays = st.lists(floats, max_size=60).map(np.array)
 
 def _same(first: Sketch, second: Sketch) -> bool:
     return (
-        first.shift == second.shift
+        first.to_parts()[0] == second.to_parts()[0]
         and first.distinct == second.distinct
         and all(map(np.array_equal, first.cells, second.cells))
     )
@@ -87,7 +86,7 @@ def test_cells_hold_their_values_and_no_bit_too_many_is_lost(values, most) -> No
     points = np.asarray(values, float)
     points = np.unique(np.clip(points[~np.isnan(points)], -largest, largest))
     shift = next(s for s in itertools.count() if _cells(points, s) <= most)
-    assert sketch.shift == shift
+    assert sketch.to_parts()[0]["shift"] == shift
     low, high, mass = sketch.cells
     assert set(low) <= set(points) and set(high) <= set(points)
     for point in points:
@@ -204,7 +203,7 @@ def test_bins_in_memory_follow_the_cells_beyond_the_limit() -> None:
     for part in np.array_split(values, 11):
         sketch.add(part)
     assert not sketch.exact
-    edges, texts = bin_column(values, None, 5, False)
+    edges, texts = bin_cells(Cells.of(values), 5, False)
     streamed, names = bin_cells(sketch.cells, 5, False)
     assert np.array_equal(edges, streamed) and texts == names
     share = np.bincount(np.searchsorted(edges, values, side="right")) / len(values)
@@ -231,7 +230,7 @@ def test_bins_in_memory_are_made_of_cells_when_there_are_too_many(monkeypatch) -
     sketch = Sketch(50)
     sketch.add(values)
     assert not sketch.exact
-    edges, texts = bin_column(values, None, 5, False)
+    edges, texts = bin_cells(Cells.of(values), 5, False)
     assert (edges.tolist(), texts) == (
         bin_cells(sketch.cells, 5, False)[0].tolist(),
         bin_cells(sketch.cells, 5, False)[1],

@@ -138,6 +138,14 @@ def coded(column: Array) -> tuple[Array, Array]:
     return column.indices, dictionary
 
 
+def filled(indices: Array) -> NDArray[Any]:
+    """Return indices as an array, -1 for null, which alone would make them floats."""
+    if pa.types.is_unsigned_integer(indices.type):
+        indices = indices.cast(pa.int64())
+    found: NDArray[Any] = pc.fill_null(indices, -1).to_numpy()
+    return found
+
+
 def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]:
     """Return the label of each entry of a dictionary, None if it means missing.
 
@@ -205,8 +213,7 @@ def numbers(
         indices, dictionary = coded(column)
         found = entries(trimmed(dictionary) if text else dictionary)
         ordered, places = ranked([plain_label(value) for value in found])
-        codes = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy()
-        codes = np.array([*places, len(ordered)])[codes]
+        codes = np.array([*places, len(ordered)])[filled(indices)]
         return label_numbers(name, ordered, codes, missing)
     return without_missing(values, missing), whole
 

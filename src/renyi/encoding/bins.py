@@ -7,18 +7,18 @@ at their quantiles, weighted if the rows are. Weights count as repetition does. 
 are finite, so that every file format can hold them: infinity shares the bin that
 begins at the largest float.
 
-The bins of a numeric column follow from its different values and how many rows have
-each. A stream may have more of them than memory should hold. A `Sketch` is exact while
-there are at most `most` different values. Beyond, values share *cells*: the 64 bits of
-a float, read as an integer in the order of the floats, lose their lowest bits, one more
-whenever there are more than `most` cells. Each cell keeps its smallest and largest
-value, so that bins begin at values which occur.
+Bins follow from the different values and how many rows have each. A stream may have
+more of them than memory should hold. A `Sketch` is exact while there are at most `most`
+different values. Beyond, values share *cells*: the 64 bits of a float, read as an
+integer in the order of the floats, lose their lowest bits, one more whenever there are
+more than `most` cells. Each cell keeps its smallest and largest value, so that bins
+begin at values which occur.
 
 The number of bits lost is the smallest at which all values fit. It depends on the set
 of values only: the sketch is the same whatever the order of the rows, the batches they
-came in and the order of merging. A quantile read off the cells has a rank error of at
-most the rows of one cell; with :math:`2^{16}` cells of a smooth distribution that is
-about one row in ten thousand.
+came in and the order of merging; rows in memory get the same bins. A quantile read off
+the cells has a rank error of at most the rows of one cell; with :math:`2^{16}` cells of
+a smooth distribution that is about one row in ten thousand.
 
 How many different values there were is then known by a sample: those whose hash begins
 with so many zero bits are kept, one bit more whenever there are too many. The count is
@@ -50,12 +50,30 @@ _LEAST_BITS = 2  # zeros at the beginning of a hash that is kept
 _MAX_SHIFT = 63
 
 
+# ---- cells
+
+
 class Cells(NamedTuple):
     """Cells of numbers in ascending order: smallest and largest value, and rows."""
 
     low: Floats
     high: Floats
     weight: NDArray[Any]
+
+    @classmethod
+    def of(cls, values: Floats, weights: Floats | None = None) -> Cells:
+        """Return a cell for each value; NaN is left out, infinity the largest float."""
+        known = ~np.isnan(values)
+        if not known.all():
+            values = values[known]
+            weights = None if weights is None else weights[known]
+        values = np.clip(values, -LARGEST, LARGEST)
+        if weights is None:
+            points, weight = np.unique(values, return_counts=True)
+        else:
+            points, inverse = np.unique(values, return_inverse=True)
+            weight = np.bincount(inverse, weights, len(points))
+        return cls(points, points, weight)
 
 
 def keys(values: Floats) -> NDArray[np.int64]:
@@ -64,7 +82,7 @@ def keys(values: Floats) -> NDArray[np.int64]:
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
-def ascending(numbers: NDArray[np.int64]) -> bool:
+def ascending(numbers: NDArray[Any]) -> bool:
     """Whether each number is larger than the one before."""
     return bool((numbers[:-1] < numbers[1:]).all())  # a difference might overflow
 
@@ -93,6 +111,20 @@ def fitting(
         shift += 1
 
 
+def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> bool:
+    """Whether these can be the bounds of cells, in any order."""
+    return (
+        0 <= shift <= _MAX_SHIFT
+        and low.dtype == high.dtype == np.float64
+        and low.shape == high.shape == (low.size,)
+        and low.size <= most
+        and bool(((low >= -LARGEST) & (low <= high) & (high <= LARGEST)).all())
+    )
+
+
+# ---- sketches
+
+
 class Sample:
     """A sample of different values, to estimate their number."""
 
@@ -105,35 +137,30 @@ class Sample:
         """About how many different values there were."""
         return len(self.hashes) << self.bits
 
-    def add(self, values: Floats) -> None:
-        """Add values."""
-        self._take(_hashed(keys(values)))
+    def add(self, values: Floats) -> Sample:
+        """Add values, by hashes of their keys (the finaliser of SplitMix64)."""
+        x = keys(values).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+        return self._take(x ^ (x >> np.uint64(31)))
 
     def merge(self, other: Sample) -> None:
         """Add the values of another sample."""
         self.bits = max(self.bits, other.bits)
         self._take(other.hashes)
 
-    def _take(self, hashes: NDArray[np.uint64]) -> None:
+    def _take(self, hashes: NDArray[np.uint64]) -> Sample:
         fresh = self._kept(hashes)
         if len(fresh):
             self.hashes = self._kept(np.union1d(self.hashes, fresh))
         while len(self.hashes) > _SAMPLE:
             self.bits += 1
             self.hashes = self._kept(self.hashes)
+        return self
 
     def _kept(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         kept: NDArray[np.uint64] = hashes[hashes >> np.uint64(64 - self.bits) == 0]
         return kept
-
-
-def _hashed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Mix the bits of integers (the finaliser of SplitMix64), each to another one."""
-    x = numbers.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-    return mixed
 
 
 class Sketch:
@@ -142,26 +169,20 @@ class Sketch:
     def __init__(self, most: int = MOST) -> None:
         self.most = most
         self._shift = 0
-        self._cells = _empty()
+        self._cells = Cells.of(np.empty(0))
         self._waiting: list[Cells] = []
         self._pending = 0
         self._sample: Sample | None = None  # while not exact
 
     def add(self, values: Floats, weights: Floats | None = None) -> None:
         """Add values; NaN is left out, infinity counts as the largest float."""
-        known = ~np.isnan(values)
-        if not known.all():
-            values = values[known]
-            weights = None if weights is None else weights[known]
-        values = np.clip(values, -LARGEST, LARGEST)
-        if weights is None:
-            points, weight = np.unique(values, return_counts=True)
-        else:
-            points, inverse = np.unique(values, return_inverse=True)
-            weight = np.bincount(inverse, weights, len(points))
+        self.add_cells(Cells.of(values, weights))
+
+    def add_cells(self, cells: Cells) -> None:
+        """Add cells, each of a single value."""
         if self._sample is not None:
-            self._sample.add(points)
-        self._wait(Cells(points, points, weight))
+            self._sample.add(cells.low)
+        self._wait(cells)
 
     def merge(self, other: Sketch) -> None:
         """Add the values of another sketch."""
@@ -172,11 +193,17 @@ class Sketch:
             )
         theirs, mine = other.cells, self.cells
         if not (self.exact and other.exact):
-            sample = self._sample or _sampled(mine)
-            sample.merge(other._sample or _sampled(theirs))
-            self._sample = sample
+            self._sample = self._sample or Sample().add(mine.low)
+            self._sample.merge(other._sample or Sample().add(theirs.low))
         self._shift = max(self._shift, other._shift)
         self._wait(theirs)
+
+    def _wait(self, cells: Cells) -> None:
+        if len(cells.low):
+            self._waiting.append(cells)
+            self._pending += len(cells.low)
+        if self._pending > max(_PENDING, len(self._cells.low) // 2):
+            _ = self.cells
 
     @property
     def cells(self) -> Cells:
@@ -186,34 +213,21 @@ class Sketch:
             together = Cells(*map(np.concatenate, zip(*pieces, strict=True)))
             self._cells, self._shift = joined(together, self._shift, self.most)
             if self._shift and self._sample is None:
-                self._sample = _sampled(together)
+                self._sample = Sample().add(together.low)
             self._waiting, self._pending = [], 0
         return self._cells
 
     @property
-    def shift(self) -> int:
-        """The number of bits that were lost."""
-        _ = self.cells
-        return self._shift
-
-    @property
     def exact(self) -> bool:
         """Whether every different value has a cell of its own."""
-        return self.shift == 0
+        _ = self.cells
+        return self._shift == 0
 
     @property
     def distinct(self) -> int:
         """The number of different values; about, if the sketch is not exact."""
         count = len(self.cells.low)
         return count if self._sample is None else max(count, self._sample.count)
-
-    def _wait(self, cells: Cells) -> None:
-        if not len(cells.low):
-            return
-        self._waiting.append(cells)
-        self._pending += len(cells.low)
-        if self._pending > max(_PENDING, len(self._cells.low) // 2):
-            _ = self.cells
 
     def to_parts(self) -> tuple[dict[str, int], dict[str, NDArray[Any]]]:
         """Return the numbers and the arrays that `from_parts` takes."""
@@ -227,66 +241,32 @@ class Sketch:
         cls, numbers: Any, arrays: dict[str, NDArray[Any]], most: int = MOST
     ) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
+        found, sample = cls(most), Sample()
         try:
-            shift, bits = int(numbers["shift"]), int(numbers["bits"])
-            cells = Cells(*(arrays[name] for name in Cells._fields))
-            hashes = arrays["hashes"]
+            found._shift, sample.bits = int(numbers["shift"]), int(numbers["bits"])
+            found._cells = Cells(*(arrays[name] for name in Cells._fields))
+            sample.hashes = hashes = arrays["hashes"]
         except (KeyError, TypeError, ValueError):
             raise ValueError("the sketch is not valid") from None
-        if not (_are_valid(cells, shift, most) and _is_sample(hashes, bits)):
+        low, high, weight = found._cells
+        good = (
+            are_bounds(low, high, found._shift, most)
+            and weight.dtype in (np.int64, np.float64)
+            and weight.shape == low.shape
+            and bool((weight > 0).all())
+            and ascending(keys(low) >> found._shift)
+            and _LEAST_BITS <= sample.bits < 64
+            and hashes.dtype == np.uint64
+            and hashes.shape == (hashes.size,)
+            and hashes.size <= _SAMPLE
+            and ascending(hashes)
+            and len(sample._kept(hashes)) == len(hashes)
+        )
+        if not good:
             raise ValueError("the sketch is not valid")
-        found = cls(most)
-        found._cells, found._shift = cells, shift
-        if shift:
-            found._sample = Sample()
-            found._sample.hashes, found._sample.bits = hashes, bits
+        if found._shift:
+            found._sample = sample
         return found
-
-
-def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> bool:
-    """Whether these can be the bounds of cells, in any order."""
-    return (
-        0 <= shift <= _MAX_SHIFT
-        and low.dtype == high.dtype == np.float64
-        and low.shape == high.shape
-        and low.ndim == 1
-        and len(low) <= most
-        and bool((np.abs(low) <= LARGEST).all())
-        and bool((np.abs(high) <= LARGEST).all())
-        and bool((low <= high).all())
-    )
-
-
-def _are_valid(cells: Cells, shift: int, most: int) -> bool:
-    return (
-        are_bounds(cells.low, cells.high, shift, most)
-        and cells.weight.dtype in (np.int64, np.float64)
-        and cells.weight.shape == cells.low.shape
-        and bool((cells.weight > 0).all())
-        and ascending(keys(cells.low) >> shift)
-    )
-
-
-def _is_sample(hashes: NDArray[Any], bits: int) -> bool:
-    return (
-        _LEAST_BITS <= bits < 64
-        and hashes.dtype == np.uint64
-        and hashes.ndim == 1
-        and len(hashes) <= _SAMPLE
-        and bool((hashes[:-1] < hashes[1:]).all())
-        and bool((hashes >> np.uint64(64 - bits) == 0).all())
-    )
-
-
-def _sampled(cells: Cells) -> Sample:
-    """Return a sample of exact cells."""
-    sample = Sample()
-    sample.add(cells.low)
-    return sample
-
-
-def _empty() -> Cells:
-    return Cells(np.empty(0), np.empty(0), np.empty(0, np.int64))
 
 
 # ---- bins
@@ -299,21 +279,11 @@ def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
     return codes
 
 
-def bin_column(
-    values: Floats, weights: Floats | None, bins: int, integer: bool
-) -> tuple[Floats, tuple[str, ...]]:
-    """Edges of the bins of a column, and a readable name of each bin."""
-    known = ~np.isnan(values)
-    finite = np.clip(values[known], -LARGEST, LARGEST)
-    points, inverse = np.unique(finite, return_inverse=True)
-    weight = np.bincount(
-        inverse, None if weights is None else weights[known], minlength=len(points)
-    )
-    return bin_cells(Cells(points, points, weight), bins, integer)
-
-
 def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
-    """Edges and names of the bins of a column, from its cells in ascending order."""
+    """Edges of the bins of a column, and a readable name of each bin.
+
+    The cells are in ascending order.
+    """
     if len(cells.low) > MOST:
         cells, _ = joined(cells, most=MOST)
     points, weight = cells.low, cells.weight
@@ -324,7 +294,14 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
         cuts = _quantile_cuts(points[~frequent], weight[~frequent], bins)
         own = cells.high[frequent]
         edges = _edges_around(points[frequent], own, cuts, points, integer)
-    return edges, _texts(edges, own, integer)
+    if not len(edges):
+        return edges, ("any number",)
+    ends = [-math.inf, *edges.tolist(), math.inf]
+    pairs = zip(ends[:-1], ends[1:], strict=True)
+    if integer:
+        return edges, tuple(_integer_text(low, high) for low, high in pairs)
+    steps = {_step(value, False): value for value in own.tolist()}
+    return edges, tuple(_float_text(low, high, steps) for low, high in pairs)
 
 
 def _quantile_cuts(points: Floats, weight: NDArray[np.floating], bins: int) -> Floats:
@@ -362,42 +339,23 @@ def _edges_around(
     return np.array(edges)
 
 
-def _texts(edges: Floats, own: Floats, integer: bool) -> tuple[str, ...]:
-    if len(edges) == 0:
-        return ("any number",)
-    ends = [None, *edges.tolist(), None]
-    steps = {} if integer else {_step(v, False): v for v in own.tolist()}
-    describe = _integer_text if integer else _float_text
-    return tuple(
-        describe(low, high, steps)
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
-    )
-
-
-def _integer_text(low: float | None, high: float | None, _: dict[float, float]) -> str:
-    if low is None:
-        return f"up to {_number(high - 1)}" if high is not None else "any number"
-    if high is None:
+def _integer_text(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"up to {_number(high - 1)}"
+    if high == math.inf:
         return f"{_number(low)} and more"
     return _number(low) if high == low + 1 else f"{_number(low)} to {_number(high - 1)}"
 
 
-def _float_text(
-    low: float | None, high: float | None, steps: dict[float, float]
-) -> str:
+def _float_text(low: float, high: float, steps: dict[float, float]) -> str:
     """Name [low, high); an edge in `steps` is the next float after a frequent value."""
-    if low is not None and high is not None and steps.get(high) == low:
+    if steps.get(high) == low:
         return _number(low)
     words = []
-    if low is not None:
-        word = (
-            f"above {_number(steps[low])}" if low in steps else f"from {_number(low)}"
-        )
-        words.append(word)
-    if high is not None:
-        closed = high in steps
-        value = steps[high] if closed else high
-        words.append(f"{'up to' if closed else 'below'} {_number(value)}")
+    if low > -math.inf:
+        words += ["above" if low in steps else "from", _number(steps.get(low, low))]
+    if high < math.inf:
+        words += ["up to" if high in steps else "below", _number(steps.get(high, high))]
     return " ".join(words)
 
 

@@ -63,16 +63,6 @@ def check_names(names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def check_column(names: Sequence[str], name: str, purpose: str) -> None:
-    """Raise an error unless a table has a column, named with what it is for."""
-    if name not in names:
-        raise ValueError(
-            f"There is no column {name!r} {purpose}; the columns are "
-            + ", ".join(map(repr, names[:12]))
-            + (", …" if len(names) > 12 else ".")
-        )
-
-
 # ---- missing cells
 
 
@@ -218,16 +208,11 @@ def may_identify_rows(distinct: int, n: int) -> bool:
     return distinct > max(MAX_INTEGER_LABELS, IDENTIFIER_SHARE * n)
 
 
-def may_number_rows(lowest: float, highest: float, n: int) -> bool:
-    """Whether integers between these bounds may be the numbers of n rows."""
-    return n >= _LEAST_ROWS and highest - lowest <= 3 * n  # else measurements
-
-
 def check_row_numbers(name: str, values: Sketch, n: int) -> None:
     """Raise an error if integers, none of n missing, number the rows."""
     low, high, _ = values.cells
-    if not len(low) or not may_number_rows(low[0], high[-1], n):
-        return
+    if not len(low) or n < _LEAST_ROWS or high[-1] - low[0] > 3 * n:
+        return  # measurements
     if values.distinct > IDENTIFIER_SHARE * n:
         count = f"{'' if values.exact else 'about '}{min(values.distinct, n)}"
         raise ValueError(

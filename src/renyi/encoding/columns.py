@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -40,6 +41,9 @@ _TIMES = (
 )
 
 
+# ---- labels
+
+
 def plain_label(value: Any) -> Label:
     """Return a cell as str, int, float or bool; None if it is missing."""
     if isinstance(value, str):
@@ -47,8 +51,7 @@ def plain_label(value: Any) -> Label:
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return None
     if isinstance(value, _TIMES):
-        (text,) = time_texts(pa.array([value])).to_pylist()
-        return str(text)
+        return str(time_texts(pa.array([value]))[0])
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bytes):
@@ -72,9 +75,9 @@ def time_texts(times: Any) -> Any:
         ticks = times.cast(pa.int64()).to_pylist()
         found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
         texts = pa.array(found, pa.string())
-    elif pa.types.is_timestamp(kind) and kind.tz:
-        texts = times.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.string())
     else:
+        if pa.types.is_timestamp(kind) and kind.tz:
+            times = times.cast(pa.timestamp(kind.unit, "UTC"))
         texts = times.cast(pa.string())
     return pc.replace_substring_regex(texts, _ZEROS, _REST)
 
@@ -110,41 +113,43 @@ def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
     return labels, places
 
 
+# ---- names
+
+
+@dataclass(frozen=True)
 class Numbered(Sequence[str]):
     """Names x0, x1, … of the columns of an array, made when asked for."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    size: int
 
     def __len__(self) -> int:
-        """Return the number of names."""
-        return self._count
+        return self.size
 
     def __contains__(self, name: object) -> bool:
-        """Whether a name is one of these."""
         if not isinstance(name, str) or name[:1] != "x" or not name[1:].isdecimal():
             return False
         place = int(name[1:])
-        return place < self._count and name == f"x{place}"
+        return place < self.size and name == f"x{place}"
 
     def __getitem__(self, place: Any) -> Any:
-        """Return one name, or a list of them for a slice."""
-        chosen = range(self._count)[place]
+        chosen = range(self.size)[place]
         return f"x{chosen}" if isinstance(chosen, int) else [f"x{j}" for j in chosen]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return (f"x{j}" for j in range(self._count))
+        return (f"x{j}" for j in range(self.size))
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the names are the same; as many numbered ones are."""
-        if isinstance(other, Numbered):
-            return self._count == other._count
-        return isinstance(other, Sequence) and list(self) == list(other)
 
-    def __hash__(self) -> int:
-        """Hash of the number of names."""
-        return hash(self._count)
+def check_column(names: Sequence[str], name: str, purpose: str = "") -> None:
+    """Raise an error unless a table has a column, named with what it is for."""
+    if name not in names:
+        raise ValueError(
+            f"There is no column {name!r}{purpose and ' ' + purpose}; the columns are "
+            + ", ".join(map(repr, names[:12]))
+            + (", …" if len(names) > 12 else ".")
+        )
+
+
+# ---- columns
 
 
 class Levels(NamedTuple):
@@ -160,30 +165,23 @@ class Levels(NamedTuple):
     edges: tuple[float, ...] = ()
     rare: tuple[Label, ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Levels) and self._key() == other._key()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a tuple would not ask `__eq__`
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.categories))
+
     def _key(self) -> tuple[Any, ...]:
         """Return what makes levels equal; True is not 1 here, as its text is not."""
         labels = (*self.categories, None, *self.rare)
         return (*self, tuple(isinstance(label, bool) for label in labels))
 
-    def __eq__(self, other: object) -> bool:
-        """Whether kind, categories, edges and rare labels are the same."""
-        if not isinstance(other, Levels):
-            return NotImplemented
-        return self._key() == other._key()
-
-    def __ne__(self, other: object) -> bool:
-        """Whether anything differs; a tuple would not ask `__eq__`."""
-        return not self == other
-
-    def __hash__(self) -> int:
-        """Hash of the kind and the categories."""
-        return hash((self.kind, self.categories))
-
     def reads_as(self, other: Levels) -> bool:
         """Whether these are the same levels, labels being compared by their texts."""
-        if self == other:
-            return True
-        return self._read() == other._read()
+        return self == other or self._read() == other._read()
 
     def _read(self) -> tuple[Any, ...]:
         labels = (*self.categories, *self.rare)
@@ -208,35 +206,30 @@ class Levels(NamedTuple):
     @classmethod
     def from_dict(cls, data: Any) -> Levels:
         """Levels of a plain form, checked: it may come from a stranger's file."""
-        if not isinstance(data, dict) or set(data) - set(cls._fields):
+        lists = ("categories", "edges", "rare")
+        if (
+            not isinstance(data, dict)
+            or set(data) - set(cls._fields)
+            or not all(isinstance(data.get(key, []), list) for key in lists)
+        ):
             raise ValueError("the description of a column is not valid")
-        lists = {key: data.get(key, []) for key in ("categories", "edges", "rare")}
-        if not all(isinstance(value, list) for value in lists.values()):
-            raise ValueError("the description of a column is not valid")
-        levels = cls(
-            data.get("kind", ""), **{key: tuple(v) for key, v in lists.items()}
-        )
-        if not levels._is_valid():
-            raise ValueError("the categories of a column are not valid")
-        return levels
-
-    def _is_valid(self) -> bool:
-        plain = (str, int, float, bool)
-        known = [c for c in self.categories if c is not None]
-        if not all(isinstance(c, plain) for c in (*known, *self.rare)):
-            return False
-        edges = self.edges
+        kind = data.get("kind", "")
+        categories, edges, rare = (tuple(data.get(key, ())) for key in lists)
+        known = [c for c in categories if c is not None]
         largest = sys.float_info.max  # an integer may be larger than any float
-        if not all(type(e) in (int, float) and abs(e) <= largest for e in edges):
-            return False
-        return (
-            self.kind in ("label", "number")
-            and len(self.categories) > 0
-            and None not in self.categories[:-1]
+        good = (
+            kind in ("label", "number")
+            and all(isinstance(c, (str, int, float, bool)) for c in (*known, *rare))
+            and len(categories) > 0
+            and None not in categories[:-1]
             and len({label_text(c) for c in known}) == len(known)
+            and all(type(e) in (int, float) and abs(e) <= largest for e in edges)
             and all(a < b for a, b in zip(edges[:-1], edges[1:], strict=True))
-            and (len(known) == len(edges) + 1 if self.kind == "number" else not edges)
+            and (len(known) == len(edges) + 1 if kind == "number" else not edges)
         )
+        if not good:
+            raise ValueError("the categories of a column are not valid")
+        return cls(kind, categories, edges, rare)
 
 
 class Column(NamedTuple):
@@ -276,11 +269,15 @@ class Column(NamedTuple):
         if mine.kind == "number":
             longest = max(mine.categories, theirs.categories, key=len)
             return Column(self.name, mine._replace(categories=longest))
-        categories = _unique((*mine.categories, *theirs.categories))
-        rare = _unique((*mine.rare, *theirs.rare))
+        both = (*mine.categories, *theirs.categories)
+        rare = (*mine.rare, *theirs.rare)
         if rare and any(RARE in v.categories and not v.rare for v in (mine, theirs)):
-            rare = _unique((*rare, RARE))  # a label of one, and where rare ones go
-        return Column(self.name, Levels("label", categories, (), rare))
+            rare = (*rare, RARE)  # a label of one, and where rare ones go
+        missing = [None] if None in both else []
+        categories = (*ranked(both)[0], *missing)
+        return Column(
+            self.name, Levels("label", categories, (), tuple(ranked(rare)[0]))
+        )
 
     def places(self, other: Column) -> NDArray[np.intp]:
         """Code in `other` of each category of this column; its size where absent."""
@@ -292,13 +289,6 @@ class Column(NamedTuple):
 
 def _texts(labels: Iterable[Label]) -> set[str]:
     return {label_text(label) for label in labels if label is not None}
-
-
-def _unique(labels: Sequence[Label]) -> tuple[Label, ...]:
-    first: dict[tuple[bool, str], Label] = {}
-    for label in labels:
-        first.setdefault((label is None, label_text(label)), label)
-    return tuple(sorted(first.values(), key=label_order))
 
 
 class Columns(Sequence[Column]):
@@ -324,7 +314,6 @@ class Columns(Sequence[Column]):
         return cls(tuple(names), list(places), np.array(which, np.intp))
 
     def __len__(self) -> int:
-        """Return the number of columns."""
         return len(self.which)
 
     @overload
@@ -332,13 +321,11 @@ class Columns(Sequence[Column]):
     @overload
     def __getitem__(self, place: slice) -> Columns: ...
     def __getitem__(self, place: int | slice) -> Column | Columns:
-        """Return one column, or the columns of a slice."""
         if isinstance(place, slice):
             return self.take(range(len(self))[place])
         return Column(self.names[place], self.levels[self.which[place]])
 
     def __iter__(self) -> Iterator[Column]:
-        """Iterate over the columns."""
         for name, k in zip(self.names, self.which.tolist(), strict=True):
             yield Column(name, self.levels[k])
 
@@ -346,23 +333,17 @@ class Columns(Sequence[Column]):
         """Whether names and levels read the same, in the same order."""
         if not isinstance(other, Columns):
             return NotImplemented
-        return (
-            len(self) == len(other)
-            and (self.names == other.names or tuple(self.names) == tuple(other.names))
-            and all(
-                self.levels[a].reads_as(other.levels[b])
-                for a, b in {
-                    *zip(self.which.tolist(), other.which.tolist(), strict=True)
-                }
-            )
-        )
+        if len(self) != len(other):
+            return False
+        if self.names != other.names and tuple(self.names) != tuple(other.names):
+            return False
+        pairs = {*zip(self.which.tolist(), other.which.tolist(), strict=True)}
+        return all(self.levels[a].reads_as(other.levels[b]) for a, b in pairs)
 
     def __hash__(self) -> int:
-        """Hash of the number of columns."""
         return hash(len(self))
 
     def __repr__(self) -> str:
-        """Return a short text: names and sizes."""
         shown = ", ".join(f"{c.name} ({len(c.categories)})" for c in self[:6])
         more = f", … {len(self) - 6} more" if len(self) > 6 else ""
         return f"<{len(self)} columns: {shown}{more}>"
@@ -395,16 +376,15 @@ class Columns(Sequence[Column]):
 
     def places(self, names: Iterable[str]) -> list[int]:
         """Positions of the named columns; a name that is not there is an error."""
-        where = {name: j for j, name in enumerate(self.names)}
         names = list(names)
         for name in names:
-            if name not in where:
-                raise ValueError(
-                    f"There is no column {name!r}; the columns are "
-                    + ", ".join(map(repr, self.names[:8]))
-                    + (", …" if len(self.names) > 8 else "")
-                )
-        return [where[name] for name in names]
+            if name not in self._where:
+                check_column(self.names, name)
+        return [self._where[name] for name in names]
+
+    @cached_property
+    def _where(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -418,8 +398,7 @@ class Columns(Sequence[Column]):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Columns:
         """Columns of a plain form, checked: it may come from a stranger's file."""
-        fields = {"names", "levels", "which"}
-        if not isinstance(data, Mapping) or set(data) != fields:
+        if not isinstance(data, Mapping) or set(data) != {"names", "levels", "which"}:
             raise ValueError("the description of the columns is not valid")
         names, levels, which = data["names"], data["levels"], data["which"]
         good = (

@@ -13,15 +13,15 @@ of their own, written None and shown as "(missing)".
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.bins import Sketch, bin_codes, bin_column
+from renyi.encoding.bins import Cells, Sketch, bin_cells, bin_codes
 from renyi.encoding.columns import (
     MISSING_TEXT,
     Column,
@@ -157,23 +157,19 @@ class Encoder:
         looks like an identifier is an error, unless `refuse_identifiers` is False: in a
         block of a larger table, labels may be all different by chance.
         """
-        table, names = self._table(X)
         known = {column.name: column.levels for column in self.columns}
-        groups: list[Columns] = []
-        blocks: list[NDArray[Any]] = []
-        for part in self._parts(table, names):
+        refuse = refuse_identifiers and not known
+
+        def learned(part: Part) -> Columns:
             if isinstance(part, Numbers):
-                if refuse_identifiers and self.numeric == "auto" and not known:
-                    _check_row_numbers(part)
-                levels = self._learn_number(part, sample_weight, known.get(part.name))
-                group = Columns([part.name], [levels], np.zeros(1, np.intp))
-            else:
-                group = self._learn_labels(part, sample_weight, known)
-                if refuse_identifiers and not known:
-                    column_rules.check_identifiers(group, part.codes.shape[1])
-            groups.append(group)
-            blocks.append(self._codes(part, group))
-        columns, codes = _in_order(groups, blocks, names)
+                levels = self._bins(part, sample_weight, known.get(part.name), refuse)
+                return Columns(part.names, [levels], np.zeros(1, np.intp))
+            found = self._labels(part, sample_weight, known)
+            if refuse:
+                column_rules.check_identifiers(found, part.codes.shape[1])
+            return found
+
+        columns, codes = self._encoded(X, learned)
         return dataclasses.replace(self, columns=columns), codes
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -181,19 +177,14 @@ class Encoder:
 
         The codes may share memory with X.
         """
-        table, names = self._table(X)
-        where: dict[str, int] = {}
-        groups: list[Columns] = []
-        blocks: list[NDArray[Any]] = []
-        for part in self._parts(table, names):
-            wanted = [part.name] if isinstance(part, Numbers) else part.names
-            group = self.columns
-            if len(wanted) < len(names):
-                where = where or {name: j for j, name in enumerate(names)}
-                group = group.take(where[name] for name in wanted)
-            groups.append(group)
-            blocks.append(self._codes(part, group))
-        return _in_order(groups, blocks, names)[1]
+        columns = self.columns
+
+        def fitted(part: Part) -> Columns:
+            if len(part.names) == len(columns):
+                return columns
+            return columns.take(columns.places(part.names))
+
+        return self._encoded(X, fitted)[1]
 
     def select(self, names: Iterable[str]) -> Encoder:
         """Return the encoder of some of the columns, in the order given."""
@@ -206,21 +197,18 @@ class Encoder:
 
     def joined(self, other: Encoder) -> Encoder:
         """Return this encoder, if the other one has the same settings."""
-        first, second = self.settings(), other.settings()
-        if first != second:
-            names = [each.name for each in dataclasses.fields(self)]
-            difference = next(
-                (
-                    f"{name} is {getattr(first, name)!r} and {getattr(second, name)!r}"
-                    for name in names
-                    if getattr(first, name) != getattr(second, name, None)
-                ),
-                "their features are of different orders",
-            )
+        if self.order != other.order:
             raise ValueError(
-                f"The marginals were made with different encoders ({difference}): use "
-                "one for both."
+                "The two are of different orders: count both with the same order."
             )
+        first, second = self.single.settings(), other.single.settings()
+        for each in fields(first):
+            mine, theirs = getattr(first, each.name), getattr(second, each.name)
+            if mine != theirs:
+                raise ValueError(
+                    f"The marginals were made with different encoders ({each.name} is "
+                    f"{mine!r} and {theirs!r}): use one for both."
+                )
         return self
 
     def factors(self, codes: NDArray[Any]) -> Any:
@@ -229,73 +217,25 @@ class Encoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
-        numeric = self.numeric if isinstance(self.numeric, str) else list(self.numeric)
-        return {
-            "missing": list(self.missing),
-            "unseen": self.unseen,
-            "min_count": self.min_count,
-            "numeric": numeric,
-            "bins": self.bins,
-            "columns": self.columns.to_dict(),
-        }
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {key: _plain(value) for key, value in found.items()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Encoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
-        known = {each.name for each in dataclasses.fields(cls)}
+        known = {each.name for each in fields(cls)}
         if not isinstance(data, dict) or set(data) != known:
             raise ValueError("the description of the encoder is not valid")
+        columns = {
+            key: Columns.from_dict(data[key]) for key in {"columns", "base"} & known
+        }
         try:
-            return cls(**{**data, "columns": Columns.from_dict(data["columns"])})
+            return cls(**{**data, **columns})
         except (TypeError, OverflowError) as error:
             raise ValueError(f"the encoder's settings are not valid: {error}") from None
 
-    @property
-    def _missing_texts(self) -> frozenset[str]:
-        return column_rules.missing_texts(self.missing)
-
-    def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
-        """Return the table and its names, reduced to the fitted columns if any."""
-        table = as_table(X)
-        names = column_names(table)
-        if names is None:
-            return table, self._names_by_position(table.shape[1])
-        column_rules.check_names(names)
-        if not self.columns:
-            return table, names
-        seen = set(names)
-        lacking = [name for name in self.feature_names if name not in seen]
-        if lacking:
-            raise ValueError(
-                f"Column {lacking[0]!r} is missing from the table"
-                + (f", and {len(lacking) - 1} more." if lacking[1:] else ".")
-            )
-        wanted = list(self.feature_names)
-        if wanted != names:
-            where = {name: j for j, name in enumerate(names)}
-            places = [where[name] for name in wanted]
-            table = (
-                table.iloc[:, places]
-                if hasattr(table, "iloc")
-                else table.select(places)
-            )
-        return table, wanted
-
-    def _names_by_position(self, width: int) -> Sequence[str]:
-        if not self.columns:
-            return Numbered(width)
-        if width != len(self.columns):
-            raise ValueError(
-                f"X has {width} features, but {len(self.columns)} are expected."
-            )
-        return self.columns.names
-
     def numeric_names(self, names: Sequence[str]) -> frozenset[str] | None:
-        """Return which of these columns are numbers; None means by their type.
-
-        >>> Encoder(numeric=["age"]).numeric_names(["age", "sex"])
-        frozenset({'age'})
-        """
+        """Return which of these columns are numbers; None means by their type."""
         if self.columns:
             return self.columns.numeric_names
         if isinstance(self.numeric, str):
@@ -305,33 +245,87 @@ class Encoder:
                 raise ValueError(f"numeric names {name!r}, which is not a column.")
         return frozenset(self.numeric)
 
-    def _parts(self, table: Any, names: Sequence[str]) -> Iterator[Part]:
+    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
+        """Return the code of each label, and last that of a missing cell."""
+        return column_rules.label_codes(levels, labels, self._missing_texts)
+
+    @property
+    def _missing_texts(self) -> frozenset[str]:
+        return column_rules.missing_texts(self.missing)
+
+    def _table(self, X: Any) -> tuple[Any, Sequence[str]]:
+        """Return the table and its names, reduced to the fitted columns if any."""
+        table = as_table(X)
+        names, wanted = column_names(table), self.columns.names
+        if names is None:
+            width = table.shape[1]
+            if self.columns and width != len(wanted):
+                raise ValueError(
+                    f"X has {width} features, but {len(wanted)} are expected."
+                )
+            return table, wanted if self.columns else Numbered(width)
+        column_rules.check_names(names)
+        if not self.columns or list(wanted) == names:
+            return table, names
+        where = {name: j for j, name in enumerate(names)}
+        lacking = [name for name in wanted if name not in where]
+        if lacking:
+            raise ValueError(
+                f"Column {lacking[0]!r} is missing from the table"
+                + (f", and {len(lacking) - 1} more." if lacking[1:] else ".")
+            )
+        places = [where[name] for name in wanted]
+        is_frame = hasattr(table, "iloc")
+        return table.iloc[:, places] if is_frame else table.select(places), wanted
+
+    def _encoded(
+        self, X: Any, columns_of: Callable[[Part], Columns]
+    ) -> tuple[Columns, NDArray[Any]]:
+        """Return the columns of X and their codes, in the order of the table."""
+        table, names = self._table(X)
         missing, numeric = self._missing_texts, self.numeric_names(names)
-        for part in parts(table, names):
-            yield from resolve(part, numeric, missing)
+        groups: list[Columns] = []
+        blocks: list[NDArray[Any]] = []
+        for whole in parts(table, names):
+            for part in resolve(whole, numeric, missing):
+                groups.append(columns_of(part))
+                blocks.append(self._codes(part, groups[-1]))
+        if len(groups) == 1:
+            return groups[0], blocks[0]
+        place = {name: j for j, name in enumerate(names)}
+        dtype = np.min_scalar_type(max(int(group.sizes.max()) for group in groups))
+        codes = np.empty((len(names), blocks[0].shape[1]), dtype)
+        ordered: list[Any] = [None] * len(names)
+        for group, block in zip(groups, blocks, strict=True):
+            for column, row in zip(group, block, strict=True):
+                j = place[column.name]
+                ordered[j], codes[j] = column, row
+        return Columns.of(ordered), codes
 
-    def _learn_number(
-        self, part: Numbers, weights: Weights, known: Levels | None
+    def _bins(
+        self, part: Numbers, weights: Weights, known: Levels | None, refuse: bool
     ) -> Levels:
-        texts: tuple[Label, ...]
+        """Learn a column of numbers, unless its bins are known."""
+        gaps = bool(np.isnan(part.values).any())
+        missing = (None,) if gaps else ()
         if known is not None:
-            edges = known.edges
-            texts = tuple(c for c in known.categories if c is not None)
-        else:
-            cuts, texts = bin_column(part.values, weights, self.bins, part.integer)
-            edges = tuple(cuts.tolist())
-        if np.isnan(part.values).any():
-            texts = (*texts, None)
-        return Levels("number", texts, edges)
+            texts = [c for c in known.categories if c is not None]
+            return Levels("number", (*texts, *missing), known.edges)
+        cells = Cells.of(part.values, weights)
+        if refuse and self.numeric == "auto" and part.integer and not gaps:
+            sketch = Sketch()  # which counts the same in a stream
+            sketch.add_cells(cells)
+            column_rules.check_row_numbers(part.name, sketch, len(part.values))
+        edges, names = bin_cells(cells, self.bins, part.integer)
+        return Levels("number", (*names, *missing), tuple(edges.tolist()))
 
-    def _learn_labels(
+    def _labels(
         self, part: Labels, weights: Weights, known: Mapping[str, Levels]
     ) -> Columns:
         """Learn many columns at once: those with the same labels share the work."""
-        n = part.codes.shape[1]
         if self.min_count > 1:
-            counts = label_counts(part, np.ones(n) if weights is None else weights)
-            keys = counts
+            ones = np.ones(part.codes.shape[1])
+            keys = counts = label_counts(part, ones if weights is None else weights)
         else:
             counts = label_counts(part)
             keys = counts > 0
@@ -341,18 +335,13 @@ class Encoder:
         first, which = _distinct_rows(keys)
         levels = []
         for j in first.tolist():
-            name = part.names[j]
-            rare = merged.get(name, ()) if known else None
+            rare = merged.get(part.names[j], ()) if known else None
             levels.append(
                 column_rules.label_levels(
                     part.labels, counts[j], self._missing_texts, self.min_count, rare
                 )
             )
         return Columns(part.names, levels, which)
-
-    def code_table(self, levels: Levels, labels: Sequence[Label]) -> NDArray[Any]:
-        """Return the code of each label, and last that of a missing cell."""
-        return column_rules.label_codes(levels, labels, self._missing_texts)
 
     def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
         """Codes of the cells of a part, given its columns."""
@@ -371,6 +360,12 @@ def target_encoder(encoder: Encoder) -> Encoder:
     return Encoder(missing=encoder.missing, numeric=())
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Columns):
+        return value.to_dict()
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
     for j, (row, column) in enumerate(zip(codes, columns, strict=True)):
         bad = np.flatnonzero(row >= len(column.categories))
@@ -383,16 +378,6 @@ def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) ->
                 f"Column {column.name!r} has the label {shown}, which training never "
                 "saw: correct it, or use unseen='mean'."
             )
-
-
-def _check_row_numbers(part: Numbers) -> None:
-    n = len(part.values)
-    if not part.integer or np.isnan(part.values).any():
-        return
-    if column_rules.may_number_rows(part.values.min(), part.values.max(), n):
-        values = Sketch()  # which counts the same in a stream
-        values.add(part.values)
-        column_rules.check_row_numbers(part.name, values, n)
 
 
 def _distinct_rows(keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -425,20 +410,3 @@ def _through(
         flat = codes[block] + width * which[block, None]
         np.take(tables.ravel(), flat, out=out[block])
     return out
-
-
-def _in_order(
-    groups: list[Columns], blocks: list[NDArray[Any]], names: Sequence[str]
-) -> tuple[Columns, NDArray[Any]]:
-    """Put the columns and their codes in the order of the table."""
-    if len(groups) == 1:
-        return groups[0], blocks[0]
-    place = {name: j for j, name in enumerate(names)}
-    dtype = np.min_scalar_type(max(int(group.sizes.max()) for group in groups))
-    codes = np.empty((len(names), blocks[0].shape[1]), dtype)
-    ordered: list[Any] = [None] * len(names)
-    for group, block in zip(groups, blocks, strict=True):
-        for column, row in zip(group, block, strict=True):
-            j = place[column.name]
-            ordered[j], codes[j] = column, row
-    return Columns.of(ordered), codes

@@ -14,6 +14,7 @@ more than the work itself. `resolve` then makes each column a number or labels b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,9 @@ from numpy.typing import NDArray
 
 from renyi.encoding.arrow_cells import (
     check_type,
+    coded,
     entries,
+    filled,
     from_decimals,
     storage,
 )
@@ -71,17 +74,20 @@ class Numbers(NamedTuple):
     values: NDArray[Any]
     integer: bool
 
+    @property
+    def names(self) -> list[str]:
+        """The name, as of many columns."""
+        return [self.name]
+
 
 Part = Labels | Numbers
 
 
 def column_names(X: Any) -> list[str] | None:
     """Names of the columns of a frame as strings; None for what has no names."""
-    if isinstance(X, pd.DataFrame):
-        return [str(c) for c in X.columns]
     if isinstance(X, (pa.Table, pa.RecordBatch)):
         return [str(c) for c in X.schema.names]
-    if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
+    if hasattr(X, "columns") and hasattr(X, "__arrow_c_stream__"):
         return [str(c) for c in X.columns]
     return None
 
@@ -100,8 +106,25 @@ def as_table(X: Any) -> Any:
             "Pass a dense table, for example X.toarray()."
         )
     else:
-        table = _as_array(X)
-    _check_shape(table)
+        table = as_objects(X)
+        if table.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: the dtype is {table.dtype}.")
+        if table.ndim == 1:
+            raise ValueError(
+                "Expected 2D array, got 1D array instead. Reshape your data: "
+                "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one "
+                "row."
+            )
+        if table.ndim != 2:
+            raise ValueError(
+                f"Expected a two-dimensional table, got {table.ndim} axes."
+            )
+    for size, what in zip(table.shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={tuple(table.shape)}) while a "
+                "minimum of 1 is required."
+            )
     return table
 
 
@@ -110,63 +133,50 @@ def as_objects(values: Any) -> NDArray[Any]:
 
     ``np.asarray`` would turn ["a", nan] into ["a", "nan"] and [True, 2] into [1, 2].
     """
-    if isinstance(values, (list, tuple)):
-        return np.array(values, dtype=object)
-    return np.asarray(values)
-
-
-def _as_array(X: Any) -> NDArray[Any]:
-    array = as_objects(X)
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: the dtype is {array.dtype}.")
-    if array.ndim == 1:
-        raise ValueError(
-            "Expected 2D array, got 1D array instead. Reshape your data: "
-            "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row."
-        )
-    if array.ndim != 2:
-        raise ValueError(f"Expected a two-dimensional table, got {array.ndim} axes.")
-    return array
-
-
-def _check_shape(table: Any) -> None:
-    for size, what in zip(table.shape, ("sample", "feature"), strict=True):
-        if size == 0:
-            raise ValueError(
-                f"Found array with 0 {what}(s) (shape={tuple(table.shape)}) while a "
-                "minimum of 1 is required."
-            )
+    kind = object if isinstance(values, (list, tuple)) else None
+    return np.asarray(values, kind)
 
 
 def parts(table: Any, names: Sequence[str]) -> Iterator[Part]:
     """Yield the columns of a table made by `as_table`, in order, as parts."""
     if isinstance(table, pa.Table):
         yield from _from_arrow_columns(names, table.columns)
-        return
-    if isinstance(table, pd.DataFrame):
+    elif isinstance(table, pd.DataFrame):
         kinds = table.dtypes.tolist()
-        first = 0
-        for j in range(1, len(kinds) + 1):
-            if j == len(kinds) or kinds[j] != kinds[first]:
-                yield from _from_frame(names[first:j], table, first, kinds[first])
-                first = j
-        return
-    yield from _from_array(names, table)
-
-
-def _from_frame(
-    names: Sequence[str], table: Any, first: int, kind: Any
-) -> Iterator[Part]:
-    """Take neighbouring columns of one type together."""
-    places = range(first, first + len(names))
-    if isinstance(kind, np.dtype) and kind.kind in "biufO":
-        yield from _from_array(names, table.iloc[:, first : places.stop].to_numpy())
-    elif isinstance(kind, pd.StringDtype):
-        columns = (pa.array(table.iloc[:, j]) for j in places)
-        yield from _from_arrow_columns(names, columns)
+        for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
+            places = list(run)
+            low, high = places[0], places[-1] + 1
+            yield from _from_frame(names[low:high], table.iloc[:, low:high], kind)
     else:
-        for name, j in zip(names, places, strict=True):
-            yield from _from_series(name, table.iloc[:, j])
+        yield from _from_array(names, table)
+
+
+# ---- columns of frames and Arrow tables
+
+
+def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
+    """Take columns of one type."""
+    if isinstance(kind, np.dtype) and kind.kind in "biufO":
+        yield from _from_array(names, frame.to_numpy())
+    elif isinstance(kind, (pd.PeriodDtype, pd.IntervalDtype)):
+        yield from _from_array(names, frame.astype(object).to_numpy())
+    elif isinstance(kind, pd.StringDtype):
+        columns = (pa.array(frame.iloc[:, j]) for j in range(len(names)))
+        yield from _from_arrow_columns(names, columns)
+    elif isinstance(kind, pd.SparseDtype):
+        raise TypeError(
+            f"Column {names[0]!r} is sparse, which is not supported: make it dense "
+            "with frame[column].sparse.to_dense()."
+        )
+    else:
+        for j, name in enumerate(names):
+            column = frame.iloc[:, j]
+            if isinstance(kind, pd.CategoricalDtype):
+                codes = column.array.codes  # the accessor .cat is ten times slower
+                labels = kind.categories.tolist()
+                yield as_labels([name], codes[None, :], labels, True)
+            else:
+                yield _from_arrow(name, pa.array(column, from_pandas=True))
 
 
 def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterator[Part]:
@@ -201,27 +211,31 @@ def _one_array(column: Any) -> Any:
 
 
 def _from_strings(names: Sequence[str], columns: list[Any]) -> Labels:
-    encoded = pa.concat_arrays(columns).dictionary_encode()
-    codes = pc.fill_null(encoded.indices, -1).to_numpy()
-    labels = encoded.dictionary.to_pylist()
-    return as_labels(names, codes.reshape(len(columns), -1), labels)
+    indices, dictionary = coded(pa.concat_arrays(columns))
+    codes = filled(indices).reshape(len(columns), -1)
+    return as_labels(names, codes, dictionary.to_pylist())
 
 
-def _from_series(name: str, column: Any) -> Iterator[Part]:
-    dtype = column.dtype
-    if isinstance(dtype, pd.SparseDtype):
-        raise TypeError(
-            f"Column {name!r} is sparse, which is not supported: make it dense with "
-            "frame[column].sparse.to_dense()."
-        )
-    if isinstance(dtype, pd.CategoricalDtype):
-        cells = column.array  # the accessor .cat is ten times slower
-        part = as_labels([name], cells.codes[None, :], dtype.categories.tolist())
-        yield part._replace(categorical=True)
-    elif isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
-        yield from _from_array([name], column.astype(object).to_numpy()[:, None])
-    else:
-        yield _from_arrow(name, _one_array(pa.array(column, from_pandas=True)))
+def _from_arrow(name: str, column: Any) -> Part:
+    column = storage(_one_array(column))
+    check_type(name, column.type)
+    if pa.types.is_decimal(column.type):
+        column = from_decimals(column)
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return Numbers(name, values, False)
+    indices, dictionary = coded(column)
+    many = pa.types.is_integer(kind) and len(dictionary) > MAX_INTEGER_LABELS
+    if many and column.null_count:  # what becomes floats, may lose digits
+        many = max(map(abs, pc.min_max(column).as_py().values())) <= EXACT
+    if many:
+        return Numbers(name, column.to_numpy(zero_copy_only=False), True)
+    categorical = pa.types.is_dictionary(kind)
+    return as_labels([name], filled(indices)[None, :], entries(dictionary), categorical)
+
+
+# ---- columns of arrays
 
 
 def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
@@ -243,19 +257,18 @@ def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
 
 
 def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
-    small = _bytes(X)
-    if small is not None:
-        yield Labels(names, small, list(range(int(small.max()) + 1)))
-        return
-    by_column = X.shape[1] >= _WIDE  # on a narrow table that would be slower
-    lows, highs = (X.min(axis=0), X.max(axis=0)) if by_column else (X.min(), X.max())
+    wide = X.shape[1] >= _WIDE  # then looking at each column would not be slower
+    if not wide and X.dtype.itemsize > 1 and X.flags.c_contiguous:
+        small = _transposed(X, 0, _SMALL_RANGE)
+        if small is not None:
+            yield Labels(names, small, list(range(int(small.max()) + 1)))
+            return
+    lows, highs = (X.min(axis=0), X.max(axis=0)) if wide else (X.min(), X.max())
     low, high = int(lows.min()), int(highs.max())
     if high - low < _SMALL_RANGE:
+        extremes = (lows, highs) if wide and low == 0 else None
         labels: list[Label] = list(range(low, high + 1))
-        part = Labels(names, _shifted(X, low), labels)
-        if by_column and low == 0:
-            part = part._replace(extremes=(lows, highs))
-        yield part
+        yield Labels(names, _shifted(X, low), labels, extremes=extremes)
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
@@ -270,69 +283,55 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
             yield as_labels([name], codes[None, :], values.tolist())
 
 
-def _bytes(X: NDArray[Any]) -> NDArray[np.uint8] | None:
-    """Return a narrow table of small integers as bytes, one row per column.
-
-    Range check, conversion and transposition in one pass; None if a value is not a
-    byte, or the table is wide or of bytes already.
-    """
-    n, d = X.shape
-    if d >= _WIDE or X.dtype.itemsize == 1 or not X.flags.c_contiguous:
-        return None
-    out = np.empty((d, n), np.uint8)
-    step = max(1, 80_000 // d)
-    for s in range(0, n, step):
-        rows = X[s : s + step]
-        if rows.min() < 0 or rows.max() >= _SMALL_RANGE:
-            return None
-        out[:, s : s + step] = rows.astype(np.uint8).T
-    return out
-
-
 def _shifted(X: NDArray[Any], low: int) -> NDArray[np.uint8]:
     """Return the codes X - low, one row per column.
 
     A wide table keeps its rows contiguous, and is not copied if it need not be; a
     narrow one is transposed, block by block, since columns are what is counted.
     """
-    n, d = X.shape
     if X.dtype.kind == "u" and low:
         X, low = X - X.dtype.type(low), 0  # int64 need not hold it
-    if d >= _WIDE or X.flags.f_contiguous:
+    if X.shape[1] >= _WIDE or X.flags.f_contiguous:
         if low == 0 and X.dtype.itemsize == 1:
             return X.view(np.uint8).T
         return (X if low == 0 else X.astype(np.int64) - low).astype(np.uint8).T
+    codes = _transposed(X, low)
+    assert codes is not None
+    return codes
+
+
+def _transposed(
+    X: NDArray[Any], low: int, limit: int | None = None
+) -> NDArray[np.uint8] | None:
+    """Return the codes X - low; None if one is negative or not below a limit.
+
+    Range check, conversion and transposition are one pass.
+    """
+    n, d = X.shape
     out = np.empty((d, n), np.uint8)
     step = max(1, 80_000 // d)
     for s in range(0, n, step):
         rows = X[s : s + step]
+        if limit is not None and (rows.min() < 0 or rows.max() >= limit):
+            return None
         shifted = rows if low == 0 else rows.astype(np.int64) - low
         out[:, s : s + step] = shifted.astype(np.uint8).T
     return out
 
 
 def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
-    flat = X.T.reshape(-1)
-    if flat.dtype.kind == "S":
-        flat = np.char.decode(flat, "utf-8")
-    flat = flat.astype(object, copy=False)
+    """Take the columns together, or each for itself if their cells differ in type."""
+    cells = X.T
+    if X.dtype.kind == "S":
+        cells = np.char.decode(cells, "utf-8")
+    cells = cells.astype(object, copy=False)
     try:
-        found, values = pd.factorize(flat)
-        codes = found.reshape(len(names), -1)
-        if _distinguishes(flat, values):
-            yield as_labels(names, codes, values.tolist())
+        together = _labels_of_objects(names, cells)
+        if together is not None:
+            yield together
             return
-        strange = np.array([*(not isinstance(v, str) for v in values), False])
-        mixed = strange[codes].any(axis=1)
-        together = np.flatnonzero(~mixed).tolist()
-        if together:
-            shared = [names[j] for j in together]
-            # Without the numbers of other columns, which might lend texts their type.
-            place = np.append(np.cumsum(~strange[:-1]) - 1, -1)
-            texts = values[~strange[:-1]].tolist()
-            yield as_labels(shared, place[codes[together]], texts)
-        for j in np.flatnonzero(mixed).tolist():
-            yield _from_mixed(names[j], flat.reshape(len(names), -1)[j])
+        for name, column in zip(names, cells, strict=True):
+            yield _labels_of_objects([name], column[None, :]) or _mixed(name, column)
     except TypeError as error:
         raise TypeError(
             "A cell holds something that is neither a number nor a string "
@@ -340,63 +339,36 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
         ) from None
 
 
-def _distinguishes(cells: NDArray[Any], values: NDArray[Any]) -> bool:
-    """Whether hashing told all labels apart; it takes True, 1 and 1.0 for one value."""
-    if all(isinstance(value, str) for value in values):
-        return True
+def _labels_of_objects(names: Sequence[str], cells: NDArray[Any]) -> Labels | None:
+    """Return labels, if hashing tells them apart; it takes True, 1 and 1.0 for one."""
+    flat = cells.reshape(-1)
+    codes, values = pd.factorize(flat)
     kinds = ("boolean", "integer", "floating", "string")
-    return pd.api.types.infer_dtype(cells, skipna=True) in kinds
+    if (
+        all(isinstance(value, str) for value in values)
+        or pd.api.types.infer_dtype(flat, skipna=True) in kinds
+    ):
+        return as_labels(names, codes.reshape(cells.shape), values.tolist())
+    return None
 
 
-def _from_mixed(name: str, cells: NDArray[Any]) -> Labels:
-    """Take one column of a table whose cells are of several types."""
-    codes, values = pd.factorize(cells)
-    if _distinguishes(cells, values):
-        return as_labels([name], codes[None, :], values.tolist())
+def _mixed(name: str, cells: NDArray[Any]) -> Labels:
     places: dict[tuple[type, Any], int] = {}
     found = [places.setdefault((type(v), v), len(places)) for v in cells.tolist()]
     return as_labels([name], np.array([found]), [value for _, value in places])
 
 
-def _from_arrow(name: str, column: Any) -> Part:
-    column = storage(column)
-    kind = column.type
-    if pa.types.is_null(kind):
-        return Labels([name], np.zeros((1, len(column)), np.uint8), [])
-    check_type(name, kind)
-    if pa.types.is_decimal(kind):
-        column = from_decimals(column)
-        kind = column.type
-    if pa.types.is_floating(kind):
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return Numbers(name, values, False)
-    categorical = pa.types.is_dictionary(kind)
-    if not categorical:
-        plain = column
-        column = column.dictionary_encode()
-        many = len(column.dictionary) > MAX_INTEGER_LABELS
-        if many and pa.types.is_integer(kind) and _fits_floats(plain):
-            return Numbers(name, plain.to_numpy(zero_copy_only=False), True)
-    # Filled before the conversion: a null index would turn the codes into floats.
-    codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy()
-    part = as_labels([name], codes[None, :], entries(column.dictionary))
-    return part._replace(categorical=categorical)
-
-
-def _fits_floats(column: Any) -> bool:
-    """Whether an integer column becomes an array without losing digits."""
-    if column.null_count == 0:
-        return True
-    ends = pc.min_max(column).as_py()
-    return bool(max(abs(ends["min"]), abs(ends["max"])) <= EXACT)
-
-
-def as_labels(names: Sequence[str], codes: NDArray[Any], values: list[Any]) -> Labels:
+def as_labels(
+    names: Sequence[str],
+    codes: NDArray[Any],
+    values: list[Any],
+    categorical: bool = False,
+) -> Labels:
     """Sort the labels, merge those of the same text, give missing cells a code."""
     labels, places = ranked([plain_label(v) for v in values])
     dtype = np.min_scalar_type(len(labels))
     table = np.array([*places, len(labels)], dtype)  # the last entry serves code -1
-    return Labels(names, table[codes], labels)
+    return Labels(names, table[codes], labels, categorical)
 
 
 # ---- numbers or labels
@@ -409,60 +381,55 @@ def resolve(
     if isinstance(part, Numbers):
         if numeric is None or part.name in numeric:
             values = without_missing(part.values, missing)
-            if numeric is not None or _is_number(part, values):
+            if numeric is not None or not part.integer or _still_many(part, values):
                 return [part._replace(values=values)]
         codes, found = pd.factorize(part.values)
         return [as_labels([part.name], codes[None, :], found.tolist())]
-    if numeric is None:
-        if part.categorical:
-            return [part]
-        chosen = _looks_numeric(part, missing)
-    else:
+    if numeric is not None:
         chosen = np.array([name in numeric for name in part.names])
+    elif part.categorical:
+        return [part]
+    else:
+        chosen = _looks_numeric(part, missing)
     if not chosen.any():
         return [part]
-    taken = np.flatnonzero(chosen).tolist()
     pieces: list[Part] = []
-    for j in taken:
+    for j in np.flatnonzero(chosen).tolist():
         name = part.names[j]
         read = label_numbers(name, part.labels, part.codes[j], missing)
         pieces.append(Numbers(name, *read))
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]
-        kept_codes = part.codes[kept]
-        pieces.append(part._replace(names=names, codes=kept_codes, extremes=None))
+        pieces.append(part._replace(names=names, codes=part.codes[kept], extremes=None))
     return pieces
 
 
-def _is_number(part: Numbers, values: NDArray[np.float64]) -> bool:
-    if not part.integer or np.isnan(values).sum() == np.isnan(part.values).sum():
-        return True  # integers were counted before, and none was left out
+def _still_many(part: Numbers, values: NDArray[np.float64]) -> bool:
+    """Whether integers, of which there were many, are so without missing codes."""
+    if np.isnan(values).sum() == np.isnan(part.values).sum():
+        return True
     return is_number(True, distinct_count(values))
 
 
 def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
     """Which columns of a part hold numbers only, and enough of them to be binned."""
+    fraction = np.array([isinstance(v, float) for v in part.labels], np.bool_)
     number = np.array(
-        [isinstance(v, (int, float)) and not isinstance(v, bool) for v in part.labels],
+        [isinstance(v, int | float) and not isinstance(v, bool) for v in part.labels],
         np.bool_,
     )
-    whole = np.array([isinstance(v, int) for v in part.labels], np.bool_)
-    if not is_number(bool((whole | ~number).all()), int(number.sum())):
+    if not is_number(not fraction.any(), int(number.sum())):
         return np.zeros(len(part.names), np.bool_)
     codes = missing_numbers(missing)
-    real = np.array(
-        [
-            label_text(v) not in missing and not (is_number and v in codes)
-            for v, is_number in zip(part.labels, number, strict=True)
-        ],
-        np.bool_,
-    )
-    present = label_counts(part)[:, :-1].astype(bool) & real
-    fractions = (present & ~whole).any(axis=1)
+    real = [
+        label_text(v) not in missing and (isinstance(v, bool) or v not in codes)
+        for v in part.labels
+    ]
+    present = label_counts(part)[:, :-1].astype(bool) & np.array(real, np.bool_)
     many = present.sum(axis=1) > MAX_INTEGER_LABELS
-    numeric: NDArray[np.bool_] = ~(present & ~number).any(axis=1) & (fractions | many)
-    return numeric
+    numeric: NDArray[np.bool_] = (present & fraction).any(axis=1) | many
+    return numeric & ~(present & ~number).any(axis=1)
 
 
 def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:

@@ -164,37 +164,23 @@ class TupleEncoder(Encoder):
 
     def joined(self, other: Encoder) -> Encoder:
         """Return the encoder that knows the columns of both."""
-        if not isinstance(other, TupleEncoder) or other.order != self.order:
-            raise ValueError(
-                "The two are of different orders: count both with the same order."
-            )
+        super().joined(other)
+        assert isinstance(other, TupleEncoder)
         if list(self.base.names) != list(other.base.names):
             raise ValueError("The two are of different columns.")
         pairs = zip(self.base, other.base, strict=True)
-        base = Columns.of(a.union(b) for a, b in pairs)
-        first, second = (
-            dataclasses.replace(e.single, columns=Columns.of([])) for e in (self, other)
-        )
-        first.joined(second)
-        return dataclasses.replace(self, base=base)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain form for JSON."""
-        return {**super().to_dict(), "order": self.order, "base": self.base.to_dict()}
+        return dataclasses.replace(self, base=Columns.of(a.union(b) for a, b in pairs))
 
     @classmethod
     def from_dict(cls, data: Any) -> TupleEncoder:
         """Return the encoder of a plain form, checked: it may be a stranger's."""
-        if not isinstance(data, dict) or "base" not in data:
-            raise ValueError("the description of the encoder is not valid")
-        base = Columns.from_dict(data["base"])
-        found = super().from_dict({**data, "base": base})
+        found = super().from_dict(data)
         assert isinstance(found, cls)
-        if len(base) < found.order or any(
+        if len(found.base) < found.order or any(
             len(set(S)) != found.order for S in found._members
         ):
             raise ValueError("the tuples of the encoder are not of its order")
-        _subsets(base, found.order, 1)
+        _subsets(found.base, found.order, 1)
         return found
 
 

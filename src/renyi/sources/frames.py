@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from renyi.counting.pair_counts import class_pair_counts, pair_counts
 from renyi.encoding.column_rules import (
-    check_column,
     check_names,
     check_sample_weight,
     check_target,
     no_target,
 )
-from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.columns import Column, Columns, Levels, check_column
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import as_objects, column_names
 from renyi.marginals.marginals import Marginals

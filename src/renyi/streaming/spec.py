@@ -33,8 +33,8 @@ from renyi.encoding.arrow_cells import (
     storage,
     trimmed,
 )
-from renyi.encoding.column_rules import check_column, check_names, check_weights
-from renyi.encoding.columns import RARE, Levels, label_text
+from renyi.encoding.column_rules import check_names, check_weights
+from renyi.encoding.columns import RARE, Levels, check_column, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.storage import first_line, read_archive, write_archive
 
