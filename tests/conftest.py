@@ -12,9 +12,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
+import pandas as pd
 import pytest
 
 from renyi.cli import main
+from renyi.datasets import load
 from support.commandline import Done, Run, contents
 
 CI = bool(os.environ.get("CI"))
@@ -23,6 +25,12 @@ GENOTYPES = Path(__file__).parents[2] / "shared" / "data" / "genotypes"
 # No deadline: the first example pays for imports and compilation.
 hypothesis.settings.register_profile("renyi", deadline=None, derandomize=CI)
 hypothesis.settings.load_profile("renyi")
+
+
+@pytest.fixture(scope="session")
+def votes() -> tuple[pd.DataFrame, pd.Series]:
+    """Features and classes of the bundled votes; tests leave them as they are."""
+    return load("votes")
 
 
 @pytest.fixture(scope="session")

@@ -32,11 +32,6 @@ from support.manners import all_checks, by_any_road, passes_separately, refuses
 TOL = 1e-6
 
 
-@pytest.fixture(scope="module")
-def votes() -> tuple[pd.DataFrame, pd.Series]:
-    return load("votes")
-
-
 def constraints(table: np.ndarray, groups: list[tuple[int, ...]]):
     """(A, b) with A p = b for the p that share the tables of features with Y."""
     codes = outcomes(table.shape)

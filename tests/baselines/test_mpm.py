@@ -7,7 +7,6 @@ from itertools import combinations
 
 import clarabel
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.multiclass import OneVsRestClassifier
@@ -15,14 +14,9 @@ from sklearn.multiclass import OneVsRestClassifier
 from renyi import Encoder, Marginals
 from renyi.baselines import MinimaxProbabilityMachine
 from renyi.baselines.mpm import fit_half_space, indicator_moments
-from renyi.datasets import load, random_joint
+from renyi.datasets import random_joint
 from support.joints import one_hot, outcomes, worst_case
 from support.manners import all_checks, by_any_road, refuses
-
-
-@pytest.fixture(scope="module")
-def votes() -> tuple[pd.DataFrame, pd.Series]:
-    return load("votes")
 
 
 def root(S: np.ndarray) -> np.ndarray:

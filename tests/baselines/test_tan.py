@@ -14,13 +14,7 @@ from renyi import Encoder, Marginals
 from renyi.baselines import TreeAugmentedNaiveBayes
 from renyi.baselines.tan import fit_bayes_tree
 from renyi.baselines.trees import conditional_information, spanning_tree
-from renyi.datasets import load
 from support.manners import all_checks, by_any_road, refuses
-
-
-@pytest.fixture(scope="module")
-def votes() -> tuple[pd.DataFrame, pd.Series]:
-    return load("votes")
 
 
 def small(seed: int = 0, n: int = 80) -> tuple[pd.DataFrame, np.ndarray]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +25,7 @@ from renyi.progress import Progress
 from renyi.robust import minimax_problem, worst
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.pairwise_program import quadratic_rule
+from support import counted
 from support.joints import (
     constraint_matrix,
     marginal_constraints,
@@ -36,17 +37,7 @@ from support.joints import (
 pytest.importorskip("highspy")
 
 
-def marginals(
-    table: np.ndarray, n: float = 1000, class_conditional: bool = False
-) -> Marginals:
-    codes = outcomes(table.shape).astype(str)
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    return Marginals.from_data(
-        pd.DataFrame(codes[:, :-1], columns=names),
-        pd.Series(codes[:, -1], name="y"),
-        sample_weight=n * table.ravel(),
-        class_conditional=class_conditional,
-    )
+marginals = partial(counted.marginals, n=1000)
 
 
 def true_worst(clf: RenyiClassifier, table: np.ndarray) -> float:

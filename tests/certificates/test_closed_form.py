@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from renyi import Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import random_joint, sample_joint
+from support.counted import MODELS, make_card, marginals_of
 from support.joints import (
     error,
     marginal_constraints,
@@ -25,35 +25,12 @@ from support.joints import (
 
 SLACK = 1e-7  # of the linear programs
 KINDS = ("dirichlet", "additive", "logistic")
-MODELS = ("minimiser", "ridge", "random", "rounded", "zero", "huge", "wrong")
 CASES = [(K, kind, seed) for K in (2, 3, 4) for kind in KINDS for seed in range(3)]
 
 
 def make_table(K, kind, seed):
     sizes = ((2, 3, 2), (3, 3, 2), (2, 2, 2, 2))[seed % 3]
     return random_joint(sizes, K, kind=kind, random_state=[K, seed, len(kind)])
-
-
-def marginals_of(table):
-    """Marginals of a joint table, by the road for counts in long format."""
-    *sizes, K = table.shape
-    names = [f"x{i}" for i in range(len(sizes))]
-    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
-    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
-
-
-def make_card(m, model, seed=0):
-    """Return a scorecard of the wanted sort, with the marginals' encoder."""
-    alpha = {"minimiser": 0.0, "ridge": 0.05}.get(model, 0.01)
-    card = RenyiClassifier(alpha=alpha).fit_marginals(m).scorecard_
-    rng = np.random.default_rng(seed)
-    if model == "random":
-        z, b = rng.normal(size=card.z.shape), rng.normal(size=card.intercept.shape)
-        return replace(card, z=0.3 * z, intercept=np.asarray(0.3 * b))
-    if model == "rounded":
-        return replace(card, z=card.z.round(1), intercept=card.intercept.round(1))
-    factor = {"zero": 0.0, "huge": 1e3, "wrong": -1.0}.get(model, 1.0)
-    return replace(card, z=factor * card.z, intercept=factor * card.intercept)
 
 
 def estimates_at_all_outcomes(card, table):

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from renyi import (
-    Marginals,
     RenyiClassifier,
     certify,
     hgr_lower_bound,
@@ -30,6 +28,7 @@ from renyi import (
 )
 from renyi.datasets import random_joint, sample_joint
 from renyi.robust.brier_risk import brier_risk
+from support.counted import marginals_of
 from support.joints import (
     error,
     marginal_constraints,
@@ -68,12 +67,6 @@ def joint_tables(draw, classes):
 TWO = joint_tables(st.just(2))
 MORE = joint_tables(st.just(3))
 ANY = joint_tables(st.integers(2, 4))
-
-
-def marginals_of(table):
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
-    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
 
 
 def minimiser(table):

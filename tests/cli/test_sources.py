@@ -15,7 +15,7 @@ import pytest
 
 import renyi
 from renyi.cli.output import Meter
-from support.commandline import Done, save, table
+from support.commandline import Done, save, save_databases, table
 
 BUILD = ("--target", "y", "--id", "id", "--out", "x.renyi")
 Bad = Callable[..., str]
@@ -26,13 +26,9 @@ def shop() -> pd.DataFrame:
     """Rows in files and in databases."""
     frame = table()
     save(frame)
-    with sqlite3.connect("shop.db") as database:
-        frame.to_sql("visits", database, index=False)
-    database.close()
+    save_databases(frame)
     with duckdb.connect("shop.duckdb") as connection:
-        connection.register("frame", frame)
-        connection.execute("CREATE TABLE visits AS FROM frame")
-        connection.execute("CREATE TABLE buyers AS FROM frame")
+        connection.execute("CREATE TABLE buyers AS FROM visits")
     return frame
 
 

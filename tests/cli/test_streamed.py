@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pytest
 
 import renyi
 from renyi.cli import fit, marginals, output
-from support.commandline import Done, save, table
+from support.commandline import Done, save, save_databases, table
 
 Good = Callable[..., Done]
 
@@ -167,12 +165,7 @@ def parts(tmp_path: Path) -> pd.DataFrame:
         part = frame[start : start + 150]
         part.to_csv(f"part-{k}.csv", index=False)
         part.to_parquet(f"parts/{k}.parquet")
-    with sqlite3.connect("shop.db") as database:
-        frame.to_sql("visits", database, index=False)
-    database.close()
-    with duckdb.connect("shop.duckdb") as connection:
-        connection.register("frame", frame)
-        connection.execute("CREATE TABLE visits AS FROM frame")
+    save_databases(frame)
     return frame
 
 

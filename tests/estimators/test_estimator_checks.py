@@ -18,7 +18,6 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 from renyi import RenyiClassifier
-from renyi.datasets import load
 from support.manners import SEPARATE, all_checks, passes_separately
 
 # The one check that a rule which answers at random cannot pass.
@@ -63,11 +62,6 @@ def test_array_api_input():
 
 
 # ---- tools
-
-
-@pytest.fixture(scope="module")
-def votes():
-    return load("votes")
 
 
 def test_pipeline_passes_weights_on(votes):

@@ -12,7 +12,6 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.preprocessing import OrdinalEncoder
 
 from renyi import Encoder, Marginals
-from renyi.datasets import load
 from renyi.estimators.classifier import CountsClassifier, class_pairs
 from support.manners import all_checks
 
@@ -43,11 +42,6 @@ class NaiveBayes(CountsClassifier):
         codes = self._codes(X)
         parts = zip(self.tables_, codes, strict=True)
         return self.classes_[(self.priors_ + sum(t[r] for t, r in parts)).argmax(1)]
-
-
-@pytest.fixture(scope="module")
-def votes():
-    return load("votes")
 
 
 @pytest.mark.parametrize(("estimator", "check"), all_checks([NaiveBayes()]))

@@ -28,11 +28,6 @@ from support.manners import all_checks, passes_separately
 TOL = 1e-6
 
 
-@pytest.fixture(scope="module")
-def votes() -> tuple[pd.DataFrame, pd.Series]:
-    return load("votes")
-
-
 @pytest.mark.parametrize(
     ("estimator", "check"),
     all_checks(

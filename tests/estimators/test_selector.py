@@ -23,12 +23,6 @@ from renyi.solvers.l1inf_path import MAX_PASSES, solve_path
 from support.manners import SEPARATE, all_checks
 from support.noisyrows import noisy
 
-
-@pytest.fixture(scope="module")
-def votes():
-    return load("votes")
-
-
 # ---- exactly k
 
 

@@ -13,6 +13,7 @@ from renyi.correlation import hgr_table
 from renyi.datasets import load, random_joint
 from renyi.robust import brier_risk, minimax_problem, pairwise_program
 from renyi.solvers import programs
+from support.counted import marginals_of
 from support.joints import marginal_constraints, minimax_error, outcomes, worst_case
 
 pytest.importorskip("clarabel")
@@ -33,12 +34,6 @@ def make_table(K, kind, seed):
         table[drawn < 0.25] = 0
         table[drawn > 0.95] = 1e-9
     return table / table.sum()
-
-
-def marginals_of(table):
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
-    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
 
 
 def gamma_of(m):

@@ -17,6 +17,7 @@ from renyi.robust.cutting_planes import AnyRule, Oracle, search, tree_draws
 from renyi.robust.master_program import Box, Master, corrected, solve
 from renyi.robust.minimax_problem import MinimaxResult, minimax
 from renyi.robust.pairwise_program import LocalSolution, solve_local, table_rule
+from support.counted import marginals
 from support.joints import marginal_constraints, minimax_error, outcomes
 
 TOL = 1e-6
@@ -324,10 +325,7 @@ def test_bounds_that_contradict_each_other_are_not_hidden(
 ) -> None:
     monkeypatch.setattr("renyi.robust.minimax_problem._QUICK", 0)
     table, amb = make((3, 3, 3), 2, 4)
-    codes = outcomes(table.shape).astype(str)
-    m = Marginals.from_data(
-        pd.DataFrame(codes[:, :-1]), codes[:, -1], sample_weight=table.ravel()
-    )
+    m = marginals(table)
 
     def too_low(*args, **options):
         found = search(*args, **options)
@@ -345,10 +343,7 @@ def test_a_program_that_fails_leaves_the_simple_rules(
 ) -> None:
     monkeypatch.setattr("renyi.robust.minimax_problem._QUICK", 0)
     table, amb = make((3, 3, 3), 2, 4)
-    codes = outcomes(table.shape).astype(str)
-    m = Marginals.from_data(
-        pd.DataFrame(codes[:, :-1]), codes[:, -1], sample_weight=table.ravel()
-    )
+    m = marginals(table)
     failed = LocalSolution(np.inf, np.zeros(len(amb.b)), "stopped")
     monkeypatch.setattr(
         "renyi.robust.pairwise_program.solve_local", lambda *a, **o: failed

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import renyi
-from renyi import Marginals
 from renyi.datasets import random_joint
 from renyi.robust.feature_importance import swings
+from support import counted
 from support.joints import outcomes
 
 pytest.importorskip("highspy")
 
 
-def marginals(
-    table: np.ndarray, n: float = 1000, class_conditional: bool = False
-) -> Marginals:
-    codes = outcomes(table.shape).astype(str)
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    return Marginals.from_data(
-        pd.DataFrame(codes[:, :-1], columns=names),
-        pd.Series(codes[:, -1], name="y"),
-        sample_weight=n * table.ravel(),
-        class_conditional=class_conditional,
-    )
+marginals = partial(counted.marginals, n=1000)
 
 
 @pytest.mark.parametrize("class_conditional", [False, True])

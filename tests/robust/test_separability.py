@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from renyi import Marginals, RenyiClassifier
 from renyi.datasets import load, random_joint, sample_joint
 from renyi.robust import brier_risk
 from renyi.robust.brier_risk import Separability, separable, theta
+from support.counted import marginals_of
 from support.joints import marginal_constraints, minimax_error, outcomes
 
 pytest.importorskip("clarabel")
 pytest.importorskip("highspy")
-
-
-def marginals_of(table):
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
-    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
 
 
 def tight_of(table):

@@ -16,19 +16,13 @@ from renyi.robust.cutting_planes import search
 from renyi.robust.pairwise_program import LocalSolution
 from renyi.robust.piecewise_loss import Losses
 from renyi.solvers.programs import IMPOSSIBLE
+from support.counted import MODELS, make_card, marginals_of
 from support.joints import error, marginal_constraints, outcomes, worst_case
 
 pytest.importorskip("highspy")
 
 SLACK = 1e-7
 KINDS = ("dirichlet", "additive", "logistic")
-MODELS = ("minimiser", "ridge", "random", "rounded", "zero", "huge", "wrong")
-
-
-def marginals_of(table):
-    names = [f"x{i}" for i in range(table.ndim - 1)]
-    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
-    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
 
 
 def make_table(sizes, K, kind, seed, holes=0.0):
@@ -40,19 +34,6 @@ def make_table(sizes, K, kind, seed, holes=0.0):
         table[drawn < holes] = 0.0
         table[(drawn > holes) & (drawn < 1.2 * holes)] = 1e-9
     return table / table.sum()
-
-
-def make_card(m, model, seed=0):
-    alpha = {"minimiser": 0.0, "ridge": 0.05}.get(model, 0.01)
-    card = RenyiClassifier(alpha=alpha).fit_marginals(m).scorecard_
-    rng = np.random.default_rng(seed)
-    if model == "random":
-        z, b = rng.normal(size=card.z.shape), rng.normal(size=card.intercept.shape)
-        return replace(card, z=0.3 * z, intercept=np.asarray(0.3 * b))
-    if model == "rounded":
-        return replace(card, z=card.z.round(1), intercept=card.intercept.round(1))
-    factor = {"zero": 0.0, "huge": 1e3, "wrong": -1.0}.get(model, 1.0)
-    return replace(card, z=factor * card.z, intercept=factor * card.intercept)
 
 
 def rule_losing_ties(t, rule):

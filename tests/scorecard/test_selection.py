@@ -19,11 +19,6 @@ from support.noisyrows import noisy
 
 
 @pytest.fixture(scope="module")
-def votes():
-    return load("votes")
-
-
-@pytest.fixture(scope="module")
 def votes_path(votes):
     return renyi.selection_path(renyi.Marginals.from_data(*votes))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +59,17 @@ def table(n: int = 200, seed: int = 0) -> pd.DataFrame:
             "y": np.where(y == 1, "yes", "no"),
         }
     )
+
+
+def save_databases(frame: pd.DataFrame) -> None:
+    """Write the rows as the table visits of shop.db (SQLite) and shop.duckdb."""
+    import duckdb
+
+    with closing(sqlite3.connect("shop.db")) as database:
+        frame.to_sql("visits", database, index=False)
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE TABLE visits AS FROM frame")
 
 
 def save(frame: pd.DataFrame, name: str = "t.csv") -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from renyi import Marginals
+from renyi import Marginals, RenyiClassifier, Scorecard
 from renyi.baselines.trees import ClassTables
 from renyi.datasets import random_joint
 from support.joints import outcomes
+
+MODELS = ("minimiser", "ridge", "random", "rounded", "zero", "huge", "wrong")
 
 
 def draw(seed: int, largest: int = 300) -> np.ndarray:
@@ -31,16 +35,40 @@ def draw(seed: int, largest: int = 300) -> np.ndarray:
             return table
 
 
-def marginals(table: np.ndarray, class_conditional: bool = False) -> Marginals:
+def marginals(
+    table: np.ndarray, class_conditional: bool = False, n: float = 1.0
+) -> Marginals:
+    """Marginals of a joint table, as of n rows that are weighted by it."""
     codes = outcomes(table.shape).astype(str)
     names = [f"x{i}" for i in range(table.ndim - 1)]
     X = pd.DataFrame(codes[:, :-1], columns=names)
     return Marginals.from_data(
         X,
         pd.Series(codes[:, -1], name="y"),
-        sample_weight=table.ravel(),
+        sample_weight=n * table.ravel(),
         class_conditional=class_conditional,
     )
+
+
+def marginals_of(table: np.ndarray) -> Marginals:
+    """Marginals of a joint table, by the road for counts in long format."""
+    names = [f"x{i}" for i in range(table.ndim - 1)]
+    frame = pd.DataFrame(outcomes(table.shape), columns=[*names, "y"])
+    return Marginals.from_tables([frame.assign(count=table.ravel())], target="y")
+
+
+def make_card(m: Marginals, model: str, seed: int = 0) -> Scorecard:
+    """A scorecard of the wanted sort, good or bad, with the marginals' encoder."""
+    alpha = {"minimiser": 0.0, "ridge": 0.05}.get(model, 0.01)
+    card = RenyiClassifier(alpha=alpha).fit_marginals(m).scorecard_
+    rng = np.random.default_rng(seed)
+    if model == "random":
+        z, b = rng.normal(size=card.z.shape), rng.normal(size=card.intercept.shape)
+        return replace(card, z=0.3 * z, intercept=np.asarray(0.3 * b))
+    if model == "rounded":
+        return replace(card, z=card.z.round(1), intercept=card.intercept.round(1))
+    factor = {"zero": 0.0, "huge": 1e3, "wrong": -1.0}.get(model, 1.0)
+    return replace(card, z=factor * card.z, intercept=factor * card.intercept)
 
 
 def grid(table: np.ndarray) -> np.ndarray:

@@ -289,9 +289,9 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     """Return the weights of n rows as floats; what cannot be a weight is an error."""
     if weights is None:
         return None
-    if np.ndim(weights) == 0:
-        weights = np.full(n, weights)
     values = np.asarray(weights, np.float64)
+    if values.ndim == 0:
+        values = np.full(n, values)
     if values.shape != (n,):
         raise ValueError(
             f"sample_weight has the shape {values.shape}, expected ({n},): give one "
