@@ -38,14 +38,13 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
-from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
-from renyi.solvers.l1inf import CountsProblem, Problem, places_of
+from renyi.solvers.l1inf import CountsProblem, Problem
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
     N_LAMBDAS,
@@ -58,7 +57,7 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.ridge import Moments, cholesky, weight_of
+from renyi.solvers.ridge import cholesky, moments, weight_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,18 +79,15 @@ class PathResult:
     ----------
     entries : tuple of str
         The features, in order of entry.
-    lambdas : ndarray of shape (k,)
-        Penalty at which each has points for the first time; NaN for those that need
-        none at any penalty.
-    gamma : ndarray of shape (k,)
-        γ_S of the first 1, 2, … features.
-    hgr : ndarray of shape (k,)
-        Lower bound on their maximal correlation with the class.
+    lambdas, gaps : ndarray of shape (k,)
+        Penalty at which each has points for the first time, and the duality gap of the
+        solution there; NaN for those that need none at any penalty.
+    gamma, hgr : ndarray of shape (k,)
+        γ_S of the first 1, 2, … features, and a lower bound on their maximal
+        correlation with the class.
     bounds : dict
         Worst error of the refitted model by rule, ``"map"`` and ``"sharp"``, over all
         distributions with these marginals.
-    gaps : ndarray of shape (k,)
-        Duality gap of the solution at each of `lambdas`.
     n_features : int
         Number of features to choose from.
     places : ndarray of shape (k,)
@@ -149,15 +145,8 @@ class PathResult:
         """Return a table with one row per number of features."""
         import pandas as pd
 
-        columns = {
-            "feature": self.entries,
-            "lambda": self.lambdas,
-            "gamma": self.gamma,
-            "hgr": self.hgr,
-            "map": self.bounds["map"],
-            "sharp": self.bounds["sharp"],
-            "gap": self.gaps,
-        }
+        columns = {"feature": self.entries, "lambda": self.lambdas, "gamma": self.gamma}
+        columns |= {"hgr": self.hgr, **self.bounds, "gap": self.gaps}
         index = pd.RangeIndex(1, len(self.entries) + 1, name="n_features")
         return pd.DataFrame(columns, index=index)
 
@@ -181,39 +170,35 @@ class PathResult:
                 f"ax must be matplotlib axes, not a {type(ax).__name__}. To write a "
                 "file, call path.plot().figure.savefig(file)."
             )
-        ax = axes() if ax is None else ax
-        k = np.arange(1, len(self.entries) + 1)
+        ax, count, marked = (
+            axes() if ax is None else ax,
+            len(self.entries),
+            set(selected),
+        )
+        k = np.arange(1, count + 1)
         if self.doubtful.any():
-            shade = (k[self.doubtful][0] - 0.5, k[-1] + 0.5)
+            shade = (k[self.doubtful][0] - 0.5, count + 0.5)
             ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
         ax.plot(k, self.bounds["map"], "o-", ms=3, label="worst error, rule map")
         ax.plot(k, self.bounds["sharp"], "s-", ms=3, label="worst error, rule sharp")
         ax.plot(k, self.gamma, "-", label="γ")
         ax.plot(k, self.hgr, "--", color="grey", label="maximal correlation, at least")
-        marked = set(selected)
         chosen = [i for i, name in enumerate(self.entries, 1) if name in marked]
         if chosen:
-            zeros = [0] * len(chosen)
-            ax.plot(chosen, zeros, "k^", ms=6, clip_on=False, label="selected")
-        self._label(ax)
-        return ax
-
-    def _label(self, ax: Any) -> None:
-        """Name the axes and, if they are few, the features; put the legend above."""
-        from matplotlib.ticker import MaxNLocator
-
-        count = len(self.entries)
+            style = {"ms": 6, "clip_on": False, "label": "selected"}
+            ax.plot(chosen, [0] * len(chosen), "k^", **style)
         if count <= _NAMED:
-            names = [f"{k} {short(n, 28)}" for k, n in enumerate(self.entries, 1)]
-            ax.set_xticks(range(1, count + 1), names, rotation=30, ha="right")
-            ax.set_xlabel("features in order of entry")
+            names = [f"{i} {short(n, 28)}" for i, n in enumerate(self.entries, 1)]
+            ax.set_xticks(k, names, rotation=30, ha="right")
         else:
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-            ax.set_xlabel("number of features")
+            ax.locator_params(axis="x", integer=True)
+        many = count > _NAMED
+        ax.set_xlabel("number of features" if many else "features in order of entry")
         ax.set_ylabel("share of rows; correlation")
         ax.set_xlim(0.5, count + 0.5)
         ax.set_ylim(0, 1)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+        return ax
 
     @property
     def doubtful(self) -> NDArray[np.bool_]:
@@ -229,32 +214,28 @@ class PathResult:
 
         Bounds that say little about new rows are not printed.
         """
-        marked, shown = set(selected), min(len(self.entries), _SHOWN)
-        width = min(max([7, *(len(name) for name in self.entries[:shown])]), WIDTH)
-        head = ("lambda", "gamma", "hgr >=", "map", "sharp")
-        cells = [" ".join(f"{name:>7}" for name in head)]
-        cells += [self._cells(k) for k in range(shown)]
-        names = ["feature", *(short(name, width) for name in self.entries[:shown])]
-        marks = [" ", *("*" if n in marked else " " for n in self.entries[:shown])]
+        marked, shown = set(selected), self.entries[:_SHOWN]
+        width = min(max([7, *map(len, shown)]), WIDTH)
+        rows = [("k", " ", "feature", ["lambda", "gamma", "hgr >=", "map", "sharp"])]
+        for k, name in enumerate(shown):
+            mark = "*" if name in marked else " "
+            rows.append((str(k + 1), mark, short(name, width), self._figures(k)))
         lines = [
-            f"{k or 'k':>4}{mark} {name:<{width}} {cell}"
-            for k, (mark, name, cell) in enumerate(
-                zip(marks, names, cells, strict=True)
-            )
+            f"{k:>4}{mark} {name:<{width}} " + " ".join(f"{f:>7}" for f in figures)
+            for k, mark, name, figures in rows
         ]
-        if shown < len(self.entries):
-            lines.append(f"      and {len(self.entries) - shown} more")
+        if len(shown) < len(self.entries):
+            lines.append(f"      and {len(self.entries) - len(shown)} more")
         return "\n".join(lines)
 
-    def _cells(self, k: int) -> str:
+    def _figures(self, k: int) -> list[str]:
         """Return the figures of a line; bounds are rounded outwards."""
         lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
-        texts = ["-"] * 4
-        if not (self.doubtful[k] or np.isnan(self.gamma[k])):
-            worst = [rounded_up(float(b[k])) for b in self.bounds.values()]
-            values = (self.gamma[k], rounded_down(float(self.hgr[k])), *worst)
-            texts = [f"{v:.4f}" for v in values]
-        return " ".join(f"{text:>7}" for text in (lam, *texts))
+        if self.doubtful[k] or np.isnan(self.gamma[k]):
+            return [lam, *"----"]
+        worst = [rounded_up(float(b[k])) for b in self.bounds.values()]
+        values = (self.gamma[k], rounded_down(float(self.hgr[k])), *worst)
+        return [lam, *(f"{v:.4f}" for v in values)]
 
 
 def short(name: str, width: int) -> str:
@@ -370,16 +351,15 @@ def entry_path(
     candidates = np.concatenate([order, unentered(problem, found, order, at_least)])
     # Pairs of too many categories are not held, but of one feature always.
     affordable = int((np.cumsum(sizes[candidates]) <= _MOST_CATEGORIES).sum())
-    looked_at = candidates[: max(affordable, 1)]
-    equations, priors = problem.moments(looked_at)
+    counts = problem.counted(candidates[: max(affordable, 1)])
     last = np.zeros(len(candidates), bool)
-    last[: len(looked_at)] = functions_of_earlier(equations, sizes[looked_at])
+    last[: len(counts.sizes)] = functions_of_earlier(counts.Q, counts.sizes)
     kept = np.argsort(last, kind="stable")[: max(len(order), at_least, 1)]
     places = candidates[kept]
-    fitted = kept[np.logical_and.accumulate(kept < len(looked_at))]
-    equations = _reordered(equations, places_of(fitted, sizes[looked_at]))
-    fits = nested_fits(equations, sizes[candidates[fitted]], priors, alpha)
-    gamma, hgr, by_map, sharp = (_padded(v, len(kept)) for v in fits[:4])
+    fitted = kept[np.logical_and.accumulate(kept < len(counts.sizes))]
+    fits = nested_fits(counts.counted(fitted), alpha)
+    unknown = np.full(len(kept) - len(fitted), np.nan)
+    gamma, hgr, by_map, sharp = (np.append(values, unknown) for values in fits[:4])
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
     needed = (entered >= 0) & ~last[kept]
     with_rows = np.add.reduceat(
@@ -398,19 +378,6 @@ def entry_path(
         problem.n,
         np.cumsum(with_rows[places]),
     )
-
-
-def _padded(values: Floats, count: int) -> Floats:
-    """Return `count` values, NaN where there are none."""
-    return np.concatenate([values, np.full(count - len(values), np.nan)])
-
-
-def _reordered(equations: Moments, own: Places) -> Moments:
-    """Return the normal equations of some categories, in this order."""
-    if np.array_equal(own, np.arange(len(equations.R))):
-        return equations
-    A, R, centre = equations.A[np.ix_(own, own)], equations.R[own], equations.centre
-    return equations._replace(A=A, R=R, centre=centre[own])
 
 
 # ---- refits of the first 1, 2, … features
@@ -433,37 +400,39 @@ class NestedFits(NamedTuple):
         return np.asarray(risks, np.float64)
 
 
-def nested_fits(
-    equations: Moments, sizes: NDArray[Any], priors: Floats, alpha: float
-) -> NestedFits:
-    """Fit the first feature, the first two, and so on, in the order of the moments."""
-    ends = offsets(sizes)[1:]
+def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
+    """Fit the first feature, the first two, and so on."""
+    ends, priors, K = counts.starts[1:], counts.priors, counts.n_classes
+    equations = moments(counts.Q, counts.F, priors, True)
     inverse, info = lapack.dtrtri(cholesky(equations.A, alpha), lower=1, overwrite_c=1)
     assert info == 0
     Y = inverse @ equations.R
     fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]
-    penalty = alpha * _squared_points(inverse, Y, ends)
     trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]
-    weight = weight_of(equations.n_classes)
-    gamma = weight * np.maximum(equations.variance - fit - penalty, 0)
-    scaled = _scaled_bound(equations.base, fit, penalty, equations.n_classes)
+    present = priors > 0
+    scaled = Y[:, present] / np.sqrt(priors[present]) if K > 2 else Y
+    # Points and canonical correlations of each fit come from those of the last.
+    Z, total, begin = np.zeros_like(Y), np.zeros((scaled.shape[1],) * 2), 0
+    squares, canonical = np.zeros((2, len(ends)))
+    for k, end in enumerate(ends.tolist()):
+        Z[:end] += inverse[begin:end, :end].T @ Y[begin:end]
+        squares[k] = np.vdot(Z, Z)
+        if K > 2:
+            total += scaled[begin:end].T @ scaled[begin:end]
+            canonical[k] = np.linalg.eigvalsh(total)[-1]
+        begin = end
+    penalty, variance = alpha * squares, equations.variance
+    gamma = weight_of(K) * np.maximum(variance - fit - penalty, 0)
+    if K == 2 and variance > 0:
+        canonical = 1 - gamma / variance
+    by_map = np.minimum(_scaled_bound(equations.base, fit, penalty, K), 4 * gamma)
     return NestedFits(
         gamma,
-        _correlations(Y, ends, priors, gamma, equations.variance),
-        np.minimum(np.minimum(scaled, 4 * gamma), 1.0),
+        np.sqrt(np.clip(canonical, 0, 1)),
+        np.minimum(by_map, 1.0),
         np.minimum(2 * gamma, 1.0),
         1 + ends - alpha * trace,
     )
-
-
-def _squared_points(inverse: Floats, Y: Floats, ends: NDArray[Any]) -> Floats:
-    """Return ‖Z_k‖², the points of each fit coming from those of the last."""
-    Z, begin = np.zeros_like(Y), 0
-    found = np.zeros(len(ends))
-    for k, end in enumerate(ends.tolist()):
-        Z[:end] += inverse[begin:end, :end].T @ Y[begin:end]
-        found[k], begin = np.vdot(Z, Z), end
-    return found
 
 
 def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) -> Floats:
@@ -479,20 +448,3 @@ def _scaled_bound(base: Floats, fit: Floats, penalty: Floats, n_classes: int) ->
         lead, spread = float(base @ off) + fit, float(off @ off) + fit - penalty
     gain = np.where(spread > 0, lead**2 / np.where(spread > 0, spread, 1), 0)
     return np.maximum(2 * (1 - 1 / n_classes - gain), 0)
-
-
-def _correlations(
-    Y: Floats, ends: NDArray[Any], priors: Floats, gamma: Floats, variance: float
-) -> Floats:
-    """Return lower bounds of the maximal correlation with the class."""
-    if len(priors) == 2:
-        share = 1 - gamma / variance if variance > 0 else np.zeros_like(gamma)
-        return np.asarray(np.sqrt(np.clip(share, 0, 1)))
-    present = priors > 0
-    scaled = Y[:, present] / np.sqrt(priors[present])
-    total, begin = np.zeros((scaled.shape[1],) * 2), 0
-    found = np.zeros(len(ends))
-    for k, end in enumerate(ends.tolist()):
-        total += scaled[begin:end].T @ scaled[begin:end]
-        found[k], begin = np.linalg.eigvalsh(total)[-1], end
-    return np.asarray(np.sqrt(np.clip(found, 0, 1)))

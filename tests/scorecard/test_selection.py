@@ -199,7 +199,7 @@ def test_nested_fits_against_separate_ones(votes):
     m = renyi.Marginals.from_data(*votes)
     equations = moments(m.Q, m.F, m.class_probabilities, fit_intercept=True)
     sizes = m.encoder.columns.sizes
-    fits = selection.nested_fits(equations, sizes, m.class_probabilities, 0.01)
+    fits = selection.nested_fits(CountsProblem.of(m), 0.01)
     for k in (1, 7, 16):
         p = 3 * k
         A, R = equations.A[:p, :p], equations.R[:p]

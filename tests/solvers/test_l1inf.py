@@ -20,9 +20,9 @@ from renyi.solvers.l1inf import (
     CountsProblem,
     RowsProblem,
     StepCounter,
+    begin,
     block_step,
     cheaper_form,
-    largest_point,
 )
 from renyi.solvers.l1inf_path import descend, penalty_grid, solve_path
 from support.joints import one_hot
@@ -159,7 +159,7 @@ def test_a_block_step_beats_every_other_point(m, seed):
     others = z + rng.normal(size=(200, m)) * rng.choice([1e-3, 0.1, 1], (200, 1))
     assert value(z) <= value(others).min() + 1e-12
     assert value(z) <= 0
-    t = largest_point(b, q, penalty)
+    t = np.abs(z).max()
     taken = np.maximum(np.abs(b) - q * t, 0).sum()
     assert taken == pytest.approx(min(penalty, np.abs(b).sum()), abs=1e-12)
 
@@ -204,7 +204,7 @@ def test_conditions_and_gap_hold_along_the_path(K, fit_intercept, passes):
 def test_the_path_is_empty_from_lambda_max_on(K, fit_intercept):
     sample = Sample(2, K=K)
     problem = sample.counts(fit_intercept)
-    top = problem.largest_penalty()
+    top = penalty_grid(problem, 2, 0.5)[0]
     _, target, _ = sample.centred() if fit_intercept else sample.literal()
     expected = max(np.abs(block).sum() for block in sample.blocks(target))
     assert top == pytest.approx(expected, rel=1e-12)
@@ -234,7 +234,7 @@ def test_agreement_with_admm_on_fifty_problems(admm, monkeypatch):
     for sample, fit_intercept, share in problems(50):
         Q, target, variance = sample.centred() if fit_intercept else sample.literal()
         problem = sample.counts(fit_intercept)
-        lam = share * problem.largest_penalty()
+        lam = share * penalty_grid(problem, 2, 0.5)[0]
         found = solve_path(problem, np.array([lam]), tol=1e-9)
         z = admm.solve(Q, target, sample.sizes, lam, tol=1e-7)
         value = admm.objective(Q, target, sample.sizes, lam, z) + variance
@@ -308,11 +308,11 @@ def test_compiled_passes_take_the_steps_of_numpy(K, by_rows):
         steps = StepCounter()
         steps.expected = expected
         problem = sample.rows(True, steps) if by_rows else sample.counts(True, steps)
-        problem.begin()
+        begin(problem)
         part = problem.restricted(np.arange(6))
         points = np.empty((3, *part.z.shape))
         states = np.empty((3, *part.state.shape))
-        part.passes(np.arange(6), 0.01, points, states)
+        l1inf.passes(part, np.arange(6), 0.01, points, states)
         ends.append((points, states))
     for numpy_part, compiled_part in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled_part, numpy_part, atol=1e-13)
@@ -371,13 +371,13 @@ def test_many_steps_take_them_whatever_the_shape(loaded, monkeypatch):
 def test_bounds_on_norms_hold_and_spare_work():
     sample = Sample(6, n=40, d=60)
     problem = sample.rows()
-    problem.begin()
+    begin(problem)
     first = problem.norms(0.0)
     penalty = float(np.sort(first)[-10])
     working = np.flatnonzero(first >= penalty)
     part = problem.restricted(working)
     descend(part, penalty, 1e-6, 100)
-    problem.absorb(part, working)
+    problem.absorb(part)
     bounds = problem.norms(penalty)
     r = sample.residual(problem.z.T, problem.intercept())
     G = sample.W.T @ (sample.share[:, None] * r)

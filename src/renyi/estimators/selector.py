@@ -1,21 +1,29 @@
-"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
+r"""RenyiSelector: choose features by Algorithm 1, then refit by ridge.
 
 Which features have points depends on one number, the penalty λ. It follows from what
 the user knows: a number of features, a cap on the certified error, λ itself, or nothing
-at all. Then it is chosen by cross-validation (`renyi.estimators.folds`), or, where
-there are no rows to hold out, the number of features is, by generalised
-cross-validation of the ridge fits on the first 1, 2, … features of the path.
+at all. Then it is chosen by cross-validation, or, where there are no rows to hold out,
+the number of features is, by generalised cross-validation of the ridge fits on the
+first 1, 2, … features of the path.
+
+*Folds.* Rows are assigned to folds at random, class by class. From counts, no fold is
+trained on rows: counts add up, so that those of the training part are a difference,
+``Q_train = (n Q − n_f Q_f)/(n − n_f)``, and the held-out risk of any points needs only
+the counts of the fold. A row of weight 2 is two rows, which may fall into different
+folds. The folds depend on the rows and the seed, not on their order, nor on whether a
+row is weighted or repeated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from renyi.certificates.text import SELECTED
@@ -24,10 +32,9 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.classifier import CountsClassifier, RenyiClassifier, TrainingRows
-from renyi.estimators.folds import CrossValidation, assign_folds, cross_validate
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.rules import RULES
+from renyi.rules import RULES, row_keys
 from renyi.selection import check_path_settings, entry_path, nested_fits
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
@@ -37,6 +44,7 @@ from renyi.solvers.l1inf_path import (
     TOL,
     grid_down_to,
     penalty_grid,
+    solve_path,
 )
 from renyi.solvers.ridge import check_alpha
 
@@ -44,9 +52,11 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 Refit = Callable[[Places], RenyiClassifier]
 
-_BY_CV = ("cv", "cv-1se")
 _FOLD_TOL = 1e-3
 _GCV_GRID = np.logspace(-8, 1, 10)
+# Beyond this many copies of rows, rows are assigned whole whatever they weigh.
+_MOST_COPIES = 10_000_000
+_DUST = 1e-9
 
 
 class RenyiSelector(SelectorMixin, CountsClassifier):
@@ -162,9 +172,8 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
         def refit(places: Places) -> RenyiClassifier:
             part = _part_of(block.encoder, places)
-            chosen = TrainingRows(
-                part, block.codes[places], block.y, block.sample_weight
-            )
+            codes = block.codes[places]
+            chosen = TrainingRows(part, codes, block.y, block.sample_weight)
             return self._model()._fit_block(chosen, self)
 
         self._select(cheaper_form(rows), rows, block.encoder, refit)
@@ -196,11 +205,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         )
 
     def _select(
-        self,
-        problem: Problem,
-        rows: RowsProblem | None,
-        encoder: Encoder,
-        refit: Refit,
+        self, problem: Problem, rows: RowsProblem | None, encoder: Encoder, refit: Refit
     ) -> None:
         """Choose the features, refit on them, and store what came of it."""
         names = encoder.feature_names
@@ -209,7 +214,6 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
                 f"n_features={self.n_features} is more than the {len(names)} features "
                 "there are."
             )
-        self.cv_: CrossValidation | None = None
         grid = self._grid(problem)
 
         def follow(at_least: int) -> None:
@@ -219,10 +223,21 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
             )  # fmt: skip
 
         follow(self.n_features or 0)
+        self.cv_: CrossValidation | None = None
         if self.max_error is not None:
             places, self.penalty_ = self._first(self._fewest(refit, follow))
+        elif self.n_features is not None:
+            places, self.penalty_ = self._first(self.n_features)
+        elif not self._by_cv:
+            places, self.penalty_ = self._active(float(grid[-1]))
+        elif rows is None:
+            places, self.penalty_ = self._first(self._by_gcv(problem))
         else:
-            places, self.penalty_ = self._chosen(problem, rows, grid)
+            folds = assign_folds(rows, self.n_folds, self.random_state)
+            tol = max(self.tol, _FOLD_TOL)
+            self.cv_ = cross_validate(rows, problem, grid, folds, tol)
+            best = self.cv_.best(one_error=self.penalty == "cv-1se")
+            places, self.penalty_ = self._active(float(grid[best]))
         self.classifier_ = refit(np.sort(places))
         if len(places) < len(names):
             notes = self.classifier_._notes
@@ -251,36 +266,16 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
     def _by_cv(self) -> bool:
         return isinstance(self.penalty, str)
 
-    def _chosen(
-        self,
-        problem: Problem,
-        rows: RowsProblem | None,
-        grid: Floats,
-    ) -> tuple[Places, float]:
-        """Return the selected features in order of entry, and the penalty."""
-        if self.n_features is not None:
-            return self._first(self.n_features)
-        if not self._by_cv:
-            return self._active(float(grid[-1]))
-        if rows is None:
-            return self._first(self._by_gcv(problem))
-        folds = assign_folds(rows, self.n_folds, self.random_state)
-        tol = max(self.tol, _FOLD_TOL)
-        self.cv_ = cross_validate(rows, problem, grid, folds, tol)
-        best = self.cv_.best(one_error=self.penalty == "cv-1se")
-        return self._active(float(grid[best]))
-
     def _first(self, k: int) -> tuple[Places, float]:
+        """Return the first features in order of entry, and the penalty."""
         return self.path_.places[:k], float(self.path_.lambdas[k - 1])
 
     def _active(self, penalty: float) -> tuple[Places, float]:
-        """Return the features with points at a penalty; one at least."""
+        """Return the features with points at a penalty, or the first, and it."""
         path = self.path_
         where = int(np.abs(path.lasso.lambdas - penalty).argmin())
         held = path.lasso.active[where, path.places] & ~np.isnan(path.lambdas)
-        if not held.any():
-            return self._first(1)
-        return path.places[held], penalty
+        return (path.places[held], penalty) if held.any() else self._first(1)
 
     def _fewest(self, refit: Refit, follow: Callable[[int], None]) -> int:
         """Return the least number of features that are certified to err that little.
@@ -293,14 +288,13 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
             found = self._certified(refit)
         if found is not None:
             return found
-        cap = self.max_error
         bounds = refit(np.sort(self.path_.places)).certificate_.bounds
         advice = "Increase max_error (on the command line, --max-error)"
         if bounds["sharp"] < bounds[self.rule]:
             sharp = rounded_up(bounds["sharp"])
             advice += f" or choose rule 'sharp', which reaches {sharp:.4f}"
         raise ValueError(
-            f"max_error={cap:g} cannot be certified: a model of all "
+            f"max_error={self.max_error:g} cannot be certified: a model of all "
             f"{len(self.path_.entries)} features reaches "
             f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}. {advice}."
         )
@@ -318,11 +312,10 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
     def _by_gcv(self, problem: Problem) -> int:
         """Return the number of features of least generalised cross-validation."""
-        places = self.path_.places
-        equations, priors = problem.moments(places)
+        counts = problem.counted(self.path_.places)
         tried = [
-            nested_fits(equations, problem.sizes[places], priors, a).gcv(problem.n)
-            for a in len(places) * _GCV_GRID
+            nested_fits(counts, alpha).gcv(problem.n)
+            for alpha in len(counts.sizes) * _GCV_GRID
         ]
         risks = np.min(tried, axis=0)
         if not np.isfinite(risks).any():
@@ -339,7 +332,17 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         check_choice("rule", self.rule, RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
-        _check_penalty(self.penalty)
+        if isinstance(self.penalty, str):
+            if self.penalty not in ("cv", "cv-1se"):
+                raise ValueError(
+                    "penalty must be 'cv', 'cv-1se' or a positive number, not "
+                    f"{self.penalty!r}."
+                )
+        elif not is_number(self.penalty) or not self.penalty > 0:
+            raise ValueError(
+                f"penalty must be a positive number, not {self.penalty!r}. Without a "
+                "penalty, use RenyiClassifier."
+            )
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)
         if self.max_error is not None:
@@ -390,7 +393,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
         return whole
 
     def _reduced(self, X: Any) -> Any:
-        """Return the selected columns of a table, as it came."""
+        """Return the selected columns of a table, as it came, if there is a model."""
         check_is_fitted(self)
         table = as_table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
@@ -403,7 +406,7 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Answer of the refitted model at each row; X has all columns."""
-        table = self._reduced(X)  # first: it tells whether there is a model
+        table = self._reduced(X)
         return self.classifier_.predict(table)
 
     def predict_proba(self, X: Any) -> Floats:
@@ -434,15 +437,85 @@ def _columns_in(encoder: Encoder, places: Places) -> Places:
     return np.unique(np.array(members, np.int64))
 
 
-def _check_penalty(penalty: Any) -> None:
-    if isinstance(penalty, str):
-        if penalty not in _BY_CV:
-            raise ValueError(
-                f"penalty must be 'cv', 'cv-1se' or a positive number, not {penalty!r}."
-            )
-        return
-    if not is_number(penalty) or not penalty > 0:
-        raise ValueError(
-            f"penalty must be a positive number, not {penalty!r}. Without a penalty, "
-            "use RenyiClassifier."
-        )
+# ---- cross-validation
+
+
+class CrossValidation(NamedTuple):
+    """Held-out risk of each penalty.
+
+    Parameters
+    ----------
+    lambdas : ndarray of shape (L,)
+        The penalties, falling.
+    risks, standard_errors : ndarray of shape (L,)
+        Mean held-out γ, and the standard errors of these means, over the folds.
+    mistakes : ndarray of shape (L,)
+        Share of held-out rows that the rule map gets wrong, without any refit.
+    n_folds : int
+        Number of folds; fewer than were asked for if there are not as many rows.
+    """
+
+    lambdas: Floats
+    risks: Floats
+    standard_errors: Floats
+    mistakes: Floats
+    n_folds: int
+
+    def best(self, one_error: bool = False) -> int:
+        """Return the place of the penalty of least risk, the largest among equals.
+
+        With `one_error`, the largest whose risk is within a standard error of that.
+        """
+        least = int(self.risks.argmin())
+        room = self.standard_errors if one_error else 1e-9 * np.abs(self.risks)
+        return int(np.flatnonzero(self.risks <= self.risks[least] + room[least])[0])
+
+
+def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floats:
+    """Return the weight of every row in every fold: (n_folds, n).
+
+    There are fewer folds than asked for if there are not as many rows.
+    """
+    n = len(rows.y)
+    sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
+    copies = np.ceil(np.maximum(sample_weight, 1)).astype(np.int64)
+    if copies.sum() > _MOST_COPIES:
+        copies = np.ones(n, np.int64)
+    row = np.repeat(np.arange(n), copies)
+    weight, label = (sample_weight / copies)[row], rows.y[row]
+    known = np.lexsort((weight, row_keys(rows.codes)[row], label))
+    shuffled = known[check_random_state(random_state).permutation(len(row))]
+    by_class = shuffled[np.argsort(label[shuffled], kind="stable")]
+    n_folds = min(n_folds, len(row))
+    fold = np.empty(len(row), np.int64)
+    fold[by_class] = np.arange(len(row)) % n_folds
+    flat = np.bincount(fold * n + row, weight, minlength=n_folds * n)
+    return np.asarray(flat.reshape(n_folds, n), np.float64)
+
+
+def cross_validate(
+    rows: RowsProblem, whole: Problem, lambdas: Floats, folds: Floats, tol: float
+) -> CrossValidation:
+    """Return the held-out risk of each penalty."""
+    found = [_held_out(rows, whole, lambdas, fold, tol) for fold in folds]
+    share = folds.sum(axis=1) / folds.sum()
+    risks, wrong = (np.stack(each) for each in zip(*found, strict=True))
+    mean = share @ risks
+    spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
+    return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
+
+
+def _held_out(
+    rows: RowsProblem, whole: Problem, lambdas: Floats, fold: Floats, tol: float
+) -> tuple[Floats, Floats]:
+    """Train without a fold; return risks and shares of mistakes on it."""
+    inside = rows.part(fold)
+    if isinstance(whole, CountsProblem):
+        held = inside.counted()
+        found = solve_path(whole.without(held), lambdas, tol)
+        return held.risks(found), inside.errors(found)
+    weight = np.ones(len(fold)) if rows.sample_weight is None else rows.sample_weight
+    rest = weight - fold
+    rest[rest < _DUST * weight] = 0
+    found = solve_path(rows.part(rest), lambdas, tol)
+    return inside.risks(found), inside.errors(found)

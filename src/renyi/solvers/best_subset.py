@@ -81,18 +81,6 @@ def _node(
     return _Node(features, np.ones(len(features), bool), M, Z, value)
 
 
-def _check(equations: Moments, sizes: NDArray[Any], k: int, alpha: float) -> None:
-    d = len(sizes)
-    if int(np.sum(sizes)) != len(equations.A):
-        raise ValueError(
-            f"sizes add up to {int(np.sum(sizes))}, but the moments have "
-            f"{len(equations.A)} categories."
-        )
-    if not 0 <= k <= d:
-        raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
-    check_positive("alpha", alpha, ALMOST_NONE)
-
-
 def forward(
     equations: Moments,
     sizes: NDArray[Any],
@@ -101,44 +89,42 @@ def forward(
 ) -> list[Subset]:
     """Return sets of 0, 1, …, k features, each with the one more that lowers γ most.
 
-    Parameters
-    ----------
-    equations : Moments
-        What `renyi.solvers.ridge.moments` returns.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-    k : int, optional
-        Number of features to stop at; by default all.
-    alpha : float, default=1e-6
-        Ridge, to make every system solvable.
+    `equations` is what `renyi.solvers.ridge.moments` returns, `sizes` the numbers of
+    the features' categories; by default k is the number of features.
     """
-    lengths = np.asarray(sizes, np.int64)
-    k = len(lengths) if k is None else k
-    _check(equations, lengths, k, alpha)
-    chosen: list[int] = []
-    # Moments of what the chosen features leave unexplained.
-    A = equations.A + alpha * np.eye(len(equations.A))
-    R, starts = equations.R.copy(), offsets(lengths)
-    weight = weight_of(equations.n_classes)
+    sizes = np.asarray(sizes, np.int64)
+    d, D, starts = len(sizes), len(equations.A), offsets(sizes)
+    k = d if k is None else k
+    if starts[-1] != D:
+        raise ValueError(
+            f"sizes add up to {starts[-1]}, but the moments have {D} categories."
+        )
+    if not 0 <= k <= d:
+        raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
+    check_positive("alpha", alpha, ALMOST_NONE)
+    spans = [slice(*ends) for ends in zip(starts, starts[1:], strict=False)]
+    weight, chosen = weight_of(equations.n_classes), list[int]()
     found = [Subset((), weight * equations.variance)]
+    # Moments of what the chosen features leave unexplained.
+    A, R = equations.A + alpha * np.eye(D), equations.R.copy()
     for _ in range(k):
         gains = [
-            -1.0 if i in chosen else _gain(A, R, slice(starts[i], starts[i + 1]))
-            for i in range(len(lengths))
+            -1.0 if i in chosen else _explained(A[own, own], R[own])
+            for i, own in enumerate(spans)
         ]
         best = int(np.argmax(gains))
-        own = slice(starts[best], starts[best + 1])
+        own = spans[best]
         solved = np.linalg.solve(A[own, own], np.hstack([A[own], R[own]]))
-        R = R - A[:, own] @ solved[:, len(A) :]
-        A = A - A[:, own] @ solved[:, : len(A)]
+        R = R - A[:, own] @ solved[:, D:]
+        A = A - A[:, own] @ solved[:, :D]
         chosen.append(best)
         found.append(Subset(tuple(chosen), found[-1].value - weight * gains[best]))
     return found
 
 
-def _gain(A: Floats, R: Floats, own: slice) -> float:
-    """Return how much a feature explains of what is left."""
-    return float(np.vdot(R[own], np.linalg.solve(A[own, own], R[own])))
+def _explained(A: Floats, R: Floats) -> float:
+    """Return ``tr Rᵀ A⁻¹ R``."""
+    return float(np.vdot(R, np.linalg.solve(A, R)))
 
 
 def best_subset(
@@ -148,42 +134,47 @@ def best_subset(
 
     The other parameters are those of `forward`.
     """
-    lengths = np.asarray(sizes, np.int64)
-    _check(equations, lengths, k, alpha)
-    if len(lengths) > MOST_FEATURES:
+    sizes = np.asarray(sizes, np.int64)
+    d, weight = len(sizes), weight_of(equations.n_classes)
+    if d > MOST_FEATURES:
         raise ValueError(
-            f"best_subset takes at most {MOST_FEATURES} features, not {len(lengths)}. "
+            f"best_subset takes at most {MOST_FEATURES} features, not {d}. "
             "Use forward selection or a path of penalties."
         )
-    start = forward(equations, lengths, k, alpha)[-1]
-    if k in (0, len(lengths)):
+    start = forward(equations, sizes, k, alpha)[-1]
+    if k in (0, d):
         return Subset(tuple(sorted(start.features)), start.value)
-    search = _Search(lengths, k, weight_of(equations.n_classes), start)
-    search.explore(_node(equations, lengths, np.arange(len(lengths)), alpha))
+    search = _Search(sizes, k, weight, start.features, start.value)
+    search.explore(_node(equations, sizes, np.arange(d), alpha))
     best = tuple(sorted(search.best))
-    value = subset_value(equations, lengths, best, alpha)
-    return Subset(best, value, search.nodes)
+    return Subset(best, subset_value(equations, sizes, best, alpha), search.nodes)
 
 
+@dataclass
 class _Search:
     """Depth first through the sets, from all features down to k."""
 
-    def __init__(
-        self, sizes: NDArray[np.int64], k: int, weight: float, start: Subset
-    ) -> None:
-        self.sizes, self.k, self.weight = sizes, k, weight
-        self.best, self.value = start.features, start.value
-        self.nodes = 0
+    sizes: NDArray[np.int64]
+    k: int
+    weight: float
+    best: tuple[int, ...]
+    value: float
+    nodes: int = 0
 
     def explore(self, node: _Node) -> None:
         """Look at the sets below one; those that cannot be better are left out."""
         self.nodes += 1
-        surplus = len(node.features) - self.k
-        free = np.flatnonzero(node.free)
-        costs = np.array([self._cost(node, j) for j in free.tolist()])
+        surplus, free = len(node.features) - self.k, np.flatnonzero(node.free)
+        starts = offsets(self.sizes[node.features])
+        spans = [slice(*starts[j : j + 2]) for j in range(len(node.features))]
+        costs = self.weight * np.array(
+            [_explained(node.M[spans[j], spans[j]], node.Z[spans[j]]) for j in free]
+        )
         if surplus == 1:
-            gone = int(free[costs.argmin()])
-            self._finish(node, gone, node.value + float(costs.min()))
+            value = node.value + float(costs.min())
+            if value < self.value - _EQUAL:
+                left = np.delete(node.features, free[costs.argmin()])
+                self.value, self.best = value, tuple(left.tolist())
             return
         # The dearest to lose goes first, and stays in all the sets that follow.
         order = np.argsort(-costs)
@@ -192,33 +183,19 @@ class _Search:
             # Features free[first:] are left to choose from, free[first] goes.
             bound = max(costs[first], costs[len(free) - surplus])
             if node.value + bound < self.value - _EQUAL:
-                gone, rest = int(free[first]), free[first + 1 :]
-                self.explore(self._without(node, gone, rest))
+                gone, rise = int(free[first]), float(costs[first])
+                self.explore(_without(node, gone, spans[gone], free[first + 1 :], rise))
 
-    def _finish(self, node: _Node, gone: int, value: float) -> None:
-        if value < self.value - _EQUAL:
-            self.value = value
-            self.best = tuple(np.delete(node.features, gone).tolist())
 
-    def _places(self, node: _Node, j: int) -> slice:
-        starts = offsets(self.sizes[node.features])
-        return slice(starts[j], starts[j + 1])
-
-    def _cost(self, node: _Node, j: int) -> float:
-        """Return the rise of γ when the j-th feature is taken away."""
-        own = self._places(node, j)
-        Z = node.Z[own]
-        return self.weight * float(np.vdot(Z, np.linalg.solve(node.M[own, own], Z)))
-
-    def _without(self, node: _Node, j: int, free: NDArray[np.int64]) -> _Node:
-        """Take the j-th feature away; only those in `free` may go after it."""
-        own = self._places(node, j)
-        kept = np.ones(len(node.M), bool)
-        kept[own] = False
-        across = np.linalg.solve(node.M[own, own], node.M[own][:, kept])
-        M = node.M[np.ix_(kept, kept)] - node.M[kept, own] @ across
-        Z = node.Z[kept] - across.T @ node.Z[own]
-        may_go = np.zeros(len(node.features), bool)
-        may_go[free] = True
-        value = node.value + self._cost(node, j)
-        return _Node(np.delete(node.features, j), np.delete(may_go, j), M, Z, value)
+def _without(
+    node: _Node, gone: int, own: slice, free: NDArray[np.int64], rise: float
+) -> _Node:
+    """Take a feature away; only those in `free` may go after it."""
+    kept = np.ones(len(node.M), bool)
+    kept[own] = False
+    across = np.linalg.solve(node.M[own, own], node.M[own][:, kept])
+    M = node.M[np.ix_(kept, kept)] - node.M[kept, own] @ across
+    Z = node.Z[kept] - across.T @ node.Z[own]
+    may_go = np.isin(np.arange(len(node.features)), free)
+    left = np.delete(node.features, gone), np.delete(may_go, gone)
+    return _Node(*left, M, Z, node.value + rise)

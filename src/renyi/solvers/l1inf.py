@@ -33,7 +33,6 @@ and residuals have one row per column of the target.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from copy import copy
 from functools import cached_property
 from types import ModuleType
@@ -46,7 +45,7 @@ from renyi.compiled import load
 from renyi.counting.onehot import label_sums, offsets
 from renyi.counting.pair_counts import pair_counts
 from renyi.marginals.marginals import Marginals
-from renyi.solvers.ridge import Moments, moments, weight_of
+from renyi.solvers.ridge import weight_of
 
 if TYPE_CHECKING:
     from renyi.solvers.l1inf_path import LassoPath
@@ -73,38 +72,23 @@ INDEFINITE = (
 )
 
 
-# ---- the step of one feature
-
-
-def largest_point(b: Floats, q: Floats, penalty: float) -> float:
-    """Return t with ``Σ (|b_k| − q_k t)₊ = penalty``; 0 if there is none.
-
-    The sum falls from ``Σ|b_k|`` to 0, is piecewise linear and convex. Its corners lie
-    at ``|b_k|/q_k``. With the first j of them, in falling order, beyond t, t solves
-    ``Σ|b| − t·Σq = penalty``; the right j gives the largest of these t.
-    """
-    size = np.abs(b)
-    if size.sum() <= penalty:
-        return 0.0
-    used = np.flatnonzero(q > 0)
-    used = used[np.argsort(-size[used] / q[used], kind="stable")]
-    cut = (np.cumsum(size[used]) - penalty) / np.cumsum(q[used])
-    return float(cut.max())
-
-
 def block_step(b: Floats, q: Floats, penalty: float) -> Floats:
     """Return the minimiser of ``Σ ½ q_k z_k² − b_k z_k + penalty·max|z_k|``.
 
     The indicators of a feature exclude each other, so that its problem falls apart but
     for the largest point t: each z_k is ``b_k/q_k`` cut to [−t, t], and what the cuts
-    take away adds up to the penalty. Where q is 0, b must be 0.
+    take away adds up to the penalty: ``Σ (|b_k| − q_k t)₊ = penalty``, or t is 0. That
+    sum is convex and piecewise linear, with corners at ``|b_k|/q_k``. With the first j
+    of them, in falling order, beyond t, t solves ``Σ|b| − t·Σq = penalty``; the right
+    j gives the largest of these t. Where q is 0, b must be 0.
     """
-    t = largest_point(b, q, penalty)
+    size, t = np.abs(b), 0.0
+    if size.sum() > penalty:
+        used = np.flatnonzero(q > 0)
+        used = used[np.argsort(-size[used] / q[used], kind="stable")]
+        t = float(((np.cumsum(size[used]) - penalty) / np.cumsum(q[used])).max())
     free = np.divide(b, q, out=np.zeros_like(b), where=q > 0)
     return np.clip(free, -t, t)
-
-
-# ---- numpy or compiled
 
 
 class StepCounter:
@@ -124,9 +108,6 @@ class StepCounter:
         return None if few else load("renyi.solvers.l1inf_kernels")
 
 
-# ---- the problem
-
-
 def places_of(features: Places, sizes: Places) -> Places:
     """Return the places of the categories of some features."""
     kept = sizes[features]
@@ -134,16 +115,16 @@ def places_of(features: Places, sizes: Places) -> Places:
     return np.asarray(np.arange(kept.sum()) + shift, np.int64)
 
 
-def feature_norms(G: Floats, starts: Places) -> Floats:
+def _feature_norms(G: Floats, starts: Places) -> Floats:
     """Return ‖G_i‖₁ of every feature, over categories and columns."""
     return np.add.reduceat(np.abs(G).sum(axis=0), starts[:-1])
 
 
-class Problem(ABC):
+class _Points:
     """Training data, and the current points of their features.
 
     What it is over some features only (`restricted`), all others at rest, is a problem
-    of the same kind: there descent takes place.
+    of the same kind: there descent takes place, and `absorb` takes over what it finds.
     """
 
     q: Floats  # probabilities of the categories
@@ -152,6 +133,8 @@ class Problem(ABC):
     z: Floats  # points, (C, D)
     state: Floats  # linear in the points: the gradient, or the residuals
     past: tuple[Floats, Floats]  # points and state that `remember` kept
+    places: Places  # in the whole problem, of one over some features
+    step_length = 1.0  # in time, that of counts being 1
 
     def __init__(
         self,
@@ -167,78 +150,13 @@ class Problem(ABC):
         self.weight = weight_of(n_classes)
         self.steps = steps or StepCounter()
 
-    # ---- what counts and rows do in their own ways
-
-    @abstractmethod
-    def move_to(self, z: Floats) -> None:
-        """Take these points, with their state."""
-
-    @abstractmethod
-    def norms(self, threshold: float) -> Floats:
-        """Return ‖G_i‖₁, or for those below the threshold something between."""
-
-    @abstractmethod
-    def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
-        """Return E[r²] and E[rT]."""
-
-    @abstractmethod
-    def restricted(self, features: Places) -> Self:
-        """Return the problem over some features, all others at rest."""
-
-    @abstractmethod
-    def absorb(self, part: Self, features: Places) -> None:
-        """Take over the points of a restricted problem."""
-
-    @abstractmethod
-    def moments(self, features: Places) -> tuple[Moments, Floats]:
-        """Return the normal equations of some features, and the class probabilities."""
-
-    @abstractmethod
-    def probabilities(self) -> Floats:
-        """Return the probability of every category, 0 for those without rows."""
-
-    @abstractmethod
-    def risks(self, found: LassoPath) -> Floats:
-        """Return γ of every solution of a path, which may be of other rows."""
-
-    @abstractmethod
-    def _gradient(self, i: int, own: slice) -> Floats:
-        """Return G_i, before a step of feature i."""
-
-    @abstractmethod
-    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
-        """Do what `passes` does, by compiled loops."""
-
-    @abstractmethod
-    def _move(self, i: int, own: slice, change: Floats) -> None:
-        """Bring the state up to date, after a step of feature i."""
-
-    # ---- what they do alike
-
-    def begin(self, n_penalties: int = 1) -> None:
-        """Put all features at rest; so many penalties will follow."""
-        self._prepare(n_penalties)
-        columns = 1 if self.n_classes == 2 else self.n_classes
-        self.move_to(np.zeros((columns, int(self.starts[-1]))))
-        self.remember()
-
-    def _prepare(self, n_penalties: int) -> None:
-        """Compute what only paths need."""
-        self._expect(_STEPS * n_penalties)
-
     def _expect(self, steps_each: int) -> None:
-        """Expect so many steps of each feature."""
         expected = float(steps_each * len(self.sizes))
         self.steps.expected = max(self.steps.expected, expected)
 
     def remember(self) -> None:
         """Keep points and state."""
         self.past = self.z.copy(), self.state.copy()
-
-    def largest_penalty(self) -> float:
-        """Return the smallest λ that leaves no feature."""
-        self.begin()
-        return 2 * self.weight * float(self.norms(0.0).max())
 
     def intercept(self) -> Floats:
         """Return the intercept of every column."""
@@ -249,64 +167,24 @@ class Problem(ABC):
         size = np.abs(self.z if z is None else z).max(axis=0)
         return np.maximum.reduceat(size, self.starts[:-1])
 
-    def _part(self, features: Places, places: Places) -> Self:
+    def _part(self, features: Places) -> Self:
         """Return a copy that knows some features only."""
         part = copy(self)
         part.sizes = self.sizes[features]
         part.starts = offsets(part.sizes)
-        part.q, part.centre = self.q[places], self.centre[places]
-        part.z = self.z[:, places]
+        part.places = places_of(features, self.sizes)
+        part.q, part.centre = self.q[part.places], self.centre[part.places]
+        part.z = self.z[:, part.places]
         return part
 
-    def passes(
-        self, active: Places, penalty: float, points: Floats, states: Floats
-    ) -> None:
-        """Pass over the active features; write points and state after each pass."""
-        work = len(points) * len(active) * self._step_length()
-        kernels = self.steps.kernels(work)
-        if kernels is not None:
-            self._compiled_passes(kernels, active, penalty, points, states)
-            return
-        for p in range(len(points)):
-            for i in active.tolist():
-                self._step(i, penalty)
-            points[p], states[p] = self.z, self.state
 
-    def _step_length(self) -> float:
-        return 1.0
-
-    def _step(self, i: int, penalty: float) -> None:
-        own = slice(self.starts[i], self.starts[i + 1])
-        q, z = self.q[own], self.z[:, own]
-        b = self._gradient(i, own) + q * z
-        new = block_step(b.ravel(), np.tile(q, len(z)), penalty).reshape(b.shape)
-        change = new - z
-        if change.any():
-            z[...] = new
-            self._move(i, own, change)
-
-
-class CountsProblem(Problem):
+class CountsProblem(_Points):
     """The problem from counts of pairs: the state is the gradient ``G = R − zA``.
 
     ``R = E[T W]`` and ``A = Q − centre centreᵀ`` are centred if there is an intercept.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (D, D)
-        Probabilities of pairs of categories.
-    F : ndarray of shape (D, K)
-        Probabilities of category and class.
-    priors : ndarray of shape (K,)
-        Class probabilities.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-    n : float
-        Number of rows.
-    fit_intercept : bool, default=True
-        Without, this is the paper's problem to the letter.
-    steps : StepCounter, optional
-        Of the problems that are solved together with this one.
+    Q (D, D) are the probabilities of pairs of categories, F (D, K) those of category
+    and class. Without intercept this is the paper's problem to the letter. `steps`
+    are those of the problems that are solved together with this one.
     """
 
     def __init__(
@@ -348,6 +226,17 @@ class CountsProblem(Problem):
         Q[np.abs(Q) < _DUST] = 0
         return CountsProblem(Q, F, priors, self.sizes, left, steps=self.steps)
 
+    def counted(self, features: Places) -> CountsProblem:
+        """Return the problem of some features, in this order."""
+        if np.array_equal(features, np.arange(len(self.sizes))):
+            return self
+        own = places_of(features, self.sizes)
+        Q, F, sizes = self.Q[np.ix_(own, own)], self.F[own], self.sizes[features]
+        return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
+
+    def _prepare(self, n_penalties: int) -> None:
+        self._expect(_STEPS * n_penalties)
+
     def move_to(self, z: Floats) -> None:
         """Take these points, with their state."""
         held = np.flatnonzero(z.any(axis=0))
@@ -357,7 +246,7 @@ class CountsProblem(Problem):
 
     def norms(self, threshold: float) -> Floats:
         """Return ‖G_i‖₁ of every feature."""
-        return feature_norms(self.state, self.starts)
+        return _feature_norms(self.state, self.starts)
 
     def residual_moments(self, z: Floats, state: Floats) -> tuple[float, float]:
         """Return E[r²] and E[rT], by ``zA = R − G``."""
@@ -366,21 +255,22 @@ class CountsProblem(Problem):
 
     def restricted(self, features: Places) -> Self:
         """Return the problem over some features, all others at rest; Q is centred."""
-        places = places_of(features, self.sizes)
-        part = self._part(features, places)
-        part.Q = self.Q[np.ix_(places, places)] - np.outer(part.centre, part.centre)
+        part = self._part(features)
+        own = part.places
+        part.Q = self.Q[np.ix_(own, own)] - np.outer(part.centre, part.centre)
         part.centre = np.zeros_like(part.centre)
-        part.R, part.state = self.R[:, places], self.state[:, places]
-        part.past = self.past[0][:, places], self.past[1][:, places]
+        part.R, part.state = self.R[:, own], self.state[:, own]
+        part.past = self.past[0][:, own], self.past[1][:, own]
         return part
 
-    def absorb(self, part: Self, features: Places) -> None:
+    def absorb(self, part: _Points) -> None:
         """Take over the points of a restricted problem; compute the gradient anew."""
-        self.z[:, places_of(features, self.sizes)] = part.z
+        self.z[:, part.places] = part.z
         self.move_to(self.z)
 
-    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
-        active, penalty, *out = arguments
+    def _compiled_passes(
+        self, kernels: Any, active: Places, penalty: float, *out: Floats
+    ) -> None:
         own = self.Q, self.q, self.starts
         kernels.gram_passes(*own, active, penalty, self.z, self.state, *out)
 
@@ -389,12 +279,6 @@ class CountsProblem(Problem):
 
     def _move(self, i: int, own: slice, change: Floats) -> None:
         np.subtract(self.state, change @ self.Q[own], out=self.state)
-
-    def moments(self, features: Places) -> tuple[Moments, Floats]:
-        """Return the normal equations of some features, and the class probabilities."""
-        own = places_of(features, self.sizes)
-        Q, F = self.Q[np.ix_(own, own)], self.F[own]
-        return moments(Q, F, self.priors, True), self.priors
 
     def probabilities(self) -> Floats:
         """Return the probability of every category, 0 for those without rows."""
@@ -412,23 +296,10 @@ class CountsProblem(Problem):
         return self.weight * np.array(total)
 
 
-class RowsProblem(Problem):
+class RowsProblem(_Points):
     """The problem from rows: the state is their weighted residuals; Q is never formed.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (d, n)
-        Codes of the features, each below the feature's size.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-    y : ndarray of shape (n,)
-        Codes of the classes.
-    n_classes : int
-        Number of classes.
-    sample_weight : ndarray of shape (n,), optional
-        Weights of the rows, positive.
-    fit_intercept, steps
-        As for `CountsProblem`.
+    `codes` (d, n) are below the features' sizes, weights are positive.
     """
 
     def __init__(
@@ -446,12 +317,8 @@ class RowsProblem(Problem):
         dtype = np.uint8 if self.sizes.max() <= 256 else np.uint32
         self.codes = np.ascontiguousarray(codes, dtype)
         self.y, self.sample_weight = y, sample_weight
-
-    @cached_property
-    def shares(self) -> Floats:
-        """Weights of the rows, with sum 1."""
-        weight = self.sample_weight
-        return (np.ones(len(self.y)) if weight is None else weight) / self.n
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.shares = weight / self.n
 
     @cached_property
     def target(self) -> Floats:
@@ -484,6 +351,7 @@ class RowsProblem(Problem):
     def _prepare(self, n_penalties: int) -> None:
         wide = self.starts[-1] > len(self.y)
         self._expect((_STEPS_WIDE if wide else _STEPS) * n_penalties)
+        self.step_length = 1 + self.target.size / _STEP_ROWS
         compiled = self.steps.kernels()
         if compiled is None:
             self.q = self.probabilities()
@@ -539,7 +407,7 @@ class RowsProblem(Problem):
         if compiled is None:
             codes, sizes = self.codes[features], self.sizes[features]
             sums = label_sums(codes, sizes, self.state.T)
-            return feature_norms(sums.T, offsets(sizes))
+            return _feature_norms(sums.T, offsets(sizes))
         out = np.empty(len(features))
         compiled.row_norms(self.codes, self.sizes, features, self.state, out)
         return out
@@ -551,22 +419,19 @@ class RowsProblem(Problem):
 
     def restricted(self, features: Places) -> Self:
         """Return the problem over some features, all others at rest."""
-        places = places_of(features, self.sizes)
         # Residuals and norms are shared: a step of the part is a step of the whole.
-        part = self._part(features, places)
+        part = self._part(features)
         part.codes, part.features = self.codes[features], self.features[features]
-        part.past = self.past[0][:, places], self.past[1]
+        part.past = self.past[0][:, part.places], self.past[1]
         return part
 
-    def absorb(self, part: Self, features: Places) -> None:
+    def absorb(self, part: _Points) -> None:
         """Take over the points of a restricted problem."""
-        self.z[:, places_of(features, self.sizes)] = part.z
+        self.z[:, part.places] = part.z
 
-    def _step_length(self) -> float:
-        return 1 + self.state.size / _STEP_ROWS
-
-    def _compiled_passes(self, kernels: Any, *arguments: Any) -> None:
-        active, penalty, *out = arguments
+    def _compiled_passes(
+        self, kernels: Any, active: Places, penalty: float, *out: Floats
+    ) -> None:
         # Equal weights are one number, which spares the compiled loop a stream.
         equal = bool((self.shares == self.shares[0]).all())
         shares = self.shares[:1] if equal else self.shares
@@ -585,10 +450,6 @@ class RowsProblem(Problem):
             change = change - (change @ self.q[own])[:, None]
         moved = self.shares * change[:, self.codes[i]]
         np.subtract(self.state, moved, out=self.state)
-
-    def moments(self, features: Places) -> tuple[Moments, Floats]:
-        """Return the normal equations of some features, and the class probabilities."""
-        return self.counted(features).moments(np.arange(len(features)))
 
     def probabilities(self) -> Floats:
         """Return the probability of every category, 0 for those without rows."""
@@ -613,7 +474,43 @@ class RowsProblem(Problem):
         return np.array(wrong)
 
 
+Problem = CountsProblem | RowsProblem
+
+
 def cheaper_form(rows: RowsProblem) -> Problem:
     """Return the problem from the counts of the rows, if that makes paths faster."""
     D, (d, n) = int(rows.sizes.sum()), rows.codes.shape
     return rows.counted() if n >= D and _ROW_STEP * n * d >= D**2 else rows
+
+
+def begin(problem: Problem, n_penalties: int = 1) -> None:
+    """Put all features at rest; so many penalties will follow."""
+    problem._prepare(n_penalties)
+    columns = 1 if problem.n_classes == 2 else problem.n_classes
+    problem.move_to(np.zeros((columns, int(problem.starts[-1]))))
+    problem.remember()
+
+
+def passes(
+    part: Problem, active: Places, penalty: float, points: Floats, states: Floats
+) -> None:
+    """Pass over the active features; write points and state after each pass."""
+    kernels = part.steps.kernels(len(points) * len(active) * part.step_length)
+    if kernels is not None:
+        part._compiled_passes(kernels, active, penalty, points, states)
+        return
+    for p in range(len(points)):
+        for i in active.tolist():
+            _step(part, i, penalty)
+        points[p], states[p] = part.z, part.state
+
+
+def _step(part: Problem, i: int, penalty: float) -> None:
+    own = slice(part.starts[i], part.starts[i + 1])
+    q, z = part.q[own], part.z[:, own]
+    b = part._gradient(i, own) + q * z
+    new = block_step(b.ravel(), np.tile(q, len(z)), penalty).reshape(b.shape)
+    change = new - z
+    if change.any():
+        z[...] = new
+        part._move(i, own, change)

@@ -35,7 +35,6 @@ the other one turns no sign.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -44,8 +43,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from renyi.counting.onehot import offsets
-from renyi.solvers.l1inf import INDEFINITE, Problem
-from renyi.solvers.ridge import Moments
+from renyi.solvers.l1inf import INDEFINITE, Problem, begin, passes
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -76,35 +74,19 @@ _EQUAL = 0.05  # nor are points just after an entry
 
 @dataclass(frozen=True, eq=False)
 class LassoPath:
-    """Solutions for a decreasing sequence of penalties.
+    """Solutions for a decreasing sequence of L penalties; one column for two classes.
 
-    Parameters
-    ----------
-    lambdas : ndarray of shape (L,)
-        The penalties.
-    z : ndarray of shape (L, D) or (L, D, K)
-        Points of all categories; one column stands for two classes.
-    intercepts : ndarray of shape (L,) or (L, K)
-        Intercepts; 0 if none was asked for.
-    objectives : ndarray of shape (L,)
-        γ(z) + λ Σ max|z_i|.
-    gaps : ndarray of shape (L,)
-        How far the objective is from the optimum at most.
-    active : ndarray of shape (L, d)
-        Whether a feature has points.
-    iterations : ndarray of shape (L,)
-        Passes over the active features.
-    tol : float
-        The gap asked for, relative to the objective.
+    `objectives` are γ(z) + λ Σ max|z_i|, `gaps` how far above the optimum they are at
+    most; the gap asked for, relative to the objective, is `tol`.
     """
 
     lambdas: Floats
-    z: Floats
-    intercepts: Floats
+    z: Floats  # points of all categories, (L, D) or (L, D, K)
+    intercepts: Floats  # (L,) or (L, K); 0 if none was asked for
     objectives: Floats
     gaps: Floats
-    active: NDArray[np.bool_]
-    iterations: Places
+    active: NDArray[np.bool_]  # which features have points, (L, d)
+    iterations: Places  # passes over the active features
     tol: float
 
     @property
@@ -152,17 +134,16 @@ class Gap(NamedTuple):
 
 
 def duality_gap(
-    residual_moments: tuple[float, float],
-    penalty: float,
-    points: float,
-    steepest: float,
+    problem: Problem, penalty: float, points: float, steepest: float
 ) -> Gap:
     """Return objective and gap.
 
     `points` is the sum of the features' largest points, `steepest` the largest ‖G_i‖₁
     or something larger.
     """
-    residual, fit = residual_moments
+    residual, fit = problem.residual_moments(problem.z, problem.state)
+    if residual < _NEGATIVE:
+        raise ValueError(INDEFINITE)
     objective = residual / 2 + penalty * points
     limit = penalty / steepest if steepest > 0 else np.inf
     best = fit / residual if residual > 0 else 0.0
@@ -177,8 +158,7 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
     states = np.empty((_PASSES + 1, *part.state.shape))
     while True:
         norms, largest = part.norms(penalty), part.largest_points()
-        values = part.residual_moments(part.z, part.state)
-        now = duality_gap(values, penalty, float(largest.sum()), float(norms.max()))
+        now = duality_gap(part, penalty, float(largest.sum()), float(norms.max()))
         if now.within(tol) or used >= max_passes:
             return used
         if used:
@@ -187,7 +167,7 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
             largest = part.largest_points()
         active = np.flatnonzero((largest > 0) | (norms > penalty))
         points[0], states[0] = part.z, part.state
-        part.passes(active, penalty, points[1:], states[1:])
+        passes(part, active, penalty, points[1:], states[1:])
         used += _PASSES
 
 
@@ -206,34 +186,23 @@ def _extrapolate(part: Problem, penalty: float, points: Floats, states: Floats) 
 
 def _adopt(part: Problem, penalty: float, z: Floats, state: Floats) -> None:
     """Take over other points, with their state, if their objective is smaller."""
-    now = _objective(part, penalty, part.z, part.state)
-    if _objective(part, penalty, z, state) < now:
+    now, then = (
+        part.residual_moments(points, s)[0] / 2
+        + penalty * float(part.largest_points(points).sum())
+        for points, s in ((part.z, part.state), (z, state))
+    )
+    if then < now:
         part.z[...] = z
         part.state[...] = state
-
-
-def _objective(part: Problem, penalty: float, z: Floats, state: Floats) -> float:
-    residual, _ = part.residual_moments(z, state)
-    return residual / 2 + penalty * float(part.largest_points(z).sum())
 
 
 # ---- from penalty to penalty
 
 
-class Solution(NamedTuple):
-    """Solution for one penalty; its points are good until the next one."""
-
-    z: Floats
-    intercept: Floats
-    held: Places
-    objective: float
-    gap: float
-    passes: int
-
-
 def penalty_grid(problem: Problem, n_lambdas: int, ratio: float) -> Floats:
-    """Return penalties, falling from the largest that matters to `ratio` times that."""
-    top = problem.largest_penalty()
+    """Return penalties, from the smallest that leaves no feature to `ratio` of that."""
+    begin(problem)
+    top = 2 * problem.weight * float(problem.norms(0.0).max())
     # Where no feature says anything, any penalty will do.
     top = top if top > _NOTHING else 1.0
     return np.asarray(top * np.geomspace(1, ratio, n_lambdas))
@@ -242,65 +211,45 @@ def penalty_grid(problem: Problem, n_lambdas: int, ratio: float) -> Floats:
 def solve_path(
     problem: Problem, lambdas: Floats, tol: float = TOL, max_passes: int = MAX_PASSES
 ) -> LassoPath:
-    """Solve the l1,∞ problem for a sequence of penalties.
+    """Solve the l1,∞ problem for penalties that are positive and fall.
 
-    Parameters
-    ----------
-    problem : Problem
-        From counts or from rows.
-    lambdas : ndarray of shape (L,)
-        The penalties, positive and falling.
-    tol : float, default=1e-4
-        Duality gap to be reached, relative to the objective.
-    max_passes : int, default=30,000
-        Passes over the active features after which a penalty is given up, with a
-        `sklearn.exceptions.ConvergenceWarning`.
+    Each until the duality gap is at most `tol` times the objective; after `max_passes`
+    over the active features it is given up, with a `ConvergenceWarning`.
     """
-    problem.begin(len(lambdas))
+    begin(problem, len(lambdas))
     L, (columns, D), scale = len(lambdas), problem.z.shape, 2 * problem.weight
     z, intercepts = np.zeros((L, D, columns)), np.zeros((L, columns))
     active = np.zeros((L, len(problem.sizes)), bool)
-    values, passes = np.zeros((L, 2)), np.zeros(L, np.int64)
-    solved = _solutions(problem, lambdas / scale, tol, max_passes)
-    for place, step in enumerate(solved):
-        z[place], intercepts[place] = step.z.T, step.intercept
-        active[place, step.held] = True
-        values[place], passes[place] = (step.objective, step.gap), step.passes
+    values, used = np.zeros((L, 2)), np.zeros(L, np.int64)
+    penalties = (lambdas / scale).tolist()
+    # Where the path starts, all norms are below this.
+    before = last = max(float(problem.norms(0.0).max()), penalties[0])
+    held = past = np.empty(0, np.int64)
+    for k, penalty in enumerate(penalties):
+        working = screened(problem, penalty, held, past)
+        ahead = (last - penalty) / (before - last) if before > last else 0.0
+        past = held
+        held, values[k], used[k] = _solve_one(
+            problem, working, penalty, ahead, tol, max_passes
+        )
+        z[k], intercepts[k] = problem.z.T, problem.intercept()
+        active[k, held] = True
+        before, last = last, penalty
     objectives, gaps = scale * values.T
     if columns == 1:
         z, intercepts = z[:, :, 0], intercepts[:, 0]
-    found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, passes, tol)
-    _warn(found, max_passes)
-    return found
-
-
-def _warn(found: LassoPath, max_passes: int) -> None:
-    """Warn of penalties whose gap was not reached."""
+    found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, used, tol)
     missed = ~found.reached
     if missed.any():
-        worst = float((found.gaps / found.objectives)[missed].max())
+        worst = float((gaps / objectives)[missed].max())
         warnings.warn(
-            f"The path did not converge: {int(missed.sum())} of {len(missed)} "
-            f"penalties missed the relative gap {found.tol:g} within {max_passes} "
-            f"passes (worst: {worst:.1e}). Increase max_passes, tol or ratio.",
+            f"The path did not converge: {int(missed.sum())} of {L} penalties missed "
+            f"the relative gap {tol:g} within {max_passes} passes (worst: "
+            f"{worst:.1e}). Increase max_passes, tol or ratio.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
-
-
-def _solutions(
-    problem: Problem, penalties: Floats, tol: float, max_passes: int
-) -> Iterator[Solution]:
-    """Solve for each of the penalties in mean form, which fall."""
-    # Where the path starts, all norms are below this.
-    before = last = max(float(problem.norms(0.0).max()), float(penalties[0]))
-    held = past = np.empty(0, np.int64)
-    for penalty in penalties.tolist():
-        working = screened(problem, penalty, held, past)
-        step = (last - penalty) / (before - last) if before > last else 0.0
-        one = _solve_one(problem, working, penalty, step, tol, max_passes)
-        yield one
-        before, last, held, past = last, penalty, one.held, held
+    return found
 
 
 def screened(
@@ -316,15 +265,16 @@ def _solve_one(
     problem: Problem,
     working: NDArray[np.bool_],
     penalty: float,
-    step: float,
+    ahead: float,
     tol: float,
     max_passes: int,
-) -> Solution:
-    """Solve for one penalty; `working` grows by the features that turn out to matter.
+) -> tuple[Places, Gap, int]:
+    """Solve for one penalty; return the features with points, the gap and the passes.
 
-    `step` is how far to follow the line through the last two solutions.
+    `working` grows by the features that turn out to matter. `ahead` is how far to
+    follow the line through the last two solutions.
     """
-    used, inner, ahead = 0, tol, step
+    used, inner = 0, tol
     points, held = 0.0, np.empty(0, np.int64)
     while True:
         chosen = np.flatnonzero(working)
@@ -337,16 +287,13 @@ def _solve_one(
                 _adopt(part, penalty, z, part.state + ahead * (part.state - then))
             ahead = 0.0
             used += descend(part, penalty, inner, max_passes - used)
-            problem.absorb(part, chosen)
+            problem.absorb(part)
             largest = part.largest_points()
             points, held = float(largest.sum()), chosen[largest > 0]
         norms = problem.norms(penalty)
-        values = problem.residual_moments(problem.z, problem.state)
-        if values[0] < _NEGATIVE:
-            raise ValueError(INDEFINITE)
-        now = duality_gap(values, penalty, points, float(norms.max()))
+        now = duality_gap(problem, penalty, points, float(norms.max()))
         if now.within(tol) or used >= max_passes:
-            return Solution(problem.z, problem.intercept(), held, *now, used)
+            return held, now, used
         late = (norms > penalty) & ~working
         working |= late
         if not late.any():
@@ -392,23 +339,18 @@ def _refined(problem: Problem, grid: Floats, at_least: int) -> Floats:
         reached = np.flatnonzero(np.cumsum(entering) >= at_least)
         # A step more, since the path is a coarse one.
         grid = grid[: int(reached[0]) + 2 if reached.size else None]
-    return _split(grid, entering)
+    pieces, left = [grid[:1]], _EXTRA
+    for k in range(1, len(grid)):  # the largest penalties first
+        extra = min(max(int(entering[k]) - 1, 0), left)
+        left -= extra
+        pieces.append(np.geomspace(grid[k - 1], grid[k], extra + 2)[1:])
+    return np.concatenate(pieces)
 
 
 def _counts_of_entries(found: LassoPath) -> Places:
     """Return how many features have points for the first time, at each penalty."""
     seen = np.logical_or.accumulate(found.active, axis=0).sum(axis=1)
     return np.asarray(np.diff(seen, prepend=0), np.int64)
-
-
-def _split(grid: Floats, entering: Places) -> Floats:
-    """Split the steps in which several features enter, the largest penalties first."""
-    pieces, left = [grid[:1]], _EXTRA
-    for k in range(1, len(grid)):
-        extra = min(max(int(entering[k]) - 1, 0), left)
-        left -= extra
-        pieces.append(np.geomspace(grid[k - 1], grid[k], extra + 2)[1:])
-    return np.concatenate(pieces)
 
 
 def solve_entries(
@@ -446,53 +388,42 @@ def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
             # It is enough that the gap asked for is reached, see below.
             warnings.simplefilter("ignore", ConvergenceWarning)
             sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES)
-        closer = _between(upper, _counts_of_entries(sure))
-        if not closer.size:
+        above, below, entering = upper[:-1], upper[1:], _counts_of_entries(sure)[1:]
+        crowded = (entering > 1) & (above > (1 + _APART) * below)
+        if not crowded.any():
             break
-        upper = np.sort(np.concatenate([upper, closer]))[::-1]
+        parts = np.array([0.25, 0.5, 0.75])[:, None]
+        closer = above[crowded] ** (1 - parts) * below[crowded] ** parts
+        upper = np.sort(np.append(upper, closer))[::-1]
     sure = replace(sure, tol=found.tol)
-    return _joined(sure, found) if sure.converged else found
-
-
-def _between(lambdas: Floats, entering: Places) -> Floats:
-    """Return penalties within the steps in which several features enter."""
-    above, below = lambdas[:-1], lambdas[1:]
-    crowded = (entering[1:] > 1) & (above > (1 + _APART) * below)
-    parts = np.array([0.25, 0.5, 0.75])[:, None]
-    return np.ravel(above[crowded] ** (1 - parts) * below[crowded] ** parts)
-
-
-def _joined(upper: LassoPath, found: LassoPath) -> LassoPath:
-    """Return a path that begins with another one."""
-    rest = found.lambdas < upper.lambdas[-1]
-    names = ("lambdas", "z", "intercepts", "objectives", "gaps", "active", "iterations")
-    pairs = {name: (getattr(upper, name), getattr(found, name)) for name in names}
-    joined = {name: np.concatenate([a, b[rest]]) for name, (a, b) in pairs.items()}
-    return LassoPath(**joined, tol=found.tol)
+    if not sure.converged:
+        return found
+    rest = found.lambdas < sure.lambdas[-1]
+    both = {name: (vars(sure)[name], values) for name, values in vars(found).items()}
+    tol = both.pop("tol")[0]
+    joined = {name: np.concatenate([a, b[rest]]) for name, (a, b) in both.items()}
+    return LassoPath(**joined, tol=tol)
 
 
 # ---- the order of entry
 
 
 def entries(found: LassoPath, sizes: Places) -> tuple[Places, Places]:
-    """Return the features that enter, in order, and at which penalty each does."""
+    """Return the features that enter, in order, and at which penalty each does.
+
+    By entry, then by size of points, what is about equal in the order of the table.
+    """
     ever = np.flatnonzero(found.active.any(axis=0))
     first = found.active[:, ever].argmax(axis=0)
     size = np.abs(found.z.reshape(*found.z.shape[:2], -1)).max(axis=2)
-    largest = np.maximum.reduceat(size, offsets(sizes)[:-1], axis=1)
-    order = np.lexsort((ever, _ranks(first, largest[first, ever])))
-    return ever[order].astype(np.int64), first[order].astype(np.int64)
-
-
-def _ranks(first: Places, points: Floats) -> Places:
-    """Return ranks by entry and size of points; what is about equal has the same."""
+    points = np.maximum.reduceat(size, offsets(sizes)[:-1], axis=1)[first, ever]
     order = np.lexsort((-points, first))
-    first, points = first[order], points[order]
-    later = first[1:] > first[:-1]
-    smaller = points[1:] < (1 - _EQUAL) * points[:-1]
+    later = np.diff(first[order]) > 0
+    smaller = points[order[1:]] < (1 - _EQUAL) * points[order[:-1]]
     ranks = np.zeros(len(order), np.int64)
     ranks[order[1:]] = np.cumsum(later | smaller)
-    return ranks
+    order = np.lexsort((ever, ranks))
+    return ever[order].astype(np.int64), first[order].astype(np.int64)
 
 
 def unentered(
@@ -512,13 +443,12 @@ def unentered(
     return np.asarray(ranked[:count], np.int64)
 
 
-def functions_of_earlier(equations: Moments, sizes: Places) -> NDArray[np.bool_]:
+def functions_of_earlier(Q: Floats, sizes: Places) -> NDArray[np.bool_]:
     """Return which features are functions of one before them.
 
     Each category of the one before occurs with a single category of such a feature.
     """
-    centre, starts = equations.centre, offsets(sizes)[:-1]
-    there = (equations.A + np.outer(centre, centre) > _ROUNDING).astype(np.int32)
+    there, starts = (Q > _ROUNDING).astype(np.int32), offsets(sizes)[:-1]
     cells = np.add.reduceat(np.add.reduceat(there, starts, axis=0), starts, axis=1)
     functions = cells == np.diag(cells)[:, None]
     return np.asarray(np.triu(functions, 1).any(axis=0))
