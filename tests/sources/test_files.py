@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi.sources import csv as csvfiles
 from renyi.sources import files
+from renyi.warnings import DataWarning
 
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
@@ -70,7 +71,7 @@ def test_type_is_that_of_the_whole_column(tmp_path: Path) -> None:
     number = 2_000_000
     path = write(tmp_path, "a,b\n" + "12345.5,x\n" * number + "many,y\n")
     assert path.stat().st_size > csvfiles.PIECE
-    with pytest.warns(files.DataWarning, match="'a' would be numeric but for 'many'"):
+    with pytest.warns(DataWarning, match="'a' would be numeric but for 'many'"):
         table = files.read_table(path)
     assert table.num_rows == number + 1
     assert str(table["a"].type) == "string"
@@ -79,7 +80,7 @@ def test_type_is_that_of_the_whole_column(tmp_path: Path) -> None:
 
 def test_own_missing_codes_do_not_make_labels(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\n1.5,x\nNA,y\n-9,z\n2,z\n")
-    with pytest.warns(files.DataWarning, match="--missing NA"):
+    with pytest.warns(DataWarning, match="--missing NA"):
         assert str(files.read_table(path)["a"].type) == "string"
     column = files.read_table(path, missing=("NA", -9))["a"]
     assert column.to_pylist() == [1.5, None, None, 2.0]
@@ -192,7 +193,7 @@ def test_types_of_long_columns_of_few_cells(
 def test_odd_names(tmp_path: Path) -> None:
     path = write(tmp_path, '"a, ""q""","two\nlines",größe,\n1,2,3,4\n')
     names = ['a, "q"', "two\nlines", "größe", "column 4"]
-    assert files.column_names(path) == names
+    assert files.opened(path).schema.names == names
     assert files.read_table(path).num_rows == 1
 
 
@@ -300,7 +301,7 @@ def test_from_file_uses_a_fitted_encoder(tmp_path: Path) -> None:
 
 def test_rows_without_target_are_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, "a,y\n1,u\n2,?\n1,v\n2,\n")
-    with pytest.warns(files.DataWarning, match="Dropped 2 rows .*'y'"):
+    with pytest.warns(DataWarning, match="Dropped 2 rows .*'y'"):
         m = renyi.Marginals.from_file(path, target="y")
     assert m.n == 2
     with pytest.raises(ValueError, match="'y' is missing in every row"):

@@ -71,7 +71,7 @@ def _heldout_rows(
 ) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = table_path(args.rows)
-    names = files.column_names(path)
+    names = files.opened(path).schema.names
     target = clf._target if args.target is None else args.target
     if target is None:
         raise ValueError(

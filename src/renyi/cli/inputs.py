@@ -182,7 +182,7 @@ def _chosen_columns(
     target = args.target
     alone = len(getattr(args, "files", [args.file])) == 1
     if target is None and alone and args.file in datasets.names():
-        target = files.column_names(table_path(args.file))[
+        target = files.opened(table_path(args.file)).schema.names[
             -1
         ]  # as in every bundled one
     if target is None:

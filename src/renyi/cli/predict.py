@@ -186,7 +186,7 @@ def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAns
             f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
         )
     paths = table_paths(args.files)
-    names = [files.column_names(path) for path in paths]
+    names = [files.opened(path).schema.names for path in paths]
     features = list(clf.encoder_.input_names)
     for path, found in zip(paths, names, strict=True):
         files.require(path, found, args.id)
@@ -231,11 +231,7 @@ def _answer_all(
         pace = f"{count:,} rows, {count / seconds:,.0f} rows a second"
         meter(Progress("answering", seconds, facts=pace))
     if not count:
-        paths = [str(table.path) for table in rows.tables]
-        names = ", ".join(paths[:3]) + ", …" * (len(paths) > 3)
-        if rows.where is not None:
-            raise ValueError(f"No row of {names} meets the condition {rows.where!r}.")
-        raise ValueError(f"{names} has no rows.")
+        raise files.no_rows(rows.tables, rows.where)
     unseen.warn()
     return count, None if errors is None else errors.facts()
 

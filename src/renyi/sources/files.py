@@ -16,10 +16,9 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ from renyi.sources.columnar import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.run import FileError, Job, Source, Unit
-from renyi.streaming.spec import ColumnSpec, CountSpec, family, fitted_text
-from renyi.warnings import DataWarning as DataWarning
+from renyi.streaming.spec import CountSpec, family, fitted_text
 
 _FIRST = 2**16  # rows that are looked at first
 
@@ -71,35 +69,28 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
 
 
 def opened(path: AnyPath) -> TableFile:
-    """Return a file whose header has been read and checked."""
+    """Return a file whose header has been read and checked; its ending says how."""
     if isinstance(path, TableFile):
         return path
     place = existing(path)
-    table = _format(place)(place)
+    kinds = [k for k in _FORMATS if place.name.lower().endswith(k.ENDINGS)]
+    if not kinds:
+        raise ValueError(
+            f"{place} has {place.suffix or 'no ending'!r} for an ending: renyi reads "
+            ".csv, .tsv and .txt (also .gz), .parquet and .arrow; save the table as "
+            "one of these."
+        )
+    if not place.stat().st_size:
+        raise ValueError(f"{place} is empty: take a copy that holds a table.")
+    table = kinds[0](place)
     first: dict[str, int] = {}
     for k, name in enumerate(table.schema.names, 1):
-        if name in first:
+        if first.setdefault(name, k) < k:
             raise ValueError(
                 f"{place} has two columns named {name!r} (numbers {first[name]} and "
                 f"{k}): rename one of them."
             )
-        first[name] = k
     return table
-
-
-def _format(path: Path) -> type[TableFile]:
-    """Return what reads a file, by the ending of its name."""
-    name = path.name.lower()
-    for kind in _FORMATS:
-        if name.endswith(kind.ENDINGS):
-            if not path.stat().st_size:
-                raise ValueError(f"{path} is empty: take a copy that holds a table.")
-            return kind
-    ending = path.suffix or "no ending"
-    raise ValueError(
-        f"{path} has {ending!r} for an ending: renyi reads .csv, .tsv and .txt "
-        "(also .gz), .parquet and .arrow; save the table as one of these."
-    )
 
 
 def _listed(paths: Paths) -> list[AnyPath]:
@@ -109,25 +100,18 @@ def _listed(paths: Paths) -> list[AnyPath]:
 
 
 def matching(paths: Paths) -> list[Path]:
-    """Return the files that a path, a pattern, a folder or a list of these stands for.
-
-    >>> import renyi
-    >>> pattern = renyi.datasets.path("votes").with_name("vot*.csv")
-    >>> [path.name for path in matching(pattern)]
-    ['votes.csv']
-    """
-    found = [path for each in _listed(paths) for path in _matching(each)]
-    if not found:
-        raise ValueError("No file is named: give at least one.")
+    """Return the files that a path, a pattern, a folder or a list of these names."""
     known: dict[Path, Path] = {}
-    for path in found:
+    for path in (path for each in _listed(paths) for path in _matching(each)):
         place = path.resolve()
         if place in known:
             first = known[place]
             twice = "named twice" if first == path else f"the same file as {first}"
             raise ValueError(f"{path} is {twice}: its rows would count twice.")
         known[place] = path
-    return found
+    if not known:
+        raise ValueError("No file is named: give at least one.")
+    return list(known.values())
 
 
 def _matching(path: AnyPath) -> list[Path]:
@@ -135,24 +119,24 @@ def _matching(path: AnyPath) -> list[Path]:
         return [path.path]
     place, text = Path(path), os.fspath(path)
     if place.is_dir():
-        inside = [each for each in sorted(place.iterdir()) if _is_part(each)]
+        # Engines leave other files beside the parts of a table.
+        inside = [
+            each
+            for each in sorted(place.iterdir())
+            if each.name.lower().endswith(ParquetFile.ENDINGS)
+            and not each.name.startswith((".", "_"))
+            and each.is_file()
+        ]
         if not inside:
             raise ValueError(f"The folder {place} holds no Parquet file: name files.")
         return inside
     if place.is_file() or not glob.has_magic(text):
         return [existing(path)]
-    found = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
-    found = [each for each in found if each.is_file()]
+    named = map(Path, sorted(glob.glob(text, recursive=True)))
+    found = [each for each in named if each.is_file()]
     if not found:
         raise ValueError(f"No file matches {text!r}: check the pattern and the folder.")
     return found
-
-
-def _is_part(path: Path) -> bool:
-    """Whether a file in a folder is part of a table; engines leave others there."""
-    name = path.name.lower()
-    hidden = name.startswith((".", "_"))
-    return path.is_file() and not hidden and name.endswith(ParquetFile.ENDINGS)
 
 
 def open_tables(paths: Paths) -> list[TableFile]:
@@ -181,10 +165,14 @@ def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
             raise ValueError(f"{path} has no column {name!r}: {hint}")
 
 
-def column_names(path: AnyPath) -> list[str]:
-    """Return the names of a file's columns, checked."""
-    names: list[str] = opened(path).schema.names
-    return names
+def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError:
+    """Return what is said of files without rows, or none that meets a condition."""
+    names = ", ".join(str(table.path) for table in tables[:3])
+    names += ", …" * (len(tables) > 3)
+    if where is not None:
+        return ValueError(f"No row of {names} meets the condition {where!r}.")
+    header = "a header but " if isinstance(tables[0], CsvFile) else ""
+    return ValueError(f"{names} has {header}no rows.")
 
 
 # ---- rows in memory, whole or batch by batch
@@ -204,71 +192,60 @@ def read_table(
     require(table.path, names, wanted)
     found: pa.Table = table.read_whole(wanted)
     if not found.num_rows:
-        raise ValueError(_no_rows(table.path, isinstance(table, CsvFile)))
-    if not isinstance(table, CsvFile):
-        return found
-    return _typed(found, missing_texts(missing), kinds or {})
+        raise no_rows([table])
+    return _typed(table, found, missing_texts(missing), kinds or {})
 
 
 def _typed(
-    table: pa.Table, missing: frozenset[str], kinds: Mapping[str, str]
+    file: TableFile, rows: pa.Table, missing: frozenset[str], kinds: Mapping[str, str]
 ) -> pa.Table:
-    """Return text as what it is."""
+    """Return rows of a file, text of CSV as what it is."""
+    if not isinstance(file, CsvFile):
+        return rows
+    plain = rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
     made = [
         typed(name, column, missing, kinds.get(name))
-        for name, column in zip(table.column_names, table.columns, strict=True)
+        for name, column in zip(plain.column_names, plain.columns, strict=True)
     ]
-    return pa.table(made, names=table.column_names)
+    return pa.table(made, names=plain.column_names)
 
 
 def batches(
-    path: Paths | None,
+    paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
-    sql: str | None = None,
 ) -> Iterator[pa.Table]:
     """Read files batch by batch, in the order of their rows.
 
-    The parameters are those of `read_table` and of `Marginals.from_file`. A column of a
-    CSV file that is not among `kinds` may be of numbers in one batch and of text in
-    another, as its cells are.
+    A column of a CSV file that is not among `kinds` may be of numbers in one batch and
+    of text in another, as its cells are.
     """
-    kinds, texts = kinds or {}, missing_texts(missing)
+    kinds, texts, tables = kinds or {}, missing_texts(missing), open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    tables = [] if path is None else open_tables(path)
-    condition = _condition(tables, where, sql, texts)
-    source = _source(tables, columns, texts, condition, sql, verbatim)
-    wanted = list(source.schema.names if columns is None else columns)
-    for unit in source.units(wanted):
+    source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
+    for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
-            if batch.num_rows and sql is None and isinstance(tables[0], CsvFile):
-                yield _typed(_table(batch), texts, kinds)
-            elif batch.num_rows:
-                yield pa.Table.from_batches([batch])
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    """Return cells of a CSV file as plain text."""
-    schema = pa.schema([(name, pa.string()) for name in batch.schema.names])
-    return pa.Table.from_batches([batch]).cast(schema)
+            if batch.num_rows:
+                rows = pa.Table.from_batches([batch])
+                yield _typed(tables[0], rows, texts, kinds)
 
 
 def first_rows(
-    path: AnyPath, columns: list[str], missing: Iterable[Label]
+    table: TableFile, columns: list[str], missing: Iterable[Label]
 ) -> tuple[pa.Table, bool]:
     """Return some columns of the first rows of a file, and whether they are all."""
-    table, texts = opened(path), missing_texts(missing)
     if isinstance(table, CsvFile):
         batch, whole = table.sample(columns), table.sampled_whole
-        found = None if batch is None else _typed(_table(batch), texts, {})
+        found = None if batch is None else pa.Table.from_batches([batch])
     else:
         found = next(batches(table, columns), None)
         whole = found is not None and found.num_rows <= _FIRST
-    empty = pa.table({name: [] for name in columns})
-    return empty if found is None else found[:_FIRST], whole
+    if found is None:
+        return pa.table({name: [] for name in columns}), whole
+    return _typed(table, found, missing_texts(missing), {})[:_FIRST], whole
 
 
 # ---- counting
@@ -289,211 +266,113 @@ def marginals(
     kinds: Mapping[str, str] | None = None,
     interval: float = 3.0,
 ) -> Marginals:
-    """Count the pairs of the columns of files, in bounded memory.
+    """Count the pairs of the columns of files; see `Marginals.from_file`.
 
-    The result is that of `Marginals.from_data` with all rows in memory.
-
-    Parameters
-    ----------
-    path : path, sequence of paths, or None
-        A file, a pattern (``*``, ``?``, ``**``), a folder of Parquet files, or several
-        of these. Their columns may come in different orders. None with `sql` only.
-    target : str
-        The column to predict.
-    encoder : Encoder, optional
-        How cells become categories. A fitted one gives the bins to use.
-    class_conditional : bool, default=False
-        Count the pairs of features within each class too.
-    columns : sequence of str, optional
-        The columns to count, beside the target; all by default.
-    where : str, optional
-        A condition in SQL, such as ``"year = 2024"``: other rows are not counted. Needs
-        the extra ``duckdb``.
-    sql : str, optional
-        A query for DuckDB whose rows are counted. It may name files itself; those given
-        as `path` are its table ``data``. Where numbers need bins it is asked twice, and
-        must give the same rows.
-    weight : str, optional
-        The column that holds the weights of the rows.
-    checkpoint : path, optional
-        A file in which to keep, every few seconds, what has been counted. The same call
-        goes on from there after a kill. It is deleted when all is done.
-    progress : callable, optional
-        Called with a `renyi.progress.Progress` after every piece; `print` will do.
-    kinds : mapping of name to {"label", "number"}, optional
-        What some columns are, whatever they look like.
-    interval : float, default=3
-        Seconds between two writings of the checkpoint, at least.
+    `kinds` says what some columns are, "label" or "number", whatever they look like;
+    `interval` are the seconds between two writings of the checkpoint, at least.
     """
-    encoder = encoder or Encoder()
-    wanted = _wanted(target, encoder, columns, weight)
+    encoder, kinds = encoder or Encoder(), kinds or {}
     missing = missing_texts(encoder.missing)
+    needed = [target] if weight is None else [target, weight]
+    wanted = encoder.feature_names if encoder.columns else columns
+    if wanted is not None:
+        wanted = list(dict.fromkeys([*wanted, *needed]))
     tables = [] if path is None else open_tables(path)
-    condition = _condition(tables, where, sql, missing)
-    source = _source(tables, wanted, missing, condition, sql)
-    if wanted is None:
-        name = source.paths[0] if source.paths else "The query"
-        require(name, source.schema.names, _needed(target, weight))
-        wanted = source.schema.names
-    source = _with_floats(source, kinds or {})
-    schema = pa.schema([source.schema.field(name) for name in wanted])
-    requested = {**(kinds or {}), **column_kinds(encoder)}
+    if where is not None and sql is not None:
+        raise ValueError("Give a condition (where) or a query (sql), not both.")
+    condition = None
+    if sql is not None:
+        source = query(sql, missing, tables)
+        require("The query", source.schema.names, wanted or needed)
+    elif tables:
+        condition = _condition(tables, where, missing)
+        source = _rows(tables, wanted, condition)
+        require(tables[0].path, source.schema.names, needed)
+    else:
+        raise ValueError("Give the files to read, or a query (sql).")
+    source = _with_floats(source, kinds)
+    schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
+    kinds = {**kinds, **column_kinds(encoder)}
+    # Text that may turn out to be numbers.
     texts = set[str]()
-    if source.paths:
-        texts = _texts(tables[0], schema.names, missing, condition, requested)
+    if sql is None:
+        found = _text_kinds(tables[0], schema.names, missing, condition).items()
+        texts = {name for name, kind in found if kind.undecided or name in kinds}
+    texts -= {name for name, kind in kinds.items() if kind == "label"}
     spec = CountSpec.of(
         schema, target, encoder, class_conditional, weight, texts - {weight}
     )
-    spec = spec.decided(_requested_columns(spec, requested))
+    said = {}
+    for name, column in zip(spec.names, spec.columns, strict=True):
+        if name in kinds and column.levels is None:
+            number = kinds[name] == "number"
+            text = "numbers" if column.text and number else ""
+            kind = "number" if number else "label"
+            said[name] = column._replace(kind=kind, text=text)
+    spec = spec.decided(said)
     kept = None
     if checkpoint is not None:
-        kept = _checkpoint(checkpoint, source, spec, where, interval)
+        if not source.paths:
+            raise ValueError("A query cannot be resumed: leave out the checkpoint.")
+        request = {"target": target, "where": where, **spec.to_dict()}
+        request |= {"version": __version__, "piece": csv.PIECE}
+        kept = Checkpoint(checkpoint, request, source.paths, interval)
     with nullcontext() if kept is None else kept.held():
         counter = Job(source, spec, kept, progress).count()
         if not counter.seen:
-            raise ValueError(_nothing(source, where))
+            if sql is None:
+                raise no_rows(tables, where)
+            raise ValueError("The query returns no rows.")
         m: Marginals = counter.finish()
         if kept is not None:
             kept.remove()
         return m
 
 
-def _needed(target: str, weight: str | None) -> list[str]:
-    return [target] if weight is None else [target, weight]
-
-
-def _wanted(
-    target: str, encoder: Encoder, columns: Sequence[str] | None, weight: str | None
-) -> list[str] | None:
-    """Return the columns to read; None means all."""
-    if encoder.columns:
-        columns = encoder.feature_names
-    if columns is None:
-        return None
-    return list(dict.fromkeys([*columns, *_needed(target, weight)]))
-
-
-def _texts(
-    table: TableFile,
-    columns: list[str],
-    missing: frozenset[str],
-    condition: duckdb.Condition | None,
-    kinds: Mapping[str, str],
-) -> set[str]:
-    """Return the columns of CSV files whose text may turn out to be numbers."""
-    found = text_kinds(table, columns, missing, condition)
-    texts = {name for name, kind in found.items() if kind.undecided}
-    known = {name for name, kind in kinds.items() if kind in ("number", "figure")}
-    texts |= known & {*found}
-    return texts - {name for name, kind in kinds.items() if kind == "label"}
-
-
-def _requested_columns(
-    spec: CountSpec, kinds: Mapping[str, str]
-) -> dict[str, ColumnSpec]:
-    """Return the specs of the columns that the user said the kinds of."""
-    found = {}
-    for name, kind in kinds.items():
-        if name in spec.names and spec.column(name).levels is None:
-            column = spec.column(name)
-            text = "numbers" if column.text and kind == "number" else ""
-            kind = "number" if kind == "number" else "label"
-            found[name] = column._replace(kind=kind, text=text)
-    return found
+def column_kinds(encoder: Encoder) -> dict[str, str]:
+    """Return how `read_table` should take the columns of a fitted encoder."""
+    kinds = {"numbers": "number", "words": "label", "figures": "figure"}
+    return {each.name: kinds[fitted_text(each.levels)] for each in encoder.columns}
 
 
 def _with_floats(source: Source, kinds: Mapping[str, str]) -> Source:
     """Return a source whose columns said to be numbers are floats, but for text."""
-    readers: dict[str, Callable[[Any], Any]] = {}
+    fields, changed = [], set[str]()
     for field in source.schema:
-        name, text = field.name, field.type == csv.TEXT
-        if kinds.get(name) == "number" and not text and field.type != pa.float64():
-            readers[name] = partial(requested_floats, name)
-    if not readers:
-        return source
+        if kinds.get(field.name) == "number" and field.type != csv.TEXT:
+            field = field.with_type(pa.float64())
+            changed.add(field.name)
+        fields.append(field)
 
     def change(batch: pa.RecordBatch) -> pa.RecordBatch:
         for k, name in enumerate(batch.schema.names):
-            if name in readers:
-                batch = batch.set_column(k, name, readers[name](batch.column(k)))
+            if name in changed:
+                cells = requested_floats(name, batch.column(k))
+                batch = batch.set_column(k, name, cells)
         return batch
 
-    fields = [
-        (f.name, pa.float64() if f.name in readers else f.type) for f in source.schema
-    ]
-    return source.mapped(change, pa.schema(fields))
-
-
-def _checkpoint(
-    path: str | os.PathLike[str],
-    source: Source,
-    spec: CountSpec,
-    where: str | None,
-    interval: float,
-) -> Checkpoint:
-    if not source.paths:
-        raise ValueError("A query cannot be resumed: leave out the checkpoint.")
-    request = {
-        "target": spec.target,
-        "where": where,
-        **spec.to_dict(),
-        "version": __version__,
-        "piece": csv.PIECE,
-    }
-    return Checkpoint(path, request, source.paths, interval)
-
-
-def _nothing(source: Source, where: str | None) -> str:
-    if not source.paths:
-        return "The query returns no rows."
-    names = ", ".join(map(str, source.paths[:3])) + ", …" * (len(source.paths) > 3)
-    if where is not None:
-        return f"No row of {names} meets the condition {where!r}."
-    return _no_rows(names, source.schema.types[0] == csv.TEXT)
-
-
-def _no_rows(name: Any, header: bool) -> str:
-    return f"{name} has {'a header but ' * header}no rows."
+    return source.mapped(change, pa.schema(fields)) if changed else source
 
 
 # ---- sources of rows
 
 
-def _source(
-    tables: Sequence[TableFile],
-    columns: Sequence[str] | None,
-    missing: frozenset[str],
-    condition: duckdb.Condition | None = None,
-    sql: str | None = None,
-    verbatim: Sequence[str] = (),
-) -> Source:
-    """Return what the rows are read from: files, some of their rows, or a query."""
-    if sql is not None:
-        source = query(sql, missing, tables)
-        require("The query", source.schema.names, columns or ())
-        return source
-    if not tables:
-        raise ValueError("Give the files to read, or a query (sql).")
-    if condition is None:
-        return gathered(tables, columns, verbatim)
-    if columns is not None:
-        columns = list(dict.fromkeys([*columns, *condition.columns]))
-    source = gathered(tables, columns, verbatim)
-    return source.mapped(condition.kept, needed=condition.columns)
-
-
-def gathered(
+def _rows(
     tables: Sequence[TableFile],
     columns: Sequence[str] | None = None,
+    condition: duckdb.Condition | None = None,
     verbatim: Collection[str] = (),
 ) -> Source:
-    """Return files as one source, whose columns agree.
+    """Return files, whose columns agree, as one source of the rows that are asked for.
 
     `columns` are those that are needed, in this order, all by default; the cells of
     `verbatim` columns of CSV files keep the spaces around them.
     """
     first, names = tables[0].path, tables[0].schema.names
-    wanted = names if columns is None else list(columns)
+    wanted = names
+    if columns is not None:
+        more = [] if condition is None else condition.columns
+        wanted = list(dict.fromkeys([*columns, *more]))
     for table in tables:
         require(table.path, table.schema.names, wanted)
         if columns is None:
@@ -508,7 +387,10 @@ def gathered(
                 raise FileError(file, str(error)) from None
 
     paths = tuple(table.path for table in tables)
-    return Source(_one_schema(tables, wanted), units, paths)
+    source = Source(_one_schema(tables, wanted), units, paths)
+    if condition is None:
+        return source
+    return source.mapped(condition.kept, needed=condition.columns)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -533,7 +415,7 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
     return pa.schema([(name, types[name][0]) for name in columns])
 
 
-def text_kinds(
+def _text_kinds(
     table: TableFile,
     columns: list[str],
     missing: frozenset[str],
@@ -555,32 +437,18 @@ def text_kinds(
     return kinds
 
 
-def _first_types(
-    table: TableFile, columns: list[str], missing: frozenset[str], types: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the types of those columns of a CSV file that begin as numbers."""
-    found = text_kinds(table, columns, missing).items()
-    return {name: types[kind.name] for name, kind in found if kind.name != "words"}
-
-
 def _condition(
-    tables: Sequence[TableFile],
-    where: str | None,
-    sql: str | None,
-    missing: frozenset[str],
+    tables: Sequence[TableFile], where: str | None, missing: frozenset[str]
 ) -> duckdb.Condition | None:
     """Return a condition in SQL on the rows of files, if there is one."""
     if where is None:
         return None
-    if sql is not None:
-        raise ValueError("Give a condition (where) or a query (sql), not both.")
-    if not tables:
-        raise ValueError("Give the files to read, or a query (sql).")
     schema = tables[0].schema
-    spoken_of = duckdb.mentioned_columns(where, schema.names)
-    names = {"integers": "BIGINT", "numbers": "DOUBLE"}
-    types = _first_types(tables[0], spoken_of, missing, names)
-    return duckdb.Condition(where, schema, types)
+    mentioned = duckdb.mentioned_columns(where, schema.names)
+    types = {"integers": "BIGINT", "numbers": "DOUBLE"}
+    found = _text_kinds(tables[0], mentioned, missing).items()
+    casts = {name: types[kind.name] for name, kind in found if kind.name in types}
+    return duckdb.Condition(where, schema, casts)
 
 
 def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) -> Source:
@@ -598,28 +466,24 @@ def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) ->
 
 
 def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
-    """Return files as a table for DuckDB."""
+    """Return files as a table for DuckDB.
+
+    Of CSV files DuckDB is given cells that were read here, with the types that their
+    columns begin with: it would guess other quotes and types than renyi does, yes and
+    no as truths, codes such as 007 as numbers.
+    """
     paths = [table.path for table in tables]
     if isinstance(tables[0], ParquetFile):
         return duckdb.scan("read_parquet", paths)
-    if isinstance(tables[0], CsvFile):
-        return _typed_rows(tables, missing)
-    from pyarrow import dataset
+    if isinstance(tables[0], IpcFile):
+        from pyarrow import dataset
 
-    return dataset.dataset([str(path) for path in paths], format="ipc")
-
-
-def _typed_rows(tables: Sequence[TableFile], missing: frozenset[str]) -> duckdb.Stream:
-    """Return the rows of CSV files, with the types that their columns begin with.
-
-    DuckDB is given cells that were read here: it would guess other quotes and types of
-    a CSV file than renyi does, yes and no as truths, codes such as 007 as numbers.
-    """
-    source = gathered(tables)
+        return dataset.dataset([str(path) for path in paths], format="ipc")
+    source = _rows(tables)
     names = source.schema.names
-    types = {"integers": pa.int64(), "numbers": pa.float64()}
-    kinds = _first_types(tables[0], names, missing, types)
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+    types = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}
+    found = _text_kinds(tables[0], names, missing)
+    schema = pa.schema([(name, types[found[name].name]) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for unit in source.units(names):
@@ -644,12 +508,3 @@ def _read_as(field: pa.Field, column: Any, missing: frozenset[str]) -> Any:
             "query read the files itself, by read_csv with the types you want."
         ) from None
     return cells.take(column.indices) if coded else cells
-
-
-# ---- for models that read files
-
-
-def column_kinds(encoder: Encoder) -> dict[str, str]:
-    """Return how `read_table` should take the columns of a fitted encoder."""
-    kinds = {"numbers": "number", "words": "label", "figures": "figure"}
-    return {each.name: kinds[fitted_text(each.levels)] for each in encoder.columns}
