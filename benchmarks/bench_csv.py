@@ -55,7 +55,7 @@ def _without(task: Callable[[], Any]) -> Callable[[], Any]:
 
 def _parse(table: csv.CsvFile, pieces: list[bytearray]) -> None:
     for data in pieces:
-        csv.parse(table.path, table.header, data, table.header.names)
+        table.parse(data, table.header.names)
 
 
 def _write(path: Path) -> Path:

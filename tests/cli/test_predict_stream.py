@@ -187,7 +187,7 @@ def test_a_late_error_leaves_no_file(
     assert "'length' is numeric but holds 'long'" in message
     assert not Path("a.csv").exists()
     Path("none.csv").write_text("colour,size,length\n")
-    assert "none.csv has no rows" in bad("predict", "m.json", "none.csv")
+    assert "none.csv has a header but no rows" in bad("predict", "m.json", "none.csv")
     where = ("--where", "size > 9")
     assert "No row of t.csv meets" in bad("predict", "m.json", "t.csv", *where)
 

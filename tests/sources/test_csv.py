@@ -22,10 +22,10 @@ Cells = list[tuple[str, ...]]
 def in_pieces(path: Path, size: int) -> Cells | str:
     """The trimmed cells of a file that is cut, or what is said of it."""
     try:
-        header = read_header(path)
+        table = csv.CsvFile(path)
         parts = [
-            csv.parse(path, header, piece.data, header.names)
-            for piece in csv.pieces(path, header, size)
+            table.parse(piece.data, table.header.names)
+            for piece in csv.pieces(path, table.header, size)
         ]
     except ValueError as error:
         return str(error)
@@ -165,9 +165,9 @@ def test_quote_that_is_never_closed_is_told_in_time(tmp_path: Path) -> None:
 def test_labels_with_spaces_are_one_label(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("a,b\n x,1\nx ,1\nx,\u00a01\n")
-    header = read_header(path)
-    (piece,) = csv.pieces(path, header)
-    batch = csv.parse(path, header, piece.data, ["b", "a"], verbatim=["a"])
+    table = csv.CsvFile(path)
+    (piece,) = csv.pieces(path, table.header)
+    batch = table.parse(piece.data, ["b", "a"], verbatim=["a"])
     assert batch is not None
     assert batch.schema.names == ["b", "a"]
     assert pa.types.is_dictionary(batch.schema.field("a").type)

@@ -21,9 +21,9 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain
+from itertools import islice, tee
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -65,6 +65,10 @@ def _opened(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
+def _decoded(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
+
+
 class Header(NamedTuple):
     """How a CSV file begins: its delimiter and names; `start` is the byte after them.
 
@@ -82,13 +86,13 @@ def read_header(path: Path) -> Header:
     try:
         with _decoded(path) as text:
             begin = cast(io.BufferedReader, text.buffer).peek(len(_MARK))
-            mark = len(_MARK) if begin.startswith(_MARK) else 0
-            lines: list[str] = []
-            stream = _remembered(text, lines)
-            delimiter = _delimiter(path, _first_record(stream))
-            reader = csv.reader(chain([*lines], stream), delimiter=delimiter)
+            first, second, third = tee(text, 3)
+            delimiter = _delimiter(path, first)
+            reader = csv.reader(second, delimiter=delimiter)
             named = ((k, c) for k, c in enumerate(reader, 1) if "".join(c).strip())
             skip, cells = next(named, (0, []))
+            start = len(_MARK) if begin.startswith(_MARK) else 0
+            start += sum(len(line.encode()) for line in islice(third, reader.line_num))
     except UnicodeDecodeError:
         raise ValueError(_not_utf8(path)) from None
     except (*_BROKEN, csv.Error) as error:
@@ -100,33 +104,19 @@ def read_header(path: Path) -> Header:
             f"{path}: a name in the header goes on over many lines, so a quote in it "
             "is not closed: correct the header."
         )
-    start = mark + sum(len(line.encode()) for line in lines[: reader.line_num])
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
     return Header(delimiter, names, skip, start)
 
 
-def _remembered(stream: Iterable[str], lines: list[str]) -> Iterator[str]:
-    """Yield lines, each appended to a list of those read so far."""
-    for line in stream:
-        lines.append(line)
-        yield line
-
-
-def _first_record(stream: Iterator[str]) -> str:
-    """Return the first line that is not blank, and those that its quotes go on to."""
-    record = ""
-    for text in stream:
-        if record or text.strip():
-            record += text
-        if record and record.count('"') % 2 == 0:
-            break
-        if len(record) > _LONGEST_HEADER:  # a quote that is never closed
-            break
-    return record
-
-
-def _delimiter(path: Path, record: str) -> str:
+def _delimiter(path: Path, lines: Iterator[str]) -> str:
     """Return what separates the cells; a header without commas may have another."""
+    record = ""  # the first line that is not blank, and those its quotes go on to
+    for line in lines:
+        if record or line.strip():
+            record += line
+        closed = record.count('"') % 2 == 0  # some never are
+        if record and (closed or len(record) > _LONGEST_HEADER):
+            break
     if ".tsv" in path.name.lower():
         return "\t"
     bare = re.sub(r'"[^"]*("|$)', "", record)  # names may hold what separates others
@@ -134,11 +124,7 @@ def _delimiter(path: Path, record: str) -> str:
     return others[0] if others and "," not in bare else ","
 
 
-def _decoded(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
-
-
-# ---- pieces
+# ---- records
 
 
 class Piece(NamedTuple):
@@ -160,11 +146,16 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
                 data, more = _filled(stream, rest, size)
                 cut = record_end(data, delimiter) if more else len(data)
                 if not cut and len(data) > _LONGEST * size:
-                    raise ValueError(_endless(path, data))
+                    raise ValueError(
+                        f"{path} has a record of more than {len(data) / 2**20:,.0f} "
+                        f"MB, which begins with {data[:40].decode(errors='replace')!r}:"
+                        " close the quote in it."
+                    )
                 rest = bytes(memoryview(data)[cut:])
                 del data[cut:]
-                if cut:
-                    yield Piece(data, _position(stream) / total)
+                if cut:  # of a packed file, what counts is how much of it was read
+                    place = getattr(stream, "fileobj", stream).tell()
+                    yield Piece(data, place / total)
                 if not more:
                     return
     except _BROKEN as error:
@@ -184,17 +175,10 @@ def _filled(stream: Any, rest: bytes, size: int) -> tuple[bytearray, bool]:
     return data, more
 
 
-def _position(stream: Any) -> int:
-    """Return how many bytes of the file have been read, packed or not."""
-    place: int = getattr(stream, "fileobj", stream).tell()
-    return place
-
-
 def record_end(data: Bytes, delimiter: bytes = b",") -> int:
     r"""Return where the last whole record ends; 0 if none does."""
-    if b'"' not in data:
-        opens = closes = np.zeros(0, np.intp)
-    else:
+    opens = closes = np.zeros(0, np.intp)
+    if b'"' in data:
         opens, closes = _quoted(data, delimiter)
     for newline, stop in ((b"\n", len(data)), (b"\r", len(data) - 1)):
         # A carriage return at the very end may go on with a newline.
@@ -230,47 +214,14 @@ def _quoted(data: Bytes, delimiter: bytes) -> tuple[NDArray[Any], NDArray[Any]]:
     return both[:, 0], both[:, 1] - 1
 
 
-def _endless(path: Path, data: bytearray) -> str:
-    return (
-        f"{path} has a record of more than {len(data) / 2**20:,.0f} MB, which begins "
-        f"with {data[:40].decode(errors='replace')!r}: close the quote in it."
-    )
-
-
 # ---- cells
-
-
-def parse(
-    path: Path,
-    header: Header,
-    data: bytearray,
-    columns: list[str],
-    verbatim: Collection[str] = (),
-    plain: Collection[str] = (),
-) -> pa.RecordBatch | None:
-    """Return some columns of whole records as text; None if there are no records.
-
-    Spaces around cells are dropped but in columns that are taken `verbatim`. Columns
-    are dictionaries, except the `plain` ones.
-    """
-    if len(header.names) > 1 and re.match(rb"[\r\n]*+\Z", data):
-        return None
-    found = None if plain else _read_by_loop(header, data, columns)
-    if found is None:
-        found = _read_by_arrow(path, header, data, columns, plain)
-    cells = [
-        column if name in verbatim else _trimmed(column)
-        for name, column in zip(columns, found, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(cells, names=columns)
 
 
 def _read_by_loop(
     header: Header, data: bytearray, columns: list[str]
 ) -> list[Any] | None:
     """Read cells by the compiled loop; None if they are not plain, or too few."""
-    plain = len(header.names) > 1 and sys.byteorder == "little" and b"\r" not in data
-    if not plain:
+    if len(header.names) == 1 or sys.byteorder != "little" or b"\r" in data:
         return None
     kernels = kernels_for(len(data) * _SAVED, "renyi.sources.csv_kernels")
     if kernels is None:
@@ -282,32 +233,25 @@ def _read_by_loop(
 
 
 def _read_by_arrow(
-    path: Path,
-    header: Header,
-    data: bytearray,
-    columns: list[str],
-    plain: Collection[str],
+    header: Header, data: bytearray, columns: list[str], plain: Collection[str] = ()
 ) -> list[Any]:
-    try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(pa.py_buffer(data)),
-            pa.csv.ReadOptions(
-                column_names=header.names,
-                use_threads=False,
-                block_size=min(len(data) + 1, 2**31 - 1),
-            ),
-            _parse_options(header, b'"' in data),
-            pa.csv.ConvertOptions(
-                column_types={
-                    name: pa.string() if name in plain else TEXT for name in columns
-                },
-                include_columns=columns,
-                strings_can_be_null=False,
-                check_utf8=not data.isascii(),
-            ),
-        )
-    except pa.ArrowException as error:
-        raise ValueError(_trouble(path, header, error)) from None
+    table = pa.csv.read_csv(
+        pa.BufferReader(pa.py_buffer(data)),
+        pa.csv.ReadOptions(
+            column_names=header.names,
+            use_threads=False,
+            block_size=min(len(data) + 1, 2**31 - 1),
+        ),
+        _parse_options(header, b'"' in data),
+        pa.csv.ConvertOptions(
+            column_types={
+                name: pa.string() if name in plain else TEXT for name in columns
+            },
+            include_columns=columns,
+            strings_can_be_null=False,
+            check_utf8=not data.isascii(),
+        ),
+    )
     return [column.chunk(0) for column in table.columns]
 
 
@@ -343,33 +287,53 @@ class CsvFile:
         self.path, self.header = path, read_header(path)
         self.schema = pa.schema([(name, TEXT) for name in self.header.names])
 
+    def parse(
+        self,
+        data: bytearray,
+        columns: list[str],
+        verbatim: Collection[str] = (),
+        plain: Collection[str] = (),
+    ) -> pa.RecordBatch | None:
+        """Return some columns of whole records as text; None if there are no records.
+
+        Spaces around cells are dropped but in columns that are taken `verbatim`.
+        Columns are dictionaries, except the `plain` ones.
+        """
+        if len(self.header.names) > 1 and re.match(rb"[\r\n]*+\Z", data):
+            return None
+        found = None if plain else _read_by_loop(self.header, data, columns)
+        if found is None:
+            try:
+                found = _read_by_arrow(self.header, data, columns, plain)
+            except pa.ArrowException as error:
+                raise ValueError(self._trouble(error)) from None
+        cells = [
+            column if name in verbatim else _trimmed(column)
+            for name, column in zip(columns, found, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(cells, names=columns)
+
     def units(
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
     ) -> Iterator[Unit]:
         """Yield the pieces of the file; it is number `file` of several."""
-        before, plain = 0.0, set[str]()
+        before, plain = 0.0, list[str]()
 
         def read(data: bytearray) -> Iterator[pa.RecordBatch]:
-            batch = self._parse(data, list(columns), verbatim, plain)
+            batch = self.parse(data, list(columns), verbatim, plain)
             if batch is not None:
                 yield batch
 
         for number, (data, end) in enumerate(pieces(self.path, self.header)):
             if number == 0:
-                plain.update(self._of_many_labels(data, list(columns)))
+                plain = self._of_many_labels(data[:_START], list(columns))
             yield Unit(file, number, end - before, partial(read, data))
             before = end
 
-    def _parse(
-        self, data: bytearray, columns: list[str], *how: Collection[str]
-    ) -> pa.RecordBatch | None:
-        return parse(self.path, self.header, data, columns, *how)
-
-    def _of_many_labels(self, data: bytearray, columns: list[str]) -> list[str]:
+    def _of_many_labels(self, start: bytearray, columns: list[str]) -> list[str]:
         """Return the columns for which a dictionary is no gain, as measurements."""
-        start = data[:_START]
-        cut = record_end(start, self.header.delimiter.encode())
-        batch = self._parse(start[:cut], columns) if cut else None
+        del start[record_end(start, self.header.delimiter.encode()) :]
+        batch = self.parse(start, columns) if start else None
         if batch is None:
             return []
         many = batch.num_rows // _WORTH
@@ -377,65 +341,65 @@ class CsvFile:
         return [name for name, column in found if len(column.dictionary) > many > 10]
 
     @cached_property
-    def _first_piece(self) -> Piece | None:
-        return next(pieces(self.path, self.header, _SAMPLE), None)
+    def _first_piece(self) -> Piece:
+        found = pieces(self.path, self.header, _SAMPLE)
+        return next(found, Piece(bytearray(), 1.0))
 
     def sample(self, columns: list[str]) -> pa.RecordBatch | None:
         """Return some columns of the first records, which are read once."""
-        piece = self._first_piece
-        return None if piece is None else self._parse(piece.data, columns)
+        data = self._first_piece.data
+        return self.parse(data, columns) if data else None
 
     @property
     def sampled_whole(self) -> bool:
         """Whether the first records are all."""
-        return self._first_piece is None or self._first_piece.end == 1
+        return self._first_piece.end == 1
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
-        header = self.header
+        names = self.header.names
         try:
             return pa.csv.read_csv(
                 self.path,
                 pa.csv.ReadOptions(
-                    column_names=header.names,
-                    skip_rows_after_names=header.skip,
+                    column_names=names,
+                    skip_rows_after_names=self.header.skip,
                     block_size=PIECE,
                 ),
-                _parse_options(header, True),
+                _parse_options(self.header, True),
                 pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(header.names, pa.string()),
+                    column_types=dict.fromkeys(names, pa.string()),
                     include_columns=columns,
                     strings_can_be_null=False,
                 ),
             )
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(_trouble(self.path, header, error)) from None
+            raise ValueError(self._trouble(error)) from None
+
+    def _trouble(self, error: Exception) -> str:
+        """Say where the file is wrong, by reading it once more, line by line."""
+        delimiter, width = self.header.delimiter, len(self.header.names)
+        try:
+            with _decoded(self.path) as stream:
+                reader = csv.reader(stream, delimiter=delimiter)
+                before = 0
+                for cells in reader:
+                    if cells and len(cells) != width:
+                        count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+                        return (
+                            f"{self.path}, line {before + 1}: {count} where the header "
+                            f"has {width}; correct the line, or quote cells that hold "
+                            f"{delimiter!r}."
+                        )
+                    before = reader.line_num
+        except UnicodeDecodeError:
+            return _not_utf8(self.path)
+        except (*_BROKEN, csv.Error) as other:
+            error = other
+        return _cannot(self.path, error)
 
 
 # ---- what is wrong with a file
-
-
-def _trouble(path: Path, header: Header, error: Exception) -> str:
-    """Say where a CSV file is wrong, by reading it once more, line by line."""
-    width = len(header.names)
-    try:
-        with _decoded(path) as stream:
-            reader = csv.reader(stream, delimiter=header.delimiter)
-            before = 0
-            for cells in reader:
-                if cells and len(cells) != width:
-                    count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
-                    return (
-                        f"{path}, line {before + 1}: {count} where the header has "
-                        f"{width}; correct the line, or quote cells that hold "
-                        f"{header.delimiter!r}."
-                    )
-                before = reader.line_num
-    except UnicodeDecodeError:
-        return _not_utf8(path)
-    except (*_BROKEN, csv.Error) as other:
-        error = other
-    return _cannot(path, error)
 
 
 def _cannot(path: Path, error: Exception) -> str:
