@@ -8,7 +8,7 @@ encoded and counted, marginals are checked and their names kept. Both roads end 
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from renyi.certification import Warned, certificate
 from renyi.checks import check_choice, check_whole
 from renyi.encoding import column_rules
 from renyi.encoding.column_rules import check_classes, check_sample_weight
-from renyi.encoding.columns import Column, Columns, Levels
+from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
@@ -41,7 +41,7 @@ from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
 from renyi.solvers.ridge import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
-from renyi.sources.frames import CodeBlock, from_codes, take_rows
+from renyi.sources.frames import CodeBlock, TrainingRows, from_codes, take_rows
 
 if TYPE_CHECKING:
     import os
@@ -49,71 +49,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """Rows as codes of the encoder."""
-
-    encoder: Encoder
-    codes: NDArray[Any]  # (d, n)
-    y: NDArray[Any]  # codes of the classes
-    sample_weight: Floats | None  # None means 1 throughout
-
-    @property
-    def n_indicators(self) -> int:
-        """Number of categories of all columns."""
-        return int(self.encoder.columns.sizes.sum())
-
-    @property
-    def weights(self) -> Floats:
-        """Weight of each row."""
-        ones = self.sample_weight is None
-        return np.ones(len(self.y)) if ones else np.asarray(self.sample_weight)
-
-    @property
-    def effective_n(self) -> float:
-        """Number of rows, a row of weight 2 counting twice."""
-        return float(np.maximum(self.weights, 1).sum())
-
-    def ridge_rows(self, classes: NDArray[Any], class_weight: Any) -> ridge.Rows:
-        """Rows with their weights: what each counts in the fit and in the report."""
-        sizes, K = self.encoder.columns.sizes, len(classes)
-        factors = self.encoder.factors(self.codes)
-        if class_weight is None and self.sample_weight is None:
-            return ridge.Rows(self.codes, sizes, self.y, K, factors=factors)
-        weights = self.weights
-        counts = np.bincount(self.y, weights, minlength=K).astype(np.float64)
-        factor = column_rules.class_factors(class_weight, classes, counts)[self.y]
-        # A weight below 1 is a row by itself, a larger one several copies of a row.
-        unit = np.minimum(weights, 1.0) * factor
-        return ridge.Rows(
-            self.codes, sizes, self.y, K, weights * factor, weights, unit, factors
-        )
-
-    def joined(self, other: TrainingRows) -> TrainingRows:
-        """Rows of both, over the categories of both."""
-        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
-        columns = Columns.of(a.union(b) for a, b in pairs)
-        weights = None
-        if self.sample_weight is not None or other.sample_weight is not None:
-            weights = np.concatenate([self.weights, other.weights])
-        return TrainingRows(
-            replace(self.encoder.joined(other.encoder), columns=columns),
-            np.hstack([self._over(columns), other._over(columns)]),
-            np.concatenate([self.y, other.y]),
-            weights,
-        )
-
-    def _over(self, columns: Columns) -> NDArray[Any]:
-        """Codes of these rows in `columns`, which hold all their categories."""
-        if self.encoder.columns == columns:
-            return self.codes
-        dtype = np.min_scalar_type(int(columns.sizes.max()))
-        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
-        return np.stack(
-            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
-        )
 
 
 class CountsClassifier(ClassifierMixin, BaseEstimator):
@@ -413,7 +348,7 @@ class RenyiClassifier(CountsClassifier):
             self._fit_counts(m, effective_n=self._effective_n + block.effective_n)
             return self
         self._train_on_rows(block)
-        rows, D = block.ridge_rows(self.classes_, self.class_weight), block.n_indicators
+        rows, D = self._rows(block), block.n_indicators
         if len(block.y) < D or ridge.worthwhile(rows, D, self.alpha):
             self._kept = block
         return self
@@ -436,7 +371,7 @@ class RenyiClassifier(CountsClassifier):
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever are fewer."""
         n, total = len(block.y), float(block.weights.sum())
-        rows = block.ridge_rows(self.classes_, self.class_weight)
+        rows = self._rows(block)
         if block.n_indicators > n:
             self._fit_dual(block, rows)
         else:
@@ -444,6 +379,25 @@ class RenyiClassifier(CountsClassifier):
         self._kept, self._notes = None, ()
         if total > 2 * n:
             self._notes = (("sample-weight", text.sample_weight(n, total)),)
+
+    def _rows(self, block: TrainingRows) -> ridge.Rows:
+        """Rows with their weights: what each counts in the fit and in the report."""
+        sizes, K = block.encoder.columns.sizes, len(self.classes_)
+        factors = block.encoder.factors(block.codes)
+        if self.class_weight is None and block.sample_weight is None:
+            return ridge.Rows(block.codes, sizes, block.y, K, factors=factors)
+        mass = block.weights
+        counts = np.bincount(block.y, mass, minlength=K).astype(np.float64)
+        factor = self._class_factors(counts)[block.y]
+        # A weight below 1 is a row by itself, a larger one several copies of a row.
+        unit = np.minimum(mass, 1.0) * factor
+        return ridge.Rows(
+            block.codes, sizes, block.y, K, mass * factor, mass, unit, factors
+        )
+
+    def _class_factors(self, counts: Floats) -> Floats:
+        weights, classes = self.class_weight, self.classes_
+        return column_rules.class_factors(weights, classes, counts)
 
     def _fit_block(self, block: TrainingRows, other: CountsClassifier) -> Self:
         """Train on rows that another classifier has checked and encoded."""
@@ -462,7 +416,13 @@ class RenyiClassifier(CountsClassifier):
         """Fit from marginals of `effective_n` rows, which `rows` serve to leave out."""
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
-        Q, F, priors = self._training_moments(m)
+        Q, F, priors = m.Q, m.F, m.class_probabilities
+        if self.class_weight is not None:
+            factor = self._class_factors(priors * m.n)
+            priors = priors * factor
+            total = priors.sum()
+            Q = np.tensordot(factor, class_pairs(m, "class_weight"), 1) / (m.n * total)
+            F, priors = F * factor / total, priors / total
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
         alpha, d = check_alpha(self.alpha), len(m.feature_names)
         fit = ridge.fit_primal(equations, self._effective_n, d, alpha, rows)
@@ -471,18 +431,6 @@ class RenyiClassifier(CountsClassifier):
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_ = m
         self._finish(m.encoder, fit, np.diag(m.feature_counts))
-
-    def _training_moments(self, m: Marginals) -> tuple[Floats, Floats, Floats]:
-        """Q, F and class probabilities, with the classes weighted if asked."""
-        if self.class_weight is None:
-            return m.Q, m.F, m.class_probabilities
-        inner = class_pairs(m, "class_weight")
-        counts = m.class_probabilities * m.n
-        factor = column_rules.class_factors(self.class_weight, self.classes_, counts)
-        priors = m.class_probabilities * factor
-        total = priors.sum()
-        Q = np.tensordot(factor, inner, 1) / (m.n * total)
-        return Q, m.F * factor / total, priors / total
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
         columns, alpha = block.encoder.columns, check_alpha(self.alpha)
@@ -584,21 +532,20 @@ class RenyiClassifier(CountsClassifier):
             known = replace(known, rule=self.rule, steps=())
             from_file = self.marginals_ is None and self._moments is None
             self._certificate = known if from_file else None
-        if self._certificate is None:
-            self._certificate = self._certified()
-        return self._certificate
-
-    def _certified(self) -> Certificate:
-        card, choice = self.scorecard_, self.alpha_choice_
+        if self._certificate is not None:
+            return self._certificate
+        card, choice, notes = self.scorecard_, self.alpha_choice_, self._notes
         if self._moments is None:
             assert self.marginals_ is not None
             closed = closed_form(card, card.match(self.marginals_))
         else:
             closed = bounds_of_moments(self._moments, card)
-        notes = self._notes
         if self._weighted:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
-        return certificate(closed, card, self.rule, choice.risk, choice.error, notes)
+        self._certificate = certificate(
+            closed, card, self.rule, choice.risk, choice.error, notes
+        )
+        return self._certificate
 
     @property
     def data_digest_(self) -> DataDigest | None:

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class RuleClassifier(CountsClassifier):
-    """Base of the classifiers that answer by a `MinimaxRule`, trained into `rule_`."""
+    """Base of the classifiers that answer by a `MinimaxRule`."""
 
     rule_: MinimaxRule
 
@@ -84,8 +84,6 @@ class MinimaxClassifier(RuleClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The classes.
     guarantee_ : float
         Proven worst error of `rule_proba` over all distributions with the marginals
         (and, with `margin`, all marginals near them). That of `predict` is at most
@@ -100,12 +98,8 @@ class MinimaxClassifier(RuleClassifier):
         The rule.
     result_ : MinimaxResult or None
         The interval around the minimax error; None with a margin.
-    marginals_ : Marginals
-        The counts behind the model.
-    encoder_ : Encoder
-        The fitted encoder.
-    n_features_in_, feature_names_in_
-        Number and names of the features.
+    classes_, encoder_, marginals_, n_features_in_, feature_names_in_
+        As in every classifier trained from counts.
 
     Examples
     --------
@@ -150,9 +144,7 @@ class MinimaxClassifier(RuleClassifier):
 
     def _train(self, m: Marginals) -> None:
         self.result_: MinimaxResult | None = None
-        if self.margin:
-            self.rule_ = self._regularised(m)
-        else:
+        if not self.margin:
             self.result_ = minimax(
                 m,
                 self.method,
@@ -161,23 +153,18 @@ class MinimaxClassifier(RuleClassifier):
                 random_state=self.random_state or 0,
             )
             self.rule_ = self.result_.rule
-
-    def _regularised(self, m: Marginals) -> MinimaxRule:
-        """Solve the polynomial program with room for noise."""
+            return
+        # The polynomial program, with room for noise; an empty cell as if of one row.
         ambiguity = Ambiguity.of(m, self.class_conditional)
-        found = solve_local(ambiguity, self._room(ambiguity, m.n), self.time_limit)
+        b = ambiguity.b
+        room = self.margin * np.sqrt(np.maximum(b * (1 - b), 1 / m.n) / m.n)
+        found = solve_local(ambiguity, room, self.time_limit)
         if not np.isfinite(found.value):
             raise ValueError(
                 "No rule was found within the time limit: allow more of it, or use "
                 "fewer columns."
             )
-        return MinimaxRule(ambiguity, found.multiplier, found.value, m.encoder)
-
-    def _room(self, ambiguity: Ambiguity, n: float) -> Floats:
-        """How far each probability may be off; an empty cell as if it had one row."""
-        b = ambiguity.b
-        variance = np.maximum(b * (1 - b), 1 / n) / n
-        return np.asarray(self.margin * np.sqrt(variance))
+        self.rule_ = MinimaxRule(ambiguity, found.multiplier, found.value, m.encoder)
 
     @property
     def note_(self) -> str:

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from renyi.estimators.classifier import RenyiClassifier
 
-_DOCUMENT: dict[str, tuple[type, ...]] = {
+Fields = dict[str, tuple[type, ...]]
+
+_DOCUMENT: Fields = {
     "format": (str,),
     "version": (int,),
     "renyi": (str,),
@@ -41,9 +43,9 @@ _DOCUMENT: dict[str, tuple[type, ...]] = {
     "scorecard": (dict,),
 }
 # Since version 2.
-_DATA_DIGEST: dict[str, tuple[type, ...]] = {"data_digest": (dict, NoneType)}
-_DIGEST: dict[str, tuple[type, ...]] = {"classes": (str,), "pairs": (str, NoneType)}
-_SETTINGS: dict[str, tuple[type, ...]] = {
+_DATA_DIGEST: Fields = {"data_digest": (dict, NoneType)}
+_DIGEST: Fields = {"classes": (str,), "pairs": (str, NoneType)}
+_SETTINGS: Fields = {
     "order": (int,),
     "alpha": (*NUMBER, str),
     "rule": (str,),
@@ -51,7 +53,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "class_weight": (list, str, NoneType),
     "random_state": (int, NoneType),
 }
-_CHOICE: dict[str, tuple[type, ...]] = {
+_CHOICE: Fields = {
     "method": (str,),
     "alpha": NUMBER,
     "risk": (*NUMBER, NoneType),
@@ -63,27 +65,11 @@ def write(clf: RenyiClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier; see `RenyiClassifier.save`."""
     check_is_fitted(clf)
     clf._check_parameters()  # they may have been set after the fit
-    choice = clf.alpha_choice_
-    document = {
-        "format": FORMAT,
-        "version": 2,
-        "renyi": __version__,
-        "target": clf._target,
-        "data_digest": None if clf.data_digest_ is None else asdict(clf.data_digest_),
-        "classifier": _settings(clf),
-        "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
-        "named": hasattr(clf, "feature_names_in_"),
-        "certificate": clf.certificate_.to_dict(),
-        "scorecard": clf.scorecard_.to_dict(),
-    }
-    write_json(path, document)
-
-
-def _settings(clf: RenyiClassifier) -> dict[str, Any]:
+    choice, digest = clf.alpha_choice_, clf.data_digest_
     seed, weights = clf.random_state, clf.class_weight
     if isinstance(weights, dict):
         weights = [[_plain(k), _plain(v)] for k, v in weights.items()]
-    return {
+    settings = {
         "order": int(clf.order),
         "alpha": _plain(clf.alpha),
         "rule": str(clf.rule),
@@ -91,6 +77,19 @@ def _settings(clf: RenyiClassifier) -> dict[str, Any]:
         "class_weight": weights,
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
     }
+    document = {
+        "format": FORMAT,
+        "version": 2,
+        "renyi": __version__,
+        "target": clf._target,
+        "data_digest": None if digest is None else asdict(digest),
+        "classifier": settings,
+        "alpha_choice": {key: getattr(choice, key) for key in _CHOICE},
+        "named": hasattr(clf, "feature_names_in_"),
+        "certificate": clf.certificate_.to_dict(),
+        "scorecard": clf.scorecard_.to_dict(),
+    }
+    write_json(path, document)
 
 
 def _plain(value: Any) -> Any:
@@ -127,17 +126,11 @@ def _from_document(
     clf.marginals_, clf._kept = None, None
     card = replace(card, target=data["target"])
     clf._take(card, AlphaChoice(**data["alpha_choice"]))
-    clf._digest = _digest(data.get("data_digest"))
+    if data.get("data_digest") is not None:
+        check_fields(data["data_digest"], _DIGEST, "data_digest")
+        clf._digest = DataDigest(**data["data_digest"])
     clf._certificate = Certificate.from_dict(data["certificate"])
     return clf
-
-
-def _digest(data: dict[str, Any] | None) -> DataDigest | None:
-    """Return the digest of the training data, if the model file tells it."""
-    if data is None:
-        return None
-    check_fields(data, _DIGEST, "data_digest")
-    return DataDigest(**data)
 
 
 def _weights_of(pairs: list[Any]) -> dict[Any, float]:

@@ -31,7 +31,7 @@ from renyi.checks import check_choice, check_share, check_whole, is_number
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
-from renyi.estimators.classifier import CountsClassifier, RenyiClassifier, TrainingRows
+from renyi.estimators.classifier import CountsClassifier, RenyiClassifier
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.rules import RULES, row_keys
@@ -47,6 +47,7 @@ from renyi.solvers.l1inf_path import (
     solve_path,
 )
 from renyi.solvers.ridge import check_alpha
+from renyi.sources.frames import TrainingRows
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

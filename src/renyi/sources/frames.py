@@ -8,6 +8,7 @@ per column of the table. A new source that knows its columns is a class of the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import as_objects, column_names
 from renyi.marginals.marginals import Marginals
 from renyi.warnings import warn_dropped
+
+Floats = NDArray[np.float64]
 
 
 def marginals(
@@ -173,7 +176,57 @@ class CodeBlock(NamedTuple):
 
     codes: NDArray[Any]
     y: NDArray[Any]
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Rows as codes of their encoder."""
+
+    encoder: Encoder
+    codes: NDArray[Any]  # (d, n)
+    y: NDArray[Any]  # codes of the classes
+    sample_weight: Floats | None  # None means 1 throughout
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.encoder.columns.sizes.sum())
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of each row."""
+        ones = self.sample_weight is None
+        return np.ones(len(self.y)) if ones else np.asarray(self.sample_weight)
+
+    @property
+    def effective_n(self) -> float:
+        """Number of rows, a row of weight 2 counting twice."""
+        return float(np.maximum(self.weights, 1).sum())
+
+    def joined(self, other: TrainingRows) -> TrainingRows:
+        """Rows of both, over the categories of both."""
+        pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
+        columns = Columns.of(a.union(b) for a, b in pairs)
+        weights = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weights = np.concatenate([self.weights, other.weights])
+        return TrainingRows(
+            replace(self.encoder.joined(other.encoder), columns=columns),
+            np.hstack([self._over(columns), other._over(columns)]),
+            np.concatenate([self.y, other.y]),
+            weights,
+        )
+
+    def _over(self, columns: Columns) -> NDArray[Any]:
+        """Codes of these rows in `columns`, which hold all their categories."""
+        if self.encoder.columns == columns:
+            return self.codes
+        dtype = np.min_scalar_type(int(columns.sizes.max()))
+        pairs = zip(self.encoder.columns, columns, self.codes, strict=True)
+        return np.stack(
+            [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
+        )
 
 
 class CodeSource(Protocol):
