@@ -419,10 +419,12 @@ def test_errors_in_a_thread_are_raised():
 
 def test_threads_are_few_when_their_tables_are_large(monkeypatch):
     monkeypatch.setattr(costs, "COPIES", 8 * 12**2 + 1)
-    spans = []
-    real = costs._spans
-    monkeypatch.setattr(costs, "_spans", lambda n, t: spans.append(t) or real(n, t))
+    tasks = []
+    real = compiled.run_all
+    monkeypatch.setattr(
+        compiled, "run_all", lambda some: tasks.append(len(some)) or real(some)
+    )
     codes = random_codes(11, [4] * 4, 5000)  # 12 planes
     counts = by_planes(codes, [4] * 4, 8)
-    assert spans == [2]
+    assert tasks == [2]
     assert_array_equal(counts, reference(codes, [4] * 4))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -19,23 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.compiled import run_all
+from renyi.counting.onehot import offsets
 
 ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
 CELLS = 2**23  # of all tables of a tile: 64 MB
 TILE = 16  # super-columns along one side of a tile
 
+Pairs = list[tuple[int, int]]
+Places = NDArray[np.int64] | slice
+
 
 @dataclass(frozen=True)
 class SuperColumn:
-    """A super-column: a few columns whose joint value is one number.
-
-    The value of a row is the sum over its columns of ``stride * code``.
-    """
+    """A few columns whose joint value is one number: the sum of ``stride * code``."""
 
     columns: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of joint values."""
         return math.prod(self.sizes)
@@ -50,10 +52,9 @@ class SuperColumn:
         """The one-hot matrix of each joint value, shape (size, sum of sizes)."""
         rows = np.arange(self.size)
         out = np.zeros((self.size, sum(self.sizes)))
-        first = 0
-        for stride, size in zip(self.strides, self.sizes, strict=True):
+        firsts = offsets(self.sizes)[:-1]
+        for first, stride, size in zip(firsts, self.strides, self.sizes, strict=True):
             out[rows, first + rows // stride % size] = 1
-            first += size
         return out
 
     def fold(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -67,25 +68,23 @@ class SuperColumn:
         symmetric: NDArray[Any] = (block + block.T) / 2
         return symmetric
 
-    def positions(self, offsets: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    def positions(self, starts: NDArray[np.int64]) -> Places:
         """Return the places of the categories among all indicators.
 
         A block is written much faster if one side of it is a slice.
         """
         if len(self.columns) == 1:
-            return slice(*offsets[self.columns[0] :][:2])
-        ranges = [
-            offsets[c] + np.arange(offsets[c + 1] - offsets[c]) for c in self.columns
-        ]
+            return slice(*starts[self.columns[0] :][:2])
+        ranges = [np.arange(starts[c], starts[c + 1]) for c in self.columns]
         return np.concatenate([np.empty(0, np.int64), *ranges])
 
-    def codes(self, codes: NDArray[Any], low: int, high: int) -> NDArray[np.int64]:
+    def codes(self, codes: NDArray[Any], rows: slice) -> NDArray[np.int64]:
         """Return the joint values of some rows."""
         # Short words halve the memory traffic.
         word: Any = np.uint16 if self.size <= 2**16 else np.uint32
-        value = np.zeros(high - low, word)
+        value = np.zeros(rows.stop - rows.start, word)
         for column, stride in zip(self.columns, self.strides, strict=True):
-            part = codes[column, low:high].astype(word, copy=False)
+            part = codes[column, rows].astype(word, copy=False)
             value += part if stride == 1 else part * word(stride)
         return value.astype(np.int64)
 
@@ -131,7 +130,7 @@ def super_columns(
     return (groups if len(groups) > 1 else [*groups, SuperColumn((), ())]), first
 
 
-def _tiles(groups: list[SuperColumn], first: int) -> Iterator[list[tuple[int, int]]]:
+def _tiles(groups: list[SuperColumn], first: int) -> Iterator[Pairs]:
     """Yield lists of pairs of groups whose codes and tables fit in memory.
 
     Each pair has one of the `first` groups.
@@ -139,7 +138,7 @@ def _tiles(groups: list[SuperColumn], first: int) -> Iterator[list[tuple[int, in
     count = len(groups)
     tiles = [(a, b) for a in range(0, count, TILE) for b in range(a, count, TILE)]
     for low_a, low_b in tiles:
-        pairs: list[tuple[int, int]] = []
+        pairs: Pairs = []
         cells = 0
         for a in range(low_a, min(low_a + TILE, first)):
             for b in range(max(a + 1, low_b), min(low_b + TILE, count)):
@@ -167,94 +166,60 @@ def histograms(
     `wanted`, only pairs with at least one of these columns are counted.
     """
     groups, first = super_columns(sizes, joint_values(codes.shape[1]), wanted)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = [group.positions(offsets) for group in groups]
+    starts = offsets(sizes)
+    places = [group.positions(starts) for group in groups]
     dtype = np.int64 if weights is None else np.float64
-    out = np.zeros((offsets[-1], offsets[-1]), dtype)
+    out = np.zeros((starts[-1], starts[-1]), dtype)
     missing = set(range(first))  # diagonal blocks still to be filled
     for pairs in _tiles(groups, first):
-        for (a, b), table in _tables(codes, weights, groups, pairs, kernels, threads):
+        shapes = [(groups[a].size, groups[b].size) for a, b in pairs]
+        begins = offsets([a * b for a, b in shapes])
+        flat = np.zeros(begins[-1], dtype)
+        if kernels is None:
+            _fill(codes, weights, groups, flat, pairs, begins)
+        else:
+            step = -(-len(pairs) // threads)
+            fill = partial(_fill_compiled, kernels, codes, weights, groups, flat)
+            spans = [slice(p, p + step) for p in range(0, len(pairs), step)]
+            run_all([partial(fill, pairs[s], begins[s.start :]) for s in spans])
+        for p, (a, b) in enumerate(pairs):
+            table = flat[begins[p] : begins[p + 1]].reshape(shapes[p])
             block = groups[b].fold(groups[a].fold(table).T)
             out[_cells(places[b], places[a])] = block
             out[_cells(places[a], places[b])] = block.T
             for g, axis in ((a, 1), (b, 0)):
                 if g in missing:
                     missing.remove(g)
-                    _put_inside(out, groups[g], places[g], table.sum(axis=axis))
+                    own, place = table.sum(axis=axis), places[g]
+                    if isinstance(place, slice):
+                        np.fill_diagonal(out[place, place], own)
+                    else:
+                        out[np.ix_(place, place)] = groups[g].inside(own)
     return out
 
 
-def _put_inside(
-    out: NDArray[Any],
-    group: SuperColumn,
-    places: NDArray[np.int64] | slice,
-    histogram: NDArray[Any],
-) -> None:
-    """Write the tables of the pairs of a super-column's own columns."""
-    if isinstance(places, slice):
-        np.fill_diagonal(out[places, places], histogram)
-    else:
-        out[np.ix_(places, places)] = group.inside(histogram)
-
-
-def _cells(
-    rows: NDArray[np.int64] | slice, columns: NDArray[np.int64] | slice
-) -> tuple[Any, ...]:
+def _cells(rows: Places, columns: Places) -> tuple[Any, ...]:
     """Return the index of a block of the table."""
     if isinstance(rows, slice) or isinstance(columns, slice):
         return rows, columns
     return np.ix_(rows, columns)
 
 
-def _tables(
-    codes: NDArray[Any],
-    weights: NDArray[np.float64] | None,
-    groups: list[SuperColumn],
-    pairs: list[tuple[int, int]],
-    kernels: ModuleType | None,
-    threads: int,
-) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
-    """Yield the joint table of each pair of super-columns."""
-    shapes = [(groups[a].size, groups[b].size) for a, b in pairs]
-    begins = np.concatenate([[0], np.cumsum([a * b for a, b in shapes])])
-    flat = np.zeros(begins[-1], np.int64 if weights is None else np.float64)
-    if kernels is None:
-        _fill(codes, weights, groups, pairs, begins, flat)
-    else:
-        step = -(-len(pairs) // threads)
-        fill = partial(_fill_compiled, codes, weights, groups, flat, kernels)
-        run_all(
-            [
-                partial(fill, pairs[p : p + step], begins[p : p + step + 1])
-                for p in range(0, len(pairs), step)
-            ]
-        )
-    for pair, shape, low, high in zip(
-        pairs, shapes, begins[:-1], begins[1:], strict=True
-    ):
-        yield pair, flat[low:high].reshape(shape)
-
-
-def _used(pairs: list[tuple[int, int]]) -> list[int]:
-    """Return the groups which occur in some pairs."""
-    return sorted({group for pair in pairs for group in pair})
-
-
 def _fill(
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
     groups: list[SuperColumn],
-    pairs: list[tuple[int, int]],
-    begins: NDArray[np.int64],
     flat: NDArray[Any],
+    pairs: Pairs,
+    begins: NDArray[np.int64],
 ) -> None:
     """Add up ``bincount`` of the joint codes, block of rows by block of rows."""
     n = codes.shape[1]
     for low in range(0, n, ROWS):
-        high = min(low + ROWS, n)
-        part = None if weights is None else weights[low:high]
-        packed = {g: groups[g].codes(codes, low, high) for g in _used(pairs)}
-        scaled, joint = np.empty((2, high - low), np.int64)
+        rows = slice(low, min(low + ROWS, n))
+        part = None if weights is None else weights[rows]
+        packed = {g: groups[g].codes(codes, rows) for g in set(chain(*pairs))}
+        scaled, joint = np.empty((2, rows.stop - low), np.int64)
         scaled_as = (-1, -1)
         for p, (a, b) in enumerate(pairs):
             if scaled_as != (a, groups[b].size):
@@ -266,30 +231,20 @@ def _fill(
 
 
 def _fill_compiled(
+    kernels: ModuleType,
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
     groups: list[SuperColumn],
     flat: NDArray[Any],
-    kernels: ModuleType,
-    pairs: list[tuple[int, int]],
+    pairs: Pairs,
     begins: NDArray[np.int64],
 ) -> None:
     """Call the compiled histograms with the flattened plan of the groups in use."""
-    used = _used(pairs)
+    used = sorted(set(chain(*pairs)))
     columns = [column for g in used for column in groups[g].columns]
     strides = [stride for g in used for stride in groups[g].strides]
-    starts = np.cumsum([0] + [len(groups[g].columns) for g in used])
+    starts = offsets([len(groups[g].columns) for g in used])
     ends = np.searchsorted(used, np.array(pairs, np.int64))
-    kernels.joint_histograms(
-        codes,
-        weights,
-        np.array(columns, np.int64),
-        np.array(strides, np.int64),
-        starts,
-        np.ascontiguousarray(ends[:, 0]),
-        np.ascontiguousarray(ends[:, 1]),
-        np.array([groups[b].size for _, b in pairs], np.int64),
-        begins,
-        flat,
-        ROWS,
-    )
+    widths = np.array([groups[b].size for _, b in pairs], np.int64)
+    plan = np.array(columns, np.int64), np.array(strides, np.int64), starts
+    kernels.joint_histograms(codes, weights, *plan, ends, widths, begins, flat, ROWS)

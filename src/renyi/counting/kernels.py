@@ -1,18 +1,25 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 """Compiled inner loops, present when the extra ``fast`` (numba) is installed.
 
-The callers are :mod:`renyi.counting.pair_counts` and :mod:`renyi.counting.onehot`; each
-kernel does in one pass what numpy does in several. Counts are exact; sums of weights
-and scores are added in the same order, so that they keep the same bits with and without
-it (:func:`level_sums` is the exception, and is chosen by the shape of the table alone).
+Each does in one pass what numpy does in several. Counts are exact; sums of weights and
+scores are added in numpy's order and keep the same bits (:func:`level_sums` is the
+exception, and is chosen by the shape of the table alone).
 
 Contiguous arrays are cut into slices before each inner loop. An index such as
 ``x[low + r]`` makes numba test for negative values and prevents the vectorised form:
 with slices a million rows of 21 columns take 29 ms instead of 47 ms.
+
+A *plane* holds one bit per row of a category, 64 rows to a word; two categories meet in
+as many rows as ``x & y`` has bits. No compiler finds by itself the form that is fast:
+nine counts at a time, of three planes with three others, so that each word is loaded
+once for three counts and no sum waits for the one before. Hence the intrinsics, which
+write vectors of LLVM's; where a processor has no such vectors, or cannot count their
+bits, LLVM makes the same of what there is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
 
 import numpy as np
 from llvmlite import ir
@@ -23,16 +30,21 @@ from renyi.compiled import compile_loop
 
 LANES = 8  # words of a vector
 SIDE = 3  # planes on each side of a tile: 9 sums and 6 planes fit in 32 registers
-WORDS = 256  # of a plane in a block of rows: 200 planes of 2 kB stay in the near cache
+WORDS = 256  # of a plane in a block: 200 planes of 2 kB stay in the near cache
 BLOCK = 64 * WORDS  # rows
 PANEL = 60  # planes that every other plane meets before the next ones are fetched
 NONE = 255  # short code of a row that is in none of the planes
 
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_WORD, LANES)
+_BYTES = ir.VectorType(ir.IntType(8), 64)
+
+
+# ---- histograms
+
 
 @compile_loop
-def pack(  # type: ignore[no-untyped-def]
-    codes, columns, strides, starts, low, size, packed
-):
+def _pack(codes, columns, strides, starts, low, size, packed):
     """Write the codes of all super-columns for `size` rows from `low` to `packed`."""
     for group in range(starts.size - 1):
         target = packed[group, :size]
@@ -45,26 +57,16 @@ def pack(  # type: ignore[no-untyped-def]
 
 
 @compile_loop
-def joint_histograms(  # type: ignore[no-untyped-def]
-    codes,
-    weights,
-    columns,
-    strides,
-    starts,
-    first,
-    second,
-    widths,
-    begins,
-    tables,
-    rows,
+def joint_histograms(
+    codes, weights, columns, strides, starts, ends, widths, begins, tables, rows
 ):
     """Add the joint histogram of each pair of super-columns to its piece of `tables`.
 
-    Pair ``p`` joins super-columns ``first[p]`` and ``second[p]``, the latter of
-    ``widths[p]`` values, in ``tables[begins[p] : begins[p + 1]]``. `weights` is None
-    (then the counts are exact integers) or one number per row; weights are summed
-    within a block of `rows` rows before they join the table, as numpy does it. A block
-    has fewer than 65,536 rows, so that 16 bits hold its counts.
+    Pair ``p`` joins super-columns ``ends[p]``, the latter of ``widths[p]`` values, in
+    ``tables[begins[p] : begins[p + 1]]``. `weights` is None (then the counts are exact
+    integers) or one number per row; weights are summed within a block of `rows` rows
+    before they join the table, as numpy does it. A block has fewer than 65,536 rows, so
+    that 16 bits hold its counts.
     """
     n = codes.shape[1]
     packed = np.empty((starts.size - 1, min(rows, n)), np.uint32)
@@ -73,11 +75,10 @@ def joint_histograms(  # type: ignore[no-untyped-def]
     short = np.zeros(2**16, np.uint16)
     for low in range(0, n, rows):
         size = min(rows, n - low)
-        pack(codes, columns, strides, starts, low, size, packed)
+        _pack(codes, columns, strides, starts, low, size, packed)
         joint = codes_of_pair[:size]
-        for p in range(first.size):
-            a = packed[first[p], :size]
-            b = packed[second[p], :size]
+        for p in range(widths.size):
+            a, b = packed[ends[p, 0], :size], packed[ends[p, 1], :size]
             width = np.uint32(widths[p])
             table = tables[begins[p] : begins[p + 1]]
             if weights is None and table.size <= min(2**16, 2 * size):
@@ -105,9 +106,12 @@ def joint_histograms(  # type: ignore[no-untyped-def]
                     table[cell] += block[cell]
 
 
+# ---- products with the one-hot matrix
+
+
 @compile_loop
-def lookup_sum(codes, tables, starts, rows, out):  # type: ignore[no-untyped-def]
-    """Add ``tables[starts[j] + codes[j, r], k]`` to ``out[k, r]``, columns in order."""
+def lookup_sum(codes, tables, starts, rows, out):
+    """Add ``tables[k, starts[j] + codes[j, r]]`` to ``out[k, r]``, columns in order."""
     n = codes.shape[1]
     for low in range(0, n, rows):
         high = min(low + rows, n)
@@ -120,119 +124,19 @@ def lookup_sum(codes, tables, starts, rows, out):  # type: ignore[no-untyped-def
                     target[r] += table[source[r]]
 
 
-@intrinsic
-def popcount(context, value):  # type: ignore[no-untyped-def]
-    """Count the bits of a 64-bit integer by the machine's own instruction."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
+@compile_loop
+def _level_masks(rows, level, masks):
+    """Set bit r of ``masks[j]`` where row r of 8 has the level in column j."""
+    wanted = np.uint8(level)
+    for j in range(masks.size):
+        mask = np.uint8(0)
+        for r in range(8):
+            mask |= np.uint8(rows[r, j] == wanted) << np.uint8(r)
+        masks[j] = mask
 
 
 @compile_loop
-def bit_differences(left, right, a, first, low, high, out):  # type: ignore[no-untyped-def]
-    """Subtract the bits in which row a differs from the rows ``first`` and on.
-
-    Four rows at a time, so that each word of row a is read once for four.
-    """
-    row = left[a, 0, low:high]
-    b = first
-    while b + 4 <= right.shape[0]:
-        y0, y1 = right[b, 0, low:high], right[b + 1, 0, low:high]
-        y2, y3 = right[b + 2, 0, low:high], right[b + 3, 0, low:high]
-        c0, c1, c2, c3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
-        for w in range(row.size):
-            x = row[w]
-            c0 += popcount(x ^ y0[w])
-            c1 += popcount(x ^ y1[w])
-            c2 += popcount(x ^ y2[w])
-            c3 += popcount(x ^ y3[w])
-        out[b] -= c0
-        out[b + 1] -= c1
-        out[b + 2] -= c2
-        out[b + 3] -= c3
-        b += 4
-    while b < right.shape[0]:
-        y0, c0 = right[b, 0, low:high], np.uint64(0)
-        for w in range(row.size):
-            c0 += popcount(row[w] ^ y0[w])
-        out[b] -= c0
-        b += 1
-
-
-@compile_loop
-def plane_differences(left, right, a, first, low, high, out):  # type: ignore[no-untyped-def]
-    """Do the same for codes of several bits, which differ where any plane does."""
-    differ = np.empty(high - low, np.uint64)
-    for b in range(first, right.shape[0]):
-        differ[:] = 0
-        for p in range(left.shape[1]):
-            x, y = left[a, p, low:high], right[b, p, low:high]
-            for w in range(differ.size):
-                differ[w] |= x[w] ^ y[w]
-        count = np.uint64(0)
-        for w in range(differ.size):
-            count += popcount(differ[w])
-        out[b] -= count
-
-
-@compile_loop
-def plane_agreements(left, right, same, block, out):  # type: ignore[no-untyped-def]
-    """Subtract from ``out[a, b]`` the columns on which rows a and b differ.
-
-    Row a has its codes as bits: plane p holds bit p of all codes, in 64-bit words.
-    Words are taken in blocks that stay in cache. With `same`, right is left, each pair
-    is compared once and written twice.
-    """
-    words = left.shape[2]
-    for low in range(0, words, block):
-        high = min(words, low + block)
-        for a in range(left.shape[0]):
-            first = a if same else 0
-            if left.shape[1] == 1:
-                bit_differences(left, right, a, first, low, high, out[a])
-            else:
-                plane_differences(left, right, a, first, low, high, out[a])
-    if same:
-        for a in range(left.shape[0]):
-            for b in range(a):
-                out[a, b] = out[b, a]
-
-
-@compile_loop
-def level_masks(rows, first, count, low, level, masks):  # type: ignore[no-untyped-def]
-    """Set bit r of ``masks[j]`` where row ``first + r`` has the level in a column.
-
-    The columns are those from `low` on; there are at most 8 rows.
-    """
-    wanted, size = np.uint8(level), masks.size
-    if count < 8:
-        masks[:] = 0
-        for r in range(count):
-            codes, shift = rows[first + r, low : low + size], np.uint8(r)
-            for j in range(size):
-                masks[j] |= np.uint8(np.uint8(codes[j] == wanted) << shift)
-        return
-    c0, c1 = rows[first, low : low + size], rows[first + 1, low : low + size]
-    c2, c3 = rows[first + 2, low : low + size], rows[first + 3, low : low + size]
-    c4, c5 = rows[first + 4, low : low + size], rows[first + 5, low : low + size]
-    c6, c7 = rows[first + 6, low : low + size], rows[first + 7, low : low + size]
-    for j in range(size):
-        masks[j] = (
-            np.uint8(c0[j] == wanted)
-            | np.uint8(c1[j] == wanted) << np.uint8(1)
-            | np.uint8(c2[j] == wanted) << np.uint8(2)
-            | np.uint8(c3[j] == wanted) << np.uint8(3)
-            | np.uint8(c4[j] == wanted) << np.uint8(4)
-            | np.uint8(c5[j] == wanted) << np.uint8(5)
-            | np.uint8(c6[j] == wanted) << np.uint8(6)
-            | np.uint8(c7[j] == wanted) << np.uint8(7)
-        )
-
-
-@compile_loop
-def level_sums(rows, values, block, out):  # type: ignore[no-untyped-def]
+def level_sums(rows, values, block, out):
     """Add ``values[r]`` to ``out[j, code]`` for the code of every row r and column j.
 
     `rows` has shape (n, d). Of 8 rows, those at a level make a byte, and what these add
@@ -240,23 +144,25 @@ def level_sums(rows, values, block, out):  # type: ignore[no-untyped-def]
     """
     n, d = rows.shape
     masks, sums = np.empty(block, np.uint8), np.zeros(256)
+    rest = np.full((8, d), np.uint8(NONE))
+    rest[: n % 8] = rows[n - n % 8 :]
     for first in range(0, n, 8):
-        count = min(8, n - first)
-        for r in range(count):
+        eight = rows[first : first + 8] if first + 8 <= n else rest
+        for r in range(min(8, n - first)):
             half = 1 << r
             for subset in range(half):
                 sums[half + subset] = sums[subset] + values[first + r]
         for low in range(0, d, block):
             some = masks[: min(block, d - low)]
             for level in range(out.shape[1]):
-                level_masks(rows, first, count, low, level, some)
+                _level_masks(eight[:, low : low + some.size], level, some)
                 target = out[low : low + some.size, level]
                 for j in range(some.size):
                     target[j] += sums[some[j]]
 
 
 @compile_loop
-def class_level_counts(rows, y, block, out):  # type: ignore[no-untyped-def]
+def class_level_counts(rows, y, block, out):
     """Add 1 to ``out[j, code, y[r]]`` for the code of every row r and column j.
 
     Sums are kept in bytes, 64 to an instruction, and emptied before they overflow.
@@ -273,122 +179,176 @@ def class_level_counts(rows, y, block, out):  # type: ignore[no-untyped-def]
                 for j in range(codes.size):
                     target[j] += np.uint8(codes[j] == wanted)
             if r % 255 == 254 or r == n - 1:
-                for j in range(codes.size):
-                    for level in range(levels):
-                        for k in range(classes):
-                            out[low + j, level, k] += small[k, level, j]
+                for level in range(levels):
+                    for k in range(classes):
+                        out[low:high, level, k] += small[k, level, : high - low]
                 small[:] = 0
+
+
+@intrinsic
+def _popcount(context, value):
+    """Count the bits of a 64-bit integer by the machine's own instruction."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@compile_loop
+def agreements(planes, out):
+    """Subtract from ``out[a, b]`` the columns on which rows a and b differ.
+
+    Plane p of a row holds bit p of all its codes, in words; rows differ in a column
+    where any plane does.
+    """
+    words = planes.shape[2]
+    differ = np.empty(min(words, WORDS), np.uint64)
+    for low in range(0, words, WORDS):
+        some = differ[: min(WORDS, words - low)]
+        high = low + some.size
+        for a in range(len(out)):
+            for b in range(a + 1, len(out)):
+                x, y = planes[a, 0, low:high], planes[b, 0, low:high]
+                for w in range(some.size):
+                    some[w] = x[w] ^ y[w]
+                for p in range(1, planes.shape[1]):
+                    x, y = planes[a, p, low:high], planes[b, p, low:high]
+                    for w in range(some.size):
+                        some[w] |= x[w] ^ y[w]
+                out[a, b] -= _ones(some)
+    _mirror(out)
+
+
+@compile_loop
+def bit_agreements(bits, out):
+    """Do the same for codes of one bit: rows differ in |x| + |y| − 2|x & y| columns."""
+    n, words = bits.shape
+    width = min(WORDS, LANES * ((words + LANES - 1) // LANES))
+    planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), width)
+    pairs = np.zeros((len(planes), len(planes)), np.int64)
+    for low in range(0, words, WORDS):
+        size = min(WORDS, words - low)
+        planes[:n, :size] = bits[:, low : low + size]
+        planes[:n, size:] = 0
+        _add_shared(planes, np.arange(len(planes)), pairs)
+    for a in range(n):
+        for b in range(a + 1, n):
+            out[a, b] -= pairs[a, a] + pairs[b, b] - 2 * pairs[a, b]
+    _mirror(out)
 
 
 # ---- bit planes
 
-_WORD, _BYTE = ir.IntType(64), ir.IntType(8)
-_VECTOR = ir.VectorType(_WORD, LANES)
-_BYTES = ir.VectorType(_BYTE, 64)
+
+def _pointer(context, builder, kind, array, *place):
+    """Return the address of an element of an array."""
+    made = context.make_array(kind)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, kind, made, place)
 
 
-def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Return the address of the first element of an array."""
-    return context.make_array(kind)(context, builder, array).data
-
-
-def _function(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
+def _function(builder, name, result, *arguments):
     """Declare a function of LLVM's own."""
     kind = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, kind, name)
 
 
 @intrinsic
-def _write_plane(context, codes, code, words, plane):  # type: ignore[no-untyped-def]
+def _write_plane(context, codes, code, words, plane):
     """Set bit r of `plane` where ``codes[r] == code``, for 64 times `words` rows."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        source = _data(context, builder, signature.args[0], arguments[0])
-        target = _data(context, builder, signature.args[3], arguments[3])
-        wanted = builder.insert_element(
-            ir.Constant(_BYTES, ir.Undefined), arguments[1], ir.Constant(_WORD, 0)
-        )
+    def generate(context, builder, signature, arguments):
+        source, code, words, target = arguments
+        first = _pointer(context, builder, codes, source, ir.Constant(_WORD, 0))
+        first = builder.bitcast(first, _BYTES.as_pointer())
+        word = _pointer(context, builder, plane, target, ir.Constant(_WORD, 0))
+        wanted = ir.Constant(_BYTES, ir.Undefined)
+        wanted = builder.insert_element(wanted, code, ir.Constant(_WORD, 0))
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
         wanted = builder.shuffle_vector(wanted, wanted, everywhere)
-        with cgutils.for_range(builder, arguments[2]) as loop:
-            first = builder.mul(loop.index, ir.Constant(_WORD, 64))
-            place = builder.gep(source, [first])
-            some = builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1)
+        with cgutils.for_range(builder, words) as loop:
+            some = builder.load(builder.gep(first, [loop.index]), align=1)
             same = builder.icmp_unsigned("==", some, wanted)
-            word = builder.gep(target, [loop.index])
-            builder.store(builder.bitcast(same, _WORD), word)
+            builder.store(builder.bitcast(same, _WORD), builder.gep(word, [loop.index]))
         return context.get_dummy_value()
 
     return types.void(codes, types.uint8, types.intp, plane), generate
 
 
 @intrinsic
-def _add_tile(context, planes, i, j, steps, out):  # type: ignore[no-untyped-def]
+def _add_tile(context, planes, i, j, steps, out):
     """Add to ``out[i : i + 3, j : j + 3]`` the bits that planes i.. and j.. share.
 
-    Each plane has `WORDS` words, of which the first `LANES` times `steps` are counted.
+    Of each plane the first `LANES` times `steps` words are counted.
     """
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        data, first, second, steps, out = arguments
-        data = _data(context, builder, signature.args[0], data)
+    def generate(context, builder, signature, arguments):
+        data, i, j, steps, table = arguments
         count = _function(builder, f"llvm.ctpop.v{LANES}i64", _VECTOR, _VECTOR)
+        add = _function(builder, f"llvm.vector.reduce.add.v{LANES}i64", _WORD, _VECTOR)
+        rows, columns = (
+            [builder.add(first, ir.Constant(_WORD, side)) for side in range(SIDE)]
+            for first in (i, j)
+        )
+        starts = [
+            builder.bitcast(
+                _pointer(context, builder, planes, data, plane, ir.Constant(_WORD, 0)),
+                _VECTOR.as_pointer(),
+            )
+            for plane in (*rows, *columns)
+        ]
         zero = ir.Constant(_VECTOR, [0] * LANES)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in range(SIDE**2)]
-        left, right = (_starts(builder, data, each) for each in (first, second))
         with cgutils.for_range(builder, steps) as loop:
-            xs = [_vector(builder, start, loop.index) for start in left]
-            ys = [_vector(builder, start, loop.index) for start in right]
-            shared = [builder.and_(x, y) for x in xs for y in ys]
-            for total, bits in zip(sums, shared, strict=True):
-                more = builder.add(builder.load(total), builder.call(count, [bits]))
-                builder.store(more, total)
-        table = context.make_array(signature.args[4])(context, builder, out)
-        _add_sums(builder, table, first, second, sums)
+            vectors = [
+                builder.load(builder.gep(start, [loop.index]), align=8)
+                for start in starts
+            ]
+            pairs = product(vectors[:SIDE], vectors[SIDE:])
+            for total, (x, y) in zip(sums, pairs, strict=True):
+                more = builder.call(count, [builder.and_(x, y)])
+                builder.store(builder.add(builder.load(total), more), total)
+        for total, place in zip(sums, product(rows, columns), strict=True):
+            cell = _pointer(context, builder, out, table, *place)
+            more = builder.call(add, [builder.load(total)])
+            builder.store(builder.add(builder.load(cell), more), cell)
         return context.get_dummy_value()
 
     signature = types.void(planes, types.intp, types.intp, types.intp, out)
     return signature, generate
 
 
-def _starts(builder: Any, data: Any, plane: Any) -> Any:
-    """Return where each of the three planes from `plane` on begins."""
-    begin = builder.mul(plane, ir.Constant(_WORD, WORDS))
-    return [
-        builder.gep(data, [builder.add(begin, ir.Constant(_WORD, side * WORDS))])
-        for side in range(SIDE)
-    ]
+@compile_loop
+def _empty_planes(count, words):
+    """Return planes without a bit.
 
-
-def _vector(builder: Any, start: Any, step: Any) -> Any:
-    """Load the vector number `step` of a plane."""
-    place = builder.gep(start, [builder.mul(step, ir.Constant(_WORD, LANES))])
-    return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=8)
-
-
-def _add_sums(
-    builder: Any, table: Any, first: Any, second: Any, sums: list[Any]
-) -> None:
-    """Add the lanes of each sum to its cell of the table."""
-    add = _function(builder, f"llvm.vector.reduce.add.v{LANES}i64", _WORD, _VECTOR)
-    width = cgutils.unpack_tuple(builder, table.shape)[1]
-    for cell, total in enumerate(sums):
-        row = builder.add(first, ir.Constant(_WORD, cell // SIDE))
-        column = builder.add(second, ir.Constant(_WORD, cell % SIDE))
-        place = builder.add(builder.mul(row, width), column)
-        place = builder.gep(table.data, [place])
-        more = builder.call(add, [builder.load(total)])
-        builder.store(builder.add(builder.load(place), more), place)
+    They begin with a line of the cache: a vector that lies in two is loaded twice.
+    """
+    raw = np.zeros(count * words + LANES, np.uint64)
+    shift = -(raw.ctypes.data // 8) % LANES
+    return raw[shift : shift + count * words].reshape((count, words))
 
 
 @compile_loop
-def _short(code, base):  # type: ignore[no-untyped-def]
+def _add_shared(planes, owner, pairs):
+    """Add the bits that two planes share, unless three by three have one owner."""
+    total = owner.size
+    for panel in range(0, total, PANEL):
+        stop = min(total, panel + PANEL)
+        for i in range(0, stop, SIDE):
+            for j in range(max(i, panel), stop, SIDE):
+                if owner[i] != owner[j + SIDE - 1]:
+                    _add_tile(planes, i, j, planes.shape[1] // LANES, pairs)
+
+
+@compile_loop
+def _short(code, base):
     """Return ``code - base`` as a byte, `NONE` where it does not fit."""
     return np.uint8(min(np.uint32(code - base), np.uint32(NONE)))
 
 
 @compile_loop
-def short_codes(source, order, low, high, base, short):  # type: ignore[no-untyped-def]
+def _short_codes(source, order, low, high, base, short):
     """Write ``code - base`` of some rows as bytes, `NONE` where that does not fit.
 
     The rows are `low` to `high`, or with an order those at these places of it.
@@ -410,26 +370,7 @@ def short_codes(source, order, low, high, base, short):  # type: ignore[no-untyp
 
 
 @compile_loop
-def make_planes(  # type: ignore[no-untyped-def]
-    codes, order, columns, kept, low, high, short, planes
-):
-    """Write the planes of some rows; return how many words of each are in use."""
-    words = LANES * ((high - low + 64 * LANES - 1) // (64 * LANES))
-    used = short[: 64 * words]
-    plane = 0
-    for j in range(columns.size):
-        for base in range(0, kept[j], NONE):
-            short_codes(codes[columns[j]], order, low, high, base, used)
-            for code in range(min(kept[j] - base, NONE)):
-                _write_plane(used, np.uint8(code), words, planes[plane])
-                plane += 1
-    return words
-
-
-@compile_loop
-def plane_counts(  # type: ignore[no-untyped-def]
-    codes, order, columns, kept, owner, low, high, margins, pairs
-):
+def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
     """Add the bits of every plane to `margins`, those that two share to `pairs`.
 
     The first ``kept[j]`` categories of each of the `columns` have a plane; `owner` is
@@ -437,36 +378,34 @@ def plane_counts(  # type: ignore[no-untyped-def]
     `low` to `high`, or with an `order` those at these places of it. Of `pairs` only
     cells right of the diagonal whose columns differ are meant.
     """
-    total = owner.size
-    # A vector that lies in two lines of the cache is loaded twice.
-    raw = np.zeros(total * WORDS + LANES, np.uint64)
-    shift = -(raw.ctypes.data // 8) % LANES
-    planes = raw[shift : shift + total * WORDS].reshape((total, WORDS))
+    planes = _empty_planes(owner.size, WORDS)
     short = np.empty(BLOCK, np.uint8)
     for start in range(low, high, BLOCK):
         end = min(high, start + BLOCK)
-        words = make_planes(codes, order, columns, kept, start, end, short, planes)
-        for plane in range(total):
-            margins[plane] += _ones(planes[plane, :words])
-        for panel in range(0, total, PANEL):
-            stop = min(total, panel + PANEL)
-            for i in range(0, stop, SIDE):
-                for j in range(max(i, panel), stop, SIDE):
-                    if owner[i] != owner[j + SIDE - 1]:
-                        _add_tile(planes, i, j, words // LANES, pairs)
+        words = LANES * ((end - start + 64 * LANES - 1) // (64 * LANES))
+        used = short[: 64 * words]
+        plane = 0
+        for j in range(columns.size):
+            for base in range(0, kept[j], NONE):
+                _short_codes(codes[columns[j]], order, start, end, base, used)
+                for code in range(min(kept[j] - base, NONE)):
+                    _write_plane(used, np.uint8(code), words, planes[plane])
+                    margins[plane] += _ones(planes[plane, :words])
+                    plane += 1
+        _add_shared(planes[:, :words], owner, pairs)
 
 
 @compile_loop
-def _ones(words):  # type: ignore[no-untyped-def]
+def _ones(words):
     """Return the number of bits that are set."""
     count = np.uint64(0)
     for w in range(words.size):
-        count += popcount(words[w])
+        count += _popcount(words[w])
     return np.int64(count)
 
 
 @compile_loop
-def complete(margins, pairs, kept, n, out):  # type: ignore[no-untyped-def]
+def complete(margins, pairs, kept, n, out):
     """Fill `out` with the counts of all categories, the last ones included.
 
     The last indicator of a column is 1 minus the others, so in every row of `pairs` the
@@ -493,7 +432,7 @@ def complete(margins, pairs, kept, n, out):  # type: ignore[no-untyped-def]
 
 
 @compile_loop
-def _widen(counts, total, kept, first, out, start):  # type: ignore[no-untyped-def]
+def _widen(counts, total, kept, first, out, start):
     """Copy counts of the columns from `first` on, each with what is left of `total`.
 
     Column j of `out` begins at `start`, that of `counts` one place less per column.
@@ -510,7 +449,7 @@ def _widen(counts, total, kept, first, out, start):  # type: ignore[no-untyped-d
 
 
 @compile_loop
-def _mirror(table):  # type: ignore[no-untyped-def]
+def _mirror(table):
     """Copy what is above the diagonal below it, square by square."""
     side = 32
     for low in range(0, len(table), side):

@@ -17,8 +17,6 @@ rounding errors of the total, which may be far larger than the sum sought.
 :func:`agreement` compares 64 columns at a time: bit p of all codes of a row makes a
 plane of bits, and two rows differ where any plane does. For 170 rows of 10,000 binary
 columns that takes 2.7 ms, compiled 0.3 ms, where a product in float32 takes 4.8 ms.
-
-:func:`product` is :math:`W^T W` or :math:`W^T \mathrm{diag}(w) W`, for few rows.
 """
 
 from __future__ import annotations
@@ -29,9 +27,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
+
+Sizes = Sequence[int] | NDArray[Any]
 
 MAX_TABLE_BYTES = 8 * 10**9
 """The largest table of counts that is begun at all."""
@@ -50,7 +50,6 @@ COMPARE_SECONDS = 1e-11  # per pair of rows and column, with numpy
 SUM_SECONDS = 5e-10  # per row, column and output, with numpy
 COMPILED_CELLS = 1_000_000  # of wide tables whose sums are compiled
 BLOCK_COLUMNS = 1_024  # of a compiled loop over wide rows
-WORDS = 256  # of a block of bit planes: 2 kB a row
 FEW_CATEGORIES = 16  # up to here a product beats a scattered sum or a comparison
 
 
@@ -62,33 +61,26 @@ def kernels_for(seconds: float, module: str = KERNELS) -> ModuleType | None:
     return compiled.load(module)
 
 
-def offsets(sizes: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+def offsets(sizes: Sizes) -> NDArray[np.int64]:
     """Return the place of each column's first indicator, and the total at the end."""
     out = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
     return out
 
 
-def dense(
-    codes: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    dtype: DTypeLike = np.float64,
-) -> NDArray[Any]:
-    """Return the one-hot matrix W, shape (n, D); an unseen label sets no indicator."""
-    table = np.asarray(codes)
-    starts = offsets(sizes)
-    W = np.zeros((table.shape[1], starts[-1]), dtype)
-    rows = np.arange(table.shape[1])
-    for j, column in enumerate(table):
-        seen = column < sizes[j]
-        W[rows[seen], starts[j] + column[seen].astype(np.int64)] = 1
+def dense(codes: ArrayLike, sizes: Sizes) -> NDArray[np.float64]:
+    """Return the one-hot matrix W, shape (n, D)."""
+    places = offsets(sizes)[:-1, None] + np.asarray(codes)
+    W = np.zeros((places.shape[1], int(np.sum(sizes))))
+    W[np.arange(len(W)), places] = 1
     return W
 
 
+# ---- W Z
+
+
 def lookup_sum(
-    codes: ArrayLike,
-    tables: ArrayLike,
-    starts: Sequence[int] | NDArray[Any],
+    codes: ArrayLike, tables: ArrayLike, starts: Sizes
 ) -> NDArray[np.float64]:
     """Add up one row of `tables` per column: the scores `W Z`, shape (n, K).
 
@@ -118,15 +110,11 @@ def _check_lookup(codes: NDArray[Any], length: int, starts: NDArray[np.int64]) -
             f"codes of shape {codes.shape} do not match {starts.size} starts: "
             "give codes as (columns, rows)."
         )
-    if codes.size == 0:
+    if not codes.size:
         return
-    high = starts + codes.max(axis=1).astype(np.int64)
-    low = (
-        starts + codes.min(axis=1).astype(np.int64)
-        if codes.dtype.kind == "i"
-        else starts
-    )
-    wrong = (high >= length) | (low < 0)
+    wrong = starts + codes.max(axis=1).astype(np.int64) >= length
+    if codes.dtype.kind == "i":
+        wrong |= starts + codes.min(axis=1) < 0
     if wrong.any():
         raise ValueError(
             f"column {int(np.argmax(wrong))} holds a code outside of its table of "
@@ -156,9 +144,10 @@ def _add_lookups(
                     target += column
 
 
-def label_sums(
-    codes: ArrayLike, sizes: Sequence[int] | NDArray[Any], V: ArrayLike
-) -> NDArray[np.float64]:
+# ---- Wᵀ V
+
+
+def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float64]:
     """Sum the rows of `V` over each category of each column: `W.T @ V`, shape (D, k).
 
     A code equal to the column's size stands for an unseen label, whose row is left out
@@ -167,98 +156,27 @@ def label_sums(
     table = np.asarray(codes)
     lengths = np.asarray(sizes, dtype=np.int64)
     values = np.asarray(V, dtype=np.float64)
-    starts = offsets(lengths)
-    out = np.zeros((starts[-1], values.shape[1]))
     # Compiled sums are added in another order: the shape alone decides.
     if _is_wide(table, lengths) and table.size >= COMPILED_CELLS:
         kernels = compiled.load(KERNELS)
         if kernels is not None:
-            return _sums_by_level(kernels, table, lengths, values)
+            sums = np.zeros((len(table), int(lengths.max()), values.shape[1]))
+            for k, value in enumerate(values.T):
+                value = np.ascontiguousarray(value)
+                kernels.level_sums(table.T, value, BLOCK_COLUMNS, sums[:, :, k])
+            return _without_padding(sums, lengths)
+    starts = offsets(lengths)
+    out = np.zeros((starts[-1], values.shape[1]))
     # A scattered sum pays Python's overhead once per column: little when rows are many.
     by_product = lengths <= (FEW_CATEGORIES if table.shape[1] < ROWS else -1)
-    width = max(1, BLOCK // max(1, table.shape[1]))
     small = np.flatnonzero(by_product)
+    width = max(1, BLOCK // max(1, table.shape[1]))
     for low in range(0, small.size, width):
         columns = small[low : low + width]
         _add_by_product(table, lengths, starts, columns, values, out)
     for j in np.flatnonzero(~by_product):
         _add_by_scatter(table[j], values, out[starts[j] : starts[j + 1]])
     return out
-
-
-def class_label_counts(
-    codes: NDArray[Any],
-    sizes: NDArray[Any],
-    y: NDArray[Any],
-    n_classes: int,
-) -> NDArray[np.int64]:
-    """Count the rows of each category and class: `W.T @ E`, E the class indicators.
-
-    For tables of few rows and many columns; all codes must be of known categories.
-    """
-    levels, d = int(np.max(sizes)), codes.shape[0]
-    counts = np.zeros((d, levels, n_classes), np.int64)
-    wide = _is_wide(codes, sizes)
-    kernels = kernels_for(SUM_SECONDS * codes.size) if wide else None
-    if kernels is not None:
-        kernels.class_level_counts(codes.T, y, BLOCK_COLUMNS, counts)
-    else:
-        for label in range(n_classes):
-            rows = codes.T[y == label]
-            for level in range(levels):
-                counts[:, level, label] = _count_true(rows == level)
-    return _without_padding(counts, sizes)
-
-
-def _without_padding(table: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Put the levels of the columns behind each other: (d, levels, k) to (D, k)."""
-    d, levels, k = table.shape
-    if (np.asarray(sizes) == levels).all():
-        return table.reshape(d * levels, k)
-    held: NDArray[Any] = table[np.arange(levels) < np.asarray(sizes)[:, None]]
-    return held
-
-
-def _count_true(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Sum over rows, in bytes while they suffice: that is several times faster."""
-    total = np.zeros(rows.shape[1], np.int64)
-    for low in range(0, len(rows), 255):
-        block = rows[low : low + 255].view(np.uint8)
-        total += np.add.reduce(block, axis=0, dtype=np.uint8)
-    return total
-
-
-def _is_wide(codes: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
-    """Whether rows of bytes lie one after the other, with few categories a column."""
-    rows = codes.T
-    return (
-        codes.dtype == np.uint8
-        and rows.flags.c_contiguous
-        and codes.shape[0] > codes.shape[1]
-        and int(sizes.max()) <= FEW_CATEGORIES // 2
-    )
-
-
-def _sums_by_level(
-    kernels: Any,
-    codes: NDArray[Any],
-    sizes: NDArray[np.int64],
-    values: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Sum by a compiled loop over rows."""
-    sums = np.zeros((codes.shape[0], int(sizes.max()), values.shape[1]))
-    for k, value in enumerate(values.T):
-        kernels.level_sums(
-            codes.T, np.ascontiguousarray(value), BLOCK_COLUMNS, sums[:, :, k]
-        )
-    return _without_padding(sums, sizes)
-
-
-def _rows_of(codes: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
-    """Return some columns of the table, as a view where they are consecutive."""
-    if columns[-1] - columns[0] == columns.size - 1:
-        return codes[columns[0] : columns[-1] + 1]
-    return codes[columns]
 
 
 def _add_by_product(
@@ -270,7 +188,10 @@ def _add_by_product(
     out: NDArray[np.float64],
 ) -> None:
     """Add indicators times values, one category of all the columns at a time."""
-    block = _rows_of(codes, columns)
+    if columns[-1] - columns[0] == columns.size - 1:  # a view will do
+        block = codes[columns[0] : columns[-1] + 1]
+    else:
+        block = codes[columns]
     for category in range(int(sizes[columns].max())):
         has = sizes[columns] > category
         part = block if has.all() else block[has]
@@ -290,89 +211,102 @@ def _add_by_scatter(
             out[:, k] += sums[: len(out)]
 
 
-def agreement(
-    codes: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
-    other: ArrayLike | None = None,
-) -> NDArray[np.float64]:
-    """Count the columns on which two rows agree: `W @ W.T`, exact, as floats.
+def class_label_counts(
+    codes: NDArray[Any], sizes: NDArray[Any], y: NDArray[Any], n_classes: int
+) -> NDArray[np.int64]:
+    """Count the rows of each category and class: `W.T @ E`, E the class indicators.
 
-    `other` holds other rows with the same columns; by default the same rows. A code
-    equal to the column's size stands for an unseen label and agrees with nothing, not
-    even with itself.
+    For tables of few rows and many columns; all codes must be of known categories.
     """
-    left = np.asarray(codes)
-    right = left if other is None else np.asarray(other)
-    lengths = np.asarray(sizes, dtype=np.int64)
-    _check_agreement_size(left.shape[1], right.shape[1])
-    out = np.full((left.shape[1], right.shape[1]), float(len(left)))
-    if not out.size or not len(left):
-        return out
-    highest = int(left.max() if other is None else max(left.max(), right.max()))
-    planes = max(1, highest.bit_length())
-    second = _bit_planes(right, planes)
-    first = second if other is None else _bit_planes(left, planes)
-    if highest >= lengths.min() and (unseen := left >= lengths[:, None]).any():
-        # One more plane, in which unseen labels differ from everything.
-        flags = _bit_planes(unseen, 1)
-        first = np.concatenate([first, flags], axis=1)
-        second = np.concatenate([second, np.zeros_like(second[:, :1])], axis=1)
-    same = first is second
-    seconds = COMPARE_SECONDS * left.size * right.shape[1]
-    kernels = kernels_for(seconds)
-    if kernels is None:
-        _subtract_differences(first, second, same, out)
-    else:
-        kernels.plane_agreements(first, second, same, WORDS, out)
-    return out
+    levels, d = int(np.max(sizes)), codes.shape[0]
+    counts = np.zeros((d, levels, n_classes), np.int64)
+    wide = _is_wide(codes, sizes)
+    kernels = kernels_for(SUM_SECONDS * codes.size) if wide else None
+    if kernels is not None:
+        kernels.class_level_counts(codes.T, y, BLOCK_COLUMNS, counts)
+        return _without_padding(counts, sizes)
+    for label in range(n_classes):
+        rows = codes.T[y == label]
+        for low in range(0, len(rows), 255):  # bytes suffice, and are faster
+            for level in range(levels):
+                same = (rows[low : low + 255] == level).view(np.uint8)
+                counts[:, level, label] += np.add.reduce(same, axis=0, dtype=np.uint8)
+    return _without_padding(counts, sizes)
 
 
-def _check_agreement_size(n: int, others: int) -> None:
-    """Raise an error, before memory is taken, for more pairs of rows than fit."""
-    needed = 8 * n * others
-    if needed > MAX_TABLE_BYTES:
+def _without_padding(table: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
+    """Put the levels of the columns behind each other: (d, levels, k) to (D, k)."""
+    d, levels, k = table.shape
+    if (np.asarray(sizes) == levels).all():
+        return table.reshape(d * levels, k)
+    held: NDArray[Any] = table[np.arange(levels) < np.asarray(sizes)[:, None]]
+    return held
+
+
+def _is_wide(codes: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
+    """Whether rows of bytes lie one after the other, with few categories a column."""
+    return (
+        codes.dtype == np.uint8
+        and codes.flags.f_contiguous
+        and codes.shape[0] > codes.shape[1]
+        and int(sizes.max()) <= FEW_CATEGORIES // 2
+    )
+
+
+# ---- W Wᵀ and Wᵀ W
+
+
+def agreement(codes: NDArray[Any]) -> NDArray[np.float64]:
+    """Count the columns on which two rows agree: `W @ W.T`, exact, as floats."""
+    d, n = codes.shape
+    if 8 * n * n > MAX_TABLE_BYTES:  # before memory is taken
         raise ValueError(
-            f"{n} rows with more categories than rows would need {needed / 1e9:.1f} GB "
-            "for the agreement of every two rows, and the limit is "
+            f"{n} rows with more categories than rows would need {8 * n * n / 1e9:.1f} "
+            "GB for the agreement of every two rows, and the limit is "
             f"{MAX_TABLE_BYTES / 1e9:.1f} GB: use fewer rows, merge rare categories or "
             "drop columns."
         )
+    out = np.full((n, n), float(d))
+    if not codes.size:
+        return out
+    planes = _bit_planes(codes)
+    kernels = kernels_for(COMPARE_SECONDS * codes.size * n)
+    if kernels is None:
+        _subtract_differences(planes, out)
+    elif planes.shape[1] == 1:
+        kernels.bit_agreements(planes[:, 0], out)
+    else:
+        kernels.agreements(planes, out)
+    return out
 
 
-def _subtract_differences(
-    left: NDArray[np.uint64],
-    right: NDArray[np.uint64],
-    same: bool,
-    out: NDArray[np.float64],
-) -> None:
-    """Subtract the columns on which two rows differ, as the compiled kernel does."""
-    words = left.shape[2]
+def _bit_planes(codes: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the bits of the codes: (rows, planes, words of 64 columns)."""
+    d, n = codes.shape
+    rows, one = np.ascontiguousarray(codes.T), codes.dtype.type(1)
+    planes = max(1, int(codes.max()).bit_length())
+    packed = np.zeros((n, planes, 8 * -(-d // 64)), np.uint8)
+    for p in range(planes):
+        bits = rows if planes == 1 else (rows >> codes.dtype.type(p)) & one
+        packed[:, p, : -(-d // 8)] = np.packbits(bits, axis=1)
+    return packed.view(np.uint64)
+
+
+def _subtract_differences(planes: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
+    """Subtract the columns on which two rows differ, as the compiled loops do."""
+    words = planes.shape[2]
     step = max(1, ELEMENTS // words)
     dtype: Any = np.uint16 if 64 * words < 2**16 else np.uint32
-    for a, row in enumerate(left):
-        for low in range(a if same else 0, len(right), step):
-            block = right[low : low + step]
+    for a, row in enumerate(planes):
+        for low in range(a, len(out), step):
+            block = planes[low : low + step]
             differ = row[0] ^ block[:, 0]
-            for p in range(1, left.shape[1]):
+            for p in range(1, planes.shape[1]):
                 differ |= row[p] ^ block[:, p]
             bits = np.bitwise_count(differ)
             out[a, low : low + step] -= np.add.reduce(bits, axis=1, dtype=dtype)
-    if same:
-        below = np.tril_indices(len(out), -1)
-        out[below] = out.T[below]
-
-
-def _bit_planes(codes: NDArray[Any], planes: int) -> NDArray[np.uint64]:
-    """Return the bits of the codes: (rows, planes, words of 64 columns)."""
-    d, n = codes.shape
-    rows = np.ascontiguousarray(codes.T)
-    packed = np.zeros((n, planes, 8 * -(-d // 64)), np.uint8)
-    for p in range(planes):
-        bits = (
-            rows if planes == 1 else (rows >> rows.dtype.type(p)) & rows.dtype.type(1)
-        )
-        packed[:, p, : -(-d // 8)] = np.packbits(bits, axis=1)
-    return packed.view(np.uint64)
+    below = np.tril_indices(len(out), -1)
+    out[below] = out.T[below]
 
 
 def product(
@@ -387,26 +321,15 @@ def product(
     """
     D, n = int(kept.sum()), codes.shape[1]
     rows = min(PRODUCT_ROWS, max(256, 2**22 // max(1, D)))  # 16 MB of float32
+    first = np.cumsum(kept) - kept
     total: NDArray[Any] = np.zeros((D, D), np.int64 if weights is None else np.float64)
     for low in range(0, n, rows):
         block = codes[:, low : low + rows]
-        if weights is None:
-            Z = _indicators(block, kept, np.float32)
-            total += (Z @ Z.T).astype(np.int64)
-        else:
-            Z = _indicators(block, kept, np.float64)
-            total += Z @ (Z * weights[low : low + rows]).T
+        Z = np.empty((D, block.shape[1]), np.float32 if weights is None else np.float64)
+        for category in range(int(kept.max(initial=0))):
+            columns = np.flatnonzero(kept > category)
+            Z[first[columns] + category] = block[columns] == category
+        other = Z if weights is None else Z * weights[low : low + rows]
+        total += (Z @ other.T).astype(total.dtype)
     # The two halves of weighted sums are added up in different orders.
     return total if weights is None else (total + total.T) / 2
-
-
-def _indicators(
-    codes: NDArray[Any], kept: NDArray[np.int64], dtype: type[np.floating[Any]]
-) -> NDArray[Any]:
-    """Return the indicators of the first `kept[j]` categories, shape (sum, n)."""
-    Z = np.empty((int(kept.sum()), codes.shape[1]), dtype)
-    first = np.cumsum(kept) - kept
-    for category in range(int(kept.max(initial=0))):
-        columns = np.flatnonzero(kept > category)
-        Z[first[columns] + category] = codes[columns] == category
-    return Z

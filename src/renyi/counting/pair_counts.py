@@ -9,12 +9,11 @@ whose block `(i, j)` is the contingency table of columns `i` and `j`: n times `Q
 Two ways count, numpy's or compiled (extra ``fast``), with the same exact integers:
 
 *bit planes* (`plane_table`)
-    One bit per row and category; the count of two categories is the number of bits that
-    their planes share, 64 rows to a word and 512 to a vector. The last indicator of a
-    column is 1 minus the others, so its counts are differences of margins. Best for
-    columns of few categories, up to some 20 where the processor counts the bits of
-    vectors (AVX-512). Numpy's form of it is a product of one-hot matrices, for few
-    rows.
+    One bit per row and category; two categories meet in as many rows as their planes
+    share bits, 64 rows to a word and 512 to a vector. The last indicator of a column is
+    1 minus the others, so its counts are differences of margins. Best for columns of
+    few categories, up to some 20 where the processor counts the bits of vectors
+    (AVX-512). Numpy's form of it is a product of one-hot matrices, for few rows.
 *histograms* (:mod:`renyi.counting.histograms`)
     Columns are packed into super-columns of at most 200 joint values; one histogram of
     two of these serves every pair of columns inside and across them.
@@ -24,16 +23,13 @@ by histograms: `plane_columns` chooses how many by what each way costs. Sums of 
 take histograms, or for few rows a product with all indicators, since differences of
 margins would lose digits.
 
-The constants are seconds on one core of a 2.6 GHz x86-64 server. A million rows of 20
-columns of 10 categories, one thread: planes 0.018 s with AVX-512, compiled histograms
-0.028 s, numpy's 0.10 s, a product 0.6 s. 2,000 rows of 500 binary columns: planes 4 ms,
-a product 28 ms, histograms 0.2 to 0.3 s.
+The constants are seconds on one core of a 2.6 GHz x86-64 server
+(``benchmarks/bench_kernel.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from types import ModuleType
 from typing import Any
@@ -47,9 +43,13 @@ from renyi.counting.onehot import (
     KERNELS,
     MAX_TABLE_BYTES,
     WORTH_SECONDS,
+    Sizes,
     kernels_for,
+    offsets,
     product,
 )
+
+Lengths = NDArray[np.int64]
 
 HISTOGRAM_SECONDS = 1.5e-9  # per row and pair of super-columns
 COMPILED_SECONDS = 0.6e-9
@@ -68,34 +68,23 @@ COPIES = 2**28  # bytes of counts that threads may have beside the first one's
 
 def pair_counts(
     codes: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
+    sizes: Sizes,
     weights: ArrayLike | None = None,
     *,
     threads: int | None = None,
 ) -> NDArray[Any]:
-    """Count all pairs of categories of all pairs of columns.
+    """Count all pairs of categories of all pairs of columns, or sum their weights.
 
-    Parameters
-    ----------
-    codes : array of shape (d, n)
-        One row per column of the table, integers ``0 .. sizes[j] - 1``.
-    sizes : sequence of d ints
-        Number of categories of each column; their sum is `D`.
-    weights : array of n floats, optional
-        One weight per row.
-    threads : int, optional
-        How many threads compiled loops may use. By default one for small jobs, and for
-        large ones as many as there are cores.
+    `codes`, shape (d, n), holds one row per column of the table, integers ``0 ..
+    sizes[j] - 1``. Compiled loops use as many `threads` as there are cores where the
+    job is large enough, unless told otherwise.
     """
-    table, sizes = _check_codes(codes, sizes)
-    check_table_size(int(sizes.sum()), 1)
-    row_weights = _check_weights(weights, table.shape[1])
-    return _count(table, sizes, row_weights, threads)
+    return _count(*_checked(codes, sizes, weights, threads), None)
 
 
 def class_pair_counts(
     codes: ArrayLike,
-    sizes: Sequence[int] | NDArray[Any],
+    sizes: Sizes,
     y: ArrayLike,
     n_classes: int,
     weights: ArrayLike | None = None,
@@ -103,31 +92,48 @@ def class_pair_counts(
     threads: int | None = None,
 ) -> NDArray[Any]:
     """Return `pair_counts` of the rows of each class, shape (K, D, D)."""
-    table, sizes = _check_codes(codes, sizes)
-    total = int(sizes.sum())
-    check_table_size(total, n_classes)
-    row_weights = _check_weights(weights, table.shape[1])
+    checked = _checked(codes, sizes, weights, threads, n_classes)
+    n, total = checked[0].shape[1], int(checked[1].sum())
     classes = _check_codes(np.asarray(y)[None], [n_classes], "y")[0][0]
-    if classes.size != table.shape[1]:
+    if classes.size != n:
         raise ValueError(
-            f"y has {classes.size} rows but codes have {table.shape[1]}: "
-            "give one class per row."
+            f"y has {classes.size} rows but codes have {n}: give one class per row."
         )
-    dtype = np.int64 if row_weights is None else np.float64
-    out = np.empty((n_classes, total, total), dtype)
-    place = np.uint32 if classes.size < 2**32 else np.uint64  # read faster than signed
+    out = np.empty((n_classes, total, total), np.int64 if weights is None else float)
+    place = np.uint32 if n < 2**32 else np.uint64  # read faster than signed
     for k in range(n_classes):
-        rows = np.flatnonzero(classes == k).astype(place)
-        out[k] = _count(table, sizes, row_weights, threads, rows)
+        out[k] = _count(*checked, np.flatnonzero(classes == k).astype(place))
     return out
 
 
 # ---- checks
 
 
+def _checked(
+    codes: ArrayLike,
+    sizes: Sizes,
+    weights: ArrayLike | None,
+    threads: int | None,
+    n_tables: int = 1,
+) -> tuple[NDArray[Any], Lengths, NDArray[np.float64] | None, int | None]:
+    table, lengths = _check_codes(codes, sizes)
+    check_table_size(int(lengths.sum()), n_tables)
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: use 1 or more, or None.")
+    if weights is None:
+        return table, lengths, None, threads
+    array = np.ascontiguousarray(weights, dtype=np.float64)
+    if array.shape != table.shape[1:]:
+        raise ValueError(
+            f"weights have the shape {array.shape} but there are {table.shape[1]} "
+            "rows: give one weight per row."
+        )
+    return table, lengths, array, threads
+
+
 def _check_codes(
-    codes: ArrayLike, sizes: Sequence[int] | NDArray[Any], name: str = ""
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    codes: ArrayLike, sizes: Sizes, name: str = ""
+) -> tuple[NDArray[Any], Lengths]:
     """Return codes as a contiguous unsigned (d, n) array, and sizes as an int64 array.
 
     Every code is compared with its column's size: a code out of range would be counted
@@ -145,37 +151,19 @@ def _check_codes(
             f"codes have the type {table.dtype}: encode the columns as integers."
         )
     if table.size:
-        _check_range(table, lengths, name)
+        wrong = table.max(axis=1).astype(np.int64) >= lengths
+        if table.dtype.kind == "i":
+            wrong |= table.min(axis=1) < 0
+        if wrong.any():
+            j = int(np.argmax(wrong))
+            low, high = int(table[j].min()), int(table[j].max())
+            raise ValueError(
+                f"{name or f'column {j}'} holds code {low if low < 0 else high} but "
+                f"has {lengths[j]} categories: encode the rows anew."
+            )
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.min_scalar_type(int(lengths.max(initial=0))))
     return np.ascontiguousarray(table), lengths
-
-
-def _check_range(codes: NDArray[Any], sizes: NDArray[np.int64], name: str) -> None:
-    """Raise an error that names the first column with a code out of its range."""
-    wrong = codes.max(axis=1).astype(np.int64) >= sizes
-    if codes.dtype.kind == "i":
-        wrong |= codes.min(axis=1) < 0
-    if wrong.any():
-        j = int(np.argmax(wrong))
-        low, high = int(codes[j].min()), int(codes[j].max())
-        raise ValueError(
-            f"{name or f'column {j}'} holds code {low if low < 0 else high} but has "
-            f"{sizes[j]} categories: encode the rows anew."
-        )
-
-
-def _check_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-    """Return one float64 weight per row, or None."""
-    if weights is None:
-        return None
-    array = np.ascontiguousarray(weights, dtype=np.float64)
-    if array.shape != (n,):
-        raise ValueError(
-            f"weights have the shape {array.shape} but there are {n} rows: "
-            "give one weight per row."
-        )
-    return array
 
 
 def check_table_size(total: int, n_tables: int) -> None:
@@ -194,20 +182,18 @@ def check_table_size(total: int, n_tables: int) -> None:
 
 def _count(
     codes: NDArray[Any],
-    sizes: NDArray[np.int64],
+    sizes: Lengths,
     weights: NDArray[np.float64] | None,
     threads: int | None,
-    rows: NDArray[Any] | None = None,
+    rows: NDArray[Any] | None,
 ) -> NDArray[Any]:
     """Count checked codes, of all rows or of some."""
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}: use 1 or more, or None.")
     n = codes.shape[1] if rows is None else rows.size
     if codes.size == 0 or n == 0:
         total = int(sizes.sum())
         return np.zeros((total, total), np.int64 if weights is None else np.float64)
     if weights is None:
-        return _exact(codes, sizes, rows, threads)
+        return _exact(codes, sizes, n, threads, rows)
     if rows is not None:
         codes, weights = codes.take(rows, axis=1), weights[rows]
     return _weighted(codes, sizes, weights, threads)
@@ -215,25 +201,26 @@ def _count(
 
 def _exact(
     codes: NDArray[Any],
-    sizes: NDArray[np.int64],
-    rows: NDArray[Any] | None,
+    sizes: Lengths,
+    n: int,
     threads: int | None,
+    rows: NDArray[Any] | None,
 ) -> NDArray[np.int64]:
     """Count the columns of few categories by planes, what is left by histograms."""
-    n = codes.shape[1] if rows is None else rows.size
     by_product = product_seconds(n, sizes, weighted=False)
     by_histogram = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
     kernels = kernels_for(min(by_product, by_histogram))
     seconds, chosen = plane_columns(n, tuple(sizes.tolist()), kernels is not None)
     shared, few = _thread_count(seconds, threads), np.array(chosen)
-    columns = np.flatnonzero(few)
-    if few.all():
-        return plane_table(codes, sizes, columns, kernels, rows, shared)
-    taken = codes if rows is None else codes.take(rows, axis=1)
-    out = histograms(taken, sizes, None, kernels, shared, ~few)
+    if not few.all():
+        taken = codes if rows is None else codes.take(rows, axis=1)
+        out = histograms(taken, sizes, None, kernels, shared, ~few)
     if few.any():
-        places = np.flatnonzero(np.repeat(few, sizes))
+        columns = np.flatnonzero(few)
         table = plane_table(codes, sizes, columns, kernels, rows, shared)
+        if few.all():
+            return table
+        places = np.flatnonzero(np.repeat(few, sizes))
         out[np.ix_(places, places)] = table
     return out
 
@@ -248,7 +235,7 @@ def _thread_count(seconds: float, threads: int | None) -> int:
 
 def _weighted(
     codes: NDArray[Any],
-    sizes: NDArray[np.int64],
+    sizes: Lengths,
     weights: NDArray[np.float64],
     threads: int | None,
 ) -> NDArray[np.float64]:
@@ -261,15 +248,13 @@ def _weighted(
     n = codes.shape[1]
     seconds = histogram_seconds(n, sizes, HISTOGRAM_SECONDS)
     by_product = product_seconds(n, sizes, weighted=True)
-    by_histogram = seconds
-    if min(seconds, by_product) >= WORTH_SECONDS and compiled.load(KERNELS):
-        by_histogram = histogram_seconds(n, sizes, COMPILED_SECONDS)
+    fast = by_histogram = histogram_seconds(n, sizes, COMPILED_SECONDS)
+    if min(seconds, by_product) < WORTH_SECONDS or not compiled.load(KERNELS):
+        by_histogram = seconds
     if by_product < by_histogram:
         return product(codes, sizes, weights)
-    kernels = kernels_for(seconds)
-    expected = histogram_seconds(n, sizes, COMPILED_SECONDS)
-    shared = _thread_count(expected, threads)
-    return histograms(codes, sizes, weights, kernels, shared)
+    shared = _thread_count(fast, threads)
+    return histograms(codes, sizes, weights, kernels_for(seconds), shared)
 
 
 # ---- bit planes
@@ -277,27 +262,45 @@ def _weighted(
 
 def plane_table(
     codes: NDArray[Any],
-    sizes: NDArray[np.int64],
+    sizes: Lengths,
     columns: NDArray[np.int64],
     kernels: ModuleType | None,
     rows: NDArray[Any] | None = None,
     threads: int = 1,
 ) -> NDArray[np.int64]:
-    """Count all pairs of categories of some columns, of all rows or of some."""
-    if kernels is not None:
-        return _compiled_table(codes, sizes, columns, kernels, rows, threads)
-    taken = codes[columns] if rows is None else codes[np.ix_(columns, rows)]
-    counts = product(taken, sizes[columns] - 1)
-    return with_last_categories(counts, sizes[columns], taken.shape[1])
+    """Count all pairs of categories of some columns, of all rows or of some.
+
+    Counts are integers, so that rows can be shared out among threads in any way.
+    """
+    lengths = sizes[columns]
+    if kernels is None:
+        taken = codes[columns] if rows is None else codes[np.ix_(columns, rows)]
+        return _completed(product(taken, lengths - 1), lengths, taken.shape[1])
+    n = codes.shape[1] if rows is None else rows.size
+    used = int((lengths - 1).sum())
+    owner = np.full(-(-used // kernels.SIDE) * kernels.SIDE, columns.size)
+    owner[:used] = np.repeat(np.arange(columns.size), lengths - 1)
+    threads = min(threads, 1 + COPIES // (8 * owner.size**2 + 1))
+    length = max(512, -(-n // (512 * threads)) * 512)
+    spans = [(low, min(n, low + length)) for low in range(0, n, length)]
+    margins = np.zeros((len(spans), owner.size), np.int64)
+    pairs = [np.zeros((owner.size, owner.size), np.int64) for _ in spans]
+    count = partial(kernels.plane_counts, codes, rows, columns, lengths - 1, owner)
+    compiled.run_all(
+        [partial(count, *span, margins[t], pairs[t]) for t, span in enumerate(spans)]
+    )
+    for more in pairs[1:]:
+        pairs[0] += more
+    out = np.zeros((lengths.sum(), lengths.sum()), np.int64)
+    kernels.complete(margins.sum(axis=0), pairs[0], lengths - 1, n, out)
+    return out
 
 
-def with_last_categories(
-    counts: NDArray[np.int64], sizes: NDArray[np.int64], n: int
-) -> NDArray[np.int64]:
+def _completed(counts: NDArray[np.int64], sizes: Lengths, n: int) -> NDArray[np.int64]:
     """Complete the counts of all but the last category of each column."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    last = offsets[1:] - 1
-    keep = np.setdiff1d(np.arange(offsets[-1]), last)
+    starts = offsets(sizes)
+    last = starts[1:] - 1
+    keep = np.setdiff1d(np.arange(starts[-1]), last)
     owner = np.repeat(np.arange(sizes.size), sizes - 1)
     margins = np.diag(counts)
     sums = np.zeros((sizes.size, keep.size), np.int64)
@@ -308,7 +311,7 @@ def with_last_categories(
         sums[several] = np.add.reduceat(counts, begins, axis=0)
         of_column[:, several] = np.add.reduceat(sums, begins, axis=1)
     others = np.diag(of_column)  # rows of a column outside its last category
-    out = np.empty((offsets[-1], offsets[-1]), np.int64)
+    out = np.empty((starts[-1], starts[-1]), np.int64)
     out[np.ix_(keep, keep)] = counts
     out[np.ix_(last, keep)] = margins - sums
     out[np.ix_(keep, last)] = (margins - sums).T
@@ -316,48 +319,10 @@ def with_last_categories(
     return out
 
 
-def _compiled_table(
-    codes: NDArray[Any],
-    sizes: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    kernels: ModuleType,
-    rows: NDArray[Any] | None,
-    threads: int,
-) -> NDArray[np.int64]:
-    """Do the same by :mod:`renyi.counting.kernels`, in several threads."""
-    n = codes.shape[1] if rows is None else rows.size
-    kept = sizes[columns] - 1
-    used = int(kept.sum())
-    owner = np.full(-(-used // kernels.SIDE) * kernels.SIDE, columns.size)
-    owner[:used] = np.repeat(np.arange(columns.size), kept)
-    spans = _spans(n, min(threads, 1 + COPIES // (8 * owner.size**2 + 1)))
-    margins = np.zeros((len(spans), owner.size), np.int64)
-    pairs = [np.zeros((owner.size, owner.size), np.int64) for _ in spans]
-    count = partial(kernels.plane_counts, codes, rows, columns, kept, owner)
-    compiled.run_all(
-        [
-            partial(count, low, high, margins[t], pairs[t])
-            for t, (low, high) in enumerate(spans)
-        ]
-    )
-    for more in pairs[1:]:
-        pairs[0] += more
-    total = used + columns.size
-    out = np.zeros((total, total), np.int64)
-    kernels.complete(margins.sum(axis=0), pairs[0], kept, n, out)
-    return out
-
-
-def _spans(n: int, threads: int) -> list[tuple[int, int]]:
-    """Cut n rows into parts of about the same length, a multiple of 512 rows."""
-    length = max(512, -(-n // (512 * threads)) * 512)
-    return [(low, min(n, low + length)) for low in range(0, max(n, 1), length)]
-
-
 # ---- what each way costs
 
 
-def histogram_seconds(n: int, sizes: NDArray[np.int64], per_row: float) -> float:
+def histogram_seconds(n: int, sizes: Lengths, per_row: float) -> float:
     """Estimate the time of histograms of all columns, without packing them.
 
     It decides on weighted sums, so a change of it changes their last bits.
@@ -372,7 +337,7 @@ def histogram_seconds(n: int, sizes: NDArray[np.int64], per_row: float) -> float
     return pairs * (PAIR_SECONDS + n * per_row) + CELL_SECONDS * values**2 / 2
 
 
-def product_seconds(n: int, sizes: NDArray[np.int64], weighted: bool) -> float:
+def product_seconds(n: int, sizes: Lengths, weighted: bool) -> float:
     """Estimate the time of a product; it decides on weighted sums, too."""
     total = float(sizes.sum())
     kept = total if weighted else total - sizes.size
@@ -393,14 +358,16 @@ def plane_columns(
     best = (math.inf, (False,) * len(sizes))
     for limit in [0, *np.unique(lengths).tolist()]:
         few = lengths <= limit
-        seconds = _packed_seconds(n, lengths, ~few, compiled_loops)
+        seconds = 0.0
         if few.any():
-            seconds += plane_seconds(n, lengths[few], compiled_loops)
+            seconds += _plane_seconds(n, lengths[few], compiled_loops)
+        if not few.all():
+            seconds += _packed_seconds(n, lengths, ~few, compiled_loops)
         best = min(best, (seconds, tuple(few.tolist())))
     return best
 
 
-def plane_seconds(n: int, sizes: NDArray[np.int64], compiled_loops: bool) -> float:
+def _plane_seconds(n: int, sizes: Lengths, compiled_loops: bool) -> float:
     """Estimate the time of counting by bit planes, or by numpy's form of it."""
     if not compiled_loops:
         return product_seconds(n, sizes, weighted=False)
@@ -431,14 +398,9 @@ def _per_pair() -> float:
 
 
 def _packed_seconds(
-    n: int,
-    sizes: NDArray[np.int64],
-    wanted: NDArray[np.bool_],
-    compiled_loops: bool,
+    n: int, sizes: Lengths, wanted: NDArray[np.bool_], compiled_loops: bool
 ) -> float:
     """Estimate the time of histograms of the wanted columns with all."""
-    if not wanted.any():
-        return 0.0
     groups, first = super_columns(sizes, joint_values(n), wanted)
     pairs = first * (first - 1) / 2 + first * (len(groups) - first)
     inner = sum(group.size for group in groups[:first])
