@@ -21,7 +21,7 @@ from renyi.encoding.bins import MOST
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
-from renyi.sources import pair_queries
+from renyi.sources import sql_counts
 from renyi.sources.databases import Database
 from renyi.sources.dialects import DIALECTS, PORTABLE
 from support import warehouses
@@ -194,13 +194,13 @@ def test_an_error_in_a_stream_is_a_sentence(connection: Any) -> None:
 @given(width=st.integers(2, 60), inner=st.booleans())
 def test_every_pair_is_counted_once(width: int, inner: bool) -> None:
     dialect = DIALECTS["postgres"]
-    batches = pair_queries.batches(dialect, width, inner)
+    batches = sql_counts.batches(dialect, width, inner)
     found = [group for batch in batches for group in batch]
     pairs = sorted(group[:2] for group in found)
     assert pairs == list(combinations(range(width), 2))
     for batch in batches:
         assert len({i for group in batch for i in group}) < dialect.grouping
-    plain = pair_queries.batches(PORTABLE, width, inner)
+    plain = sql_counts.batches(PORTABLE, width, inner)
     assert sorted(batch[0] for batch in plain) == sorted(found)
     assert all(len(batch) == 1 for batch in plain)
 

@@ -254,7 +254,7 @@ def test_a_code_that_cannot_be_left_out(
     postgres: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(postgres, "gaps", pa.table({"x": ["n", "y", "y"], "y": ["u", "?", None]}))
-    monkeypatch.setattr(sql, "_literal", lambda *_: "'nothing of the kind'")
+    monkeypatch.setattr(dialects.Dialect, "literal", lambda *_: "'nothing of the kind'")
     with (
         pytest.warns(DataWarning, match="Dropped 1 row"),
         pytest.raises(ValueError, match="'y' holds missing codes"),

@@ -308,7 +308,7 @@ def test_identifiers_and_very_many_values(
     with pytest.raises(ValueError, match="'number'"):
         Marginals.from_sql(connection, "people", "y")
     if engine_of(connection) == "postgres":
-        monkeypatch.setattr("renyi.sources.sql_columns.MAX_LABELS", 99)
+        monkeypatch.setattr("renyi.sources.sql_counts.MAX_LABELS", 99)
         with pytest.raises(ValueError, match="'name' has more than 99"):
             Marginals.from_sql(connection, "people", "y", columns=["x", "name"])
     m = Marginals.from_sql(connection, "people", "y", columns=["x"])

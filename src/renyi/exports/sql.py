@@ -1,18 +1,18 @@
 """The scorecard as SQL: the scores of `Scorecard.scores`, computed where rows are.
 
 A score is a sum of points, hence one expression: for each feature a CASE finds the
-category of a cell and gives its points. The categories are found as the encoder does:
+category of a cell, as the encoder does, and gives its points:
 
 * labels by their text. The text of a float is not what an engine would print (1.0 is
-  the label "1"), so that floats are compared as numbers, and truth values as "True" and
+  the label "1"), so that floats are compared as numbers, truth values as "True" and
   "False", and times with a zone in UTC; which it is, the type of the column tells when
   the statement runs. The score of bytes is NULL unless the engine has their text;
 * numbers by the edges of their bins, NULL and NaN being missing;
-* a label that training never saw by the mean points of the feature. If the encoder is
-  to stop at such labels, the score is NULL: an expression cannot stop.
+* a label that training never saw by the mean points of the feature; or the score is
+  NULL if the encoder is to stop at such labels, since an expression cannot stop.
 
-Points and edges are written to the last bit (`renyi.sources.dialects`). Decimals and
-floats of single precision are compared as the doubles that the engine makes of them.
+Points and edges are written to the last bit. Decimals and floats of single precision
+are compared as the doubles that the engine makes of them.
 """
 
 from __future__ import annotations
@@ -45,25 +45,20 @@ SCORE = "renyi_score"
 ANSWER = "renyi_prediction"
 
 
-def expression(
-    card: Scorecard, dialect: str = "duckdb", label: Label | None = None
-) -> str:
+def expression(card: Scorecard, dialect: str, label: Label | None = None) -> str:
     """Return the score of a class as an expression over the columns of a table."""
     place = _class_place(card, label)
-    tables, starts = card.tables
-    points, intercept = tables[:, 0], float(np.atleast_1d(card.intercept)[0])
-    if card.n_classes > 2:
-        points, intercept = tables[:, place], float(card.intercept[place])
-    elif place == 0:
-        points, intercept = -points, -intercept
-    engine = named(dialect)
-    ends = [*starts[1:], len(points)]
-    each = [points[s:e] for s, e in zip(starts, ends, strict=True)]
-    terms = [engine.number(intercept), *_terms(engine, card.encoder, each)]
+    (tables, starts), two = card.tables, card.n_classes == 2
+    column = 0 if two else place
+    sign = -1 if two and place == 0 else 1
+    engine, intercept = named(dialect), np.atleast_1d(card.intercept)[column]
+    points = np.split(sign * tables[:, column], starts[1:])
+    first = engine.number(float(sign * intercept))
+    terms = [first, *_terms(engine, card.encoder, points)]
     return f"({_sum(terms)})"  # to be part of whatever the user writes
 
 
-def query(card: Scorecard, table: str | Sequence[str], dialect: str = "duckdb") -> str:
+def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
     """Return the query that adds scores and predictions to the rows of a table.
 
     The scores are in the column ``renyi_score``, or one column ``renyi_score_…`` for
@@ -72,17 +67,13 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str = "duckdb") 
     """
     engine = named(dialect)
     name = engine.identifier
-    if card.n_classes == 2:
-        scores = {SCORE: expression(card, dialect)}
-    else:
-        scores = {
-            f"{SCORE}_{label_text(c)}": expression(card, dialect, c)
-            for c in card.classes
-        }
-    _check_names(engine, card, [*scores, ANSWER])
-    columns = [name(column) for column in scores]
-    pairs = zip(columns, scores.values(), strict=True)
-    made = ",\n".join(f"{score} AS {column}" for column, score in pairs)
+    labels = {SCORE: card.classes[1]}
+    if card.n_classes > 2:
+        labels = {f"{SCORE}_{label_text(c)}": c for c in card.classes}
+    _check_names(engine, card, [*labels, ANSWER])
+    scores = {name(each): expression(card, dialect, c) for each, c in labels.items()}
+    columns = list(scores)
+    made = ",\n".join(f"{score} AS {column}" for column, score in scores.items())
     rows = _without(engine, engine.table(table), [*columns, name(ANSWER)])
     return (
         f"SELECT *, {_answer(engine, card, columns)} AS {name(ANSWER)}\n"
@@ -164,15 +155,13 @@ def _terms(
     engine: Dialect, encoder: Encoder, points: list[NDArray[Any]]
 ) -> Iterable[str]:
     """Yield the points of each feature; the last of its points are of the unseen."""
-    stop = encoder.unseen == "error"
+    answers = [[engine.number(float(point)) for point in each] for each in points]
+    if encoder.unseen == "error":
+        answers = [[*each[:-1], "NULL"] for each in answers]
     if isinstance(encoder, TupleEncoder):
-        yield from _tuple_terms(engine, encoder, points, stop)
-        return
-    for column, each in zip(encoder.columns, points, strict=True):
-        answers = [engine.number(float(point)) for point in each]
-        if stop:
-            answers[-1] = "NULL"
-        yield _term(engine, encoder, column, answers)
+        return _tuple_terms(engine, encoder, answers)
+    pairs = zip(encoder.columns, answers, strict=True)
+    return (_term(engine, encoder, column, each) for column, each in pairs)
 
 
 def _term(
@@ -202,8 +191,15 @@ def _by_text(
         branches.append(f"WHEN {name} IS NULL THEN {absent}")
     if _hidden(engine, entries):
         branches.append(f"WHEN {engine.is_of(name, [engine.binary])} THEN NULL")
-    if absent != unseen or any(_float(text) is not None for text in entries):
-        cases = _number_cases(engine, entries, absent)
+    floats = {text: v for text in entries if (v := _float(text)) is not None}
+    if absent != unseen or floats:
+        cases = [
+            (engine.number(value), entries[text])
+            for text, value in floats.items()
+            if label_text(value) == text and not math.isnan(value)
+        ]
+        if engine.nan:
+            cases.append((f"CAST('NaN' AS {engine.double})", absent))
         real = _case(_real(engine, name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
     if engine.boolean and {"true", "false"} & {text.lower() for text in entries}:
@@ -211,35 +207,17 @@ def _by_text(
         truth = _case(engine.as_text(name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, [engine.boolean])} THEN {truth}")
     if engine.zoned and any(map(_ZONED.fullmatch, entries)):
-        cases = [
-            (engine.string(t), a) for t, a in entries.items() if _ZONED.fullmatch(t)
-        ]
+        zoned = filter(_ZONED.fullmatch, entries)
+        cases = [(engine.string(text), entries[text]) for text in zoned]
         moment = _case(engine.in_utc(_moment(engine, name)), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, [engine.zoned])} THEN {moment}")
-    nul = engine.name == "postgres"  # which has no text with this character
     cases = [
         (engine.string(text), answer)
         for text, answer in entries.items()
-        if not (nul and "\0" in text)
+        if engine.name != "postgres" or "\0" not in text  # which it has in no text
     ]
     case = _case(engine.as_text(name), cases, unseen)
     return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"]) if branches else case
-
-
-def _number_cases(
-    engine: Dialect, entries: Mapping[str, str], absent: str
-) -> list[tuple[str, str]]:
-    """Return the entries that are texts of floats, and what is not a number."""
-    cases = [
-        (engine.number(value), answer)
-        for text, answer in entries.items()
-        if (value := _float(text)) is not None
-        and label_text(value) == text
-        and not math.isnan(value)
-    ]
-    if engine.nan:
-        cases.append((f"CAST('NaN' AS {engine.double})", absent))
-    return cases
 
 
 def _case(value: str, cases: Iterable[tuple[str, str]], other: str) -> str:
@@ -294,7 +272,7 @@ def _float(text: str) -> float | None:
 
 
 def _tuple_terms(
-    engine: Dialect, encoder: TupleEncoder, points: list[NDArray[Any]], stop: bool
+    engine: Dialect, encoder: TupleEncoder, answers: list[list[str]]
 ) -> Iterable[str]:
     """Yield the points of each tuple: a CASE of the number that its codes make."""
     sizes = encoder.base.sizes + 1
@@ -302,17 +280,14 @@ def _tuple_terms(
         _term(engine, encoder.single, column, [str(k) for k in range(size)])
         for column, size in zip(encoder.base, sizes.tolist(), strict=True)
     ]
-    pairs = zip(encoder._members, encoder._tables, points, strict=True)
-    for members, table, each in pairs:
-        answers = [engine.number(float(point)) for point in each]
-        if stop:
-            answers[-1] = "NULL"
+    tuples = zip(encoder._members, encoder._tables, answers, strict=True)
+    for members, table, each in tuples:
         strides = [math.prod(table.shape[k + 1 :]) for k in range(table.ndim)]
         place = " + ".join(
             f"{stride} * ({codes[i]})"
             for i, stride in zip(members, strides, strict=True)
         )
-        found = [answers[k] for k in table.ravel().tolist()]
+        found = [each[k] for k in table.ravel().tolist()]
         ((other, _),) = Counter(found).most_common(1)
         made = _case(place, [(str(k), a) for k, a in enumerate(found)], other)
         if "THEN NULL" in place:  # a text among numbers has no code, nor have bytes

@@ -26,8 +26,6 @@ from renyi.sources.dialects import dialect_of
 from renyi.sources.duckdb import arrow_batches, duckdb_module
 from renyi.storage import first_line, unreadable
 
-FILE_ENDINGS = (".duckdb", ".db", ".sqlite", ".sqlite3")
-
 _ROWS_AT_ONCE = 10_000
 _CURSOR = '"renyi_values"'
 _IDLE = 0  # of libpq's states of a transaction
@@ -38,14 +36,8 @@ _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
 # Times of DuckDB of which some have no place in Arrow, such as infinity.
-_AS_TEXT = (
-    "DATE",
-    "TIME WITH TIME ZONE",
-    "TIMESTAMP",
-    "TIMESTAMP_S",
-    "TIMESTAMP_MS",
-    "TIMESTAMP_NS",
-)
+_STAMPS = [f"TIMESTAMP{unit}" for unit in ("", "_S", "_MS", "_NS")]
+_AS_TEXT = ("DATE", "TIME WITH TIME ZONE", *_STAMPS)
 # With 4 MB, PostgreSQL sorts the rows for each of many tables instead of hashing them
 # once: 12 s where 3 s are enough. The setting ends with the transaction.
 _MORE_MEMORY = (
@@ -53,7 +45,7 @@ _MORE_MEMORY = (
     "WHERE pg_size_bytes(current_setting('work_mem')) < 67108864"
 )
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
-_PLAIN = (str, bool, int, float, bytes, *_TIMES)
+_PLAIN = (str, int, float, bytes, *_TIMES)
 
 Row = Sequence[Any]
 
@@ -76,12 +68,13 @@ class Database:
         self.dialect = dialect_of(connection)
         self.sent: list[str] = []
         self.reals: frozenset[str] = frozenset()  # columns that are floats by type
-        self._kinds: dict[str, Any] = {}  # what the driver calls the types
+        self.kinds: dict[str, Any] = {}  # of columns, as the driver calls them
         self._own = False  # whether the transaction under way is ours
 
     def fetch(self, sql: str, what: str) -> list[Row]:
         """Return the rows of a statement; `what` says in words what it is for."""
-        return self._answer(sql, what)[0]
+        self.sent.append(sql)
+        return list(chain.from_iterable(self._blocks(sql, what)))
 
     def fetch_blocks(self, sql: str, what: str) -> Generator[list[Row]]:
         """Yield the rows of a statement in blocks, none of which is kept."""
@@ -118,11 +111,22 @@ class Database:
 
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
-        _check_table_name(table)
+        text = table.strip().lower() if isinstance(table, str) else ""
+        if text.startswith(("(", "select ", "with ")):
+            raise ValueError(
+                f"The table must be the name of a table or a view, not a query "
+                f"({table!s:.60}): make a view of it, or give `where`."
+            )
+        if not table or not all(table):
+            raise ValueError("The name of the table is empty.")
         sql = f"SELECT * FROM {self.dialect.table(table)} WHERE 1 = 0"
         shown = table if isinstance(table, str) else ".".join(table)
+        self.sent.append(sql)
         try:
-            _, description = self._answer(sql, f"the columns of {shown!r}")
+            what = f"the columns of {shown!r}"
+            with self._reporting(what), self._executed(sql) as cursor:
+                description = cursor.description
+                cursor.fetchall()  # there are none, which some drivers must be told
         except ValueError as error:
             if _is_aborted(error):
                 raise
@@ -130,7 +134,7 @@ class Database:
             raise ValueError(
                 f"There is no table {shown!r} to read ({reason}): {self._hint(shown)}"
             ) from error.__cause__
-        self._kinds = {str(entry[0]): entry[1] for entry in description}
+        self.kinds = {str(entry[0]): entry[1] for entry in description}
         if self.dialect.name == "postgres":
             reals = [entry for entry in description if entry[1] in _REALS]
             self.reals = frozenset(entry[0] for entry in reals if entry[5] != 0)
@@ -144,7 +148,7 @@ class Database:
         texts, and texts of a fixed length without the spaces that fill them up. On
         servers, which group by it, texts are compared letter by letter.
         """
-        dialect, kind = self.dialect, self._kinds.get(name)
+        dialect, kind = self.dialect, self.kinds.get(name)
         column = dialect.identifier(name)
         if dialect.name == "postgres":
             forms = {
@@ -159,10 +163,6 @@ class Database:
         if dialect.name == "duckdb" and str(kind) in _AS_TEXT:
             return dialect.as_text(column)
         return column
-
-    def is_interval(self, name: str) -> bool:
-        """Whether a column of DuckDB holds intervals, which are durations elsewhere."""
-        return self.dialect.name == "duckdb" and str(self._kinds[name]) == "INTERVAL"
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -180,26 +180,31 @@ class Database:
 
     # ---- statements
 
-    def _answer(self, sql: str, what: str) -> tuple[list[Row], Any]:
-        self.sent.append(sql)
-        with self._reporting(what), self._executed(sql) as cursor:
-            description = cursor.description
-            return list(chain.from_iterable(_blocks_of(cursor))), description
-
     def _blocks(self, sql: str, what: str) -> Iterator[list[Row]]:
+        """Yield the rows of a statement as tuples, in blocks."""
         with self._reporting(what), self._executed(sql) as cursor:
-            yield from _blocks_of(cursor)
+            if not cursor.description:
+                return
+            while block := cursor.fetchmany(_ROWS_AT_ONCE):
+                if isinstance(block[0], Mapping):
+                    block = [tuple(row.values()) for row in block]
+                yield block
 
     @contextmanager
     def _executed(self, sql: str) -> Iterator[Any]:
-        """Give the cursor of a statement, and close it whatever happens."""
-        cursor = self._cursor()
-        try:
+        """Give the cursor of a statement, whose rows are tuples where that can be."""
+        if self.dialect.name == "duckdb":
+            # Its cursor() is a second connection, which sees no temporary table.
+            self.connection.execute(sql)
+            yield self.connection
+            return
+        with closing(self.connection.cursor()) as cursor:
+            if self.dialect.name == "sqlite":
+                cursor.row_factory = None
+            elif type(cursor).__module__.partition(".")[0] == "psycopg":
+                cursor.row_factory = sys.modules["psycopg"].rows.tuple_row
             cursor.execute(sql)
             yield cursor
-        finally:
-            if cursor is not self.connection:
-                cursor.close()
 
     @contextmanager
     def _reporting(self, what: str) -> Iterator[None]:
@@ -209,82 +214,55 @@ class Database:
         except Exception as error:
             raise self._failure(error, what) from error
 
-    def _cursor(self) -> Any:
-        """Return a cursor whose rows are tuples, whatever the connection makes."""
-        if self.dialect.name == "duckdb":
-            # Its cursor() is a second connection, which sees no temporary table.
-            return self.connection
-        cursor = self.connection.cursor()
-        if self.dialect.name == "sqlite":
-            cursor.row_factory = None
-        elif type(cursor).__module__.partition(".")[0] == "psycopg":
-            cursor.row_factory = sys.modules["psycopg"].rows.tuple_row
-        return cursor
-
     # ---- transactions
 
     def _begin(self) -> None:
-        name, connection = self.dialect.name, self.connection
+        name, connection, begin = self.dialect.name, self.connection, ""
         if name == "duckdb":
-            if self._in_transaction_of_duckdb():
-                return
-            begin = "BEGIN TRANSACTION"
+            number = "SELECT txid_current()"  # which does not change in a transaction
+            first, second = (self.fetch(number, "a snapshot") for _ in range(2))
+            del self.sent[-2:]  # they are not about the table
+            begin = "BEGIN TRANSACTION" if first != second else ""
         elif name == "sqlite":
-            if getattr(connection, "in_transaction", True):
-                return
-            begin = "BEGIN"
+            begin = "" if getattr(connection, "in_transaction", True) else "BEGIN"
         elif name == "postgres":
             state = getattr(connection, "info", None)
-            if getattr(state, "transaction_status", None) != _IDLE:
-                return
-            # Without autocommit the driver has sent its own BEGIN just before.
-            start = "BEGIN" if connection.autocommit else "SET TRANSACTION"
-            begin = f"{start} ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        else:
-            return
-        self._own = True
-        self.fetch(begin, "a snapshot")
-        if name == "postgres":
-            self.fetch(_MORE_MEMORY, "a snapshot")
-
-    def _in_transaction_of_duckdb(self) -> bool:
-        """Whether two statements are of the same transaction."""
-        number = "SELECT txid_current()"
-        first, second = (self._answer(number, "a snapshot")[0] for _ in range(2))
-        del self.sent[-2:]  # they are not about the table
-        return first == second
+            if getattr(state, "transaction_status", None) == _IDLE:
+                # Without autocommit the driver has sent its own BEGIN just before.
+                start = "BEGIN" if connection.autocommit else "SET TRANSACTION"
+                begin = f"{start} ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        if begin:
+            self._own = True
+            self.fetch(begin, "a snapshot")
+            if name == "postgres":
+                self.fetch(_MORE_MEMORY, "a snapshot")
 
     def _end(self) -> None:
-        if not self._own:
+        own, self._own = self._own, False
+        if not own:
             return
-        self._own = False
-        try:
+        with suppress(Exception):  # a connection that is gone has nothing left to end
             if self.dialect.name == "postgres" and not self.connection.autocommit:
                 self.connection.rollback()
             else:
                 with self._executed("ROLLBACK"):
                     pass
             self.sent.append("ROLLBACK")
-        except Exception:  # a connection that is gone has nothing left to end
-            return
 
     # ---- errors
 
     def _failure(self, error: Exception, what: str) -> Exception:
-        if self._alive():
-            advice = (
-                "roll back your transaction, in which a statement failed before."
-                if _is_aborted(error)
-                else "check the names and your permissions."
+        reason = first_line(error)
+        if not self._alive():
+            return ConnectionError(
+                f"The connection to the database is closed or was lost during the "
+                f"query for {what} ({reason}): connect and start again; nothing was "
+                "changed there."
             )
-            return QueryError(
-                f"The query for {what} failed ({first_line(error)}): {advice}"
-            )
-        return ConnectionError(
-            f"The connection to the database is closed or was lost during the query "
-            f"for {what} ({first_line(error)}): connect and start again; nothing was "
-            "changed there."
-        )
+        advice = "check the names and your permissions."
+        if _is_aborted(error):
+            advice = "roll back your transaction, in which a statement failed before."
+        return QueryError(f"The query for {what} failed ({reason}): {advice}")
 
     def _alive(self) -> bool:
         self._end()
@@ -310,11 +288,11 @@ class Database:
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views, as users write them."""
-        listing = (
-            "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view')"
-            if self.dialect.name == "sqlite"
-            else "SELECT table_schema, table_name FROM information_schema.tables"
-        )
+        listing = "SELECT table_schema, table_name FROM information_schema.tables"
+        if self.dialect.name == "sqlite":
+            listing = (
+                "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view')"
+            )
         return sorted(
             # The schema that is looked in needs no name.
             str(name) if schema in ("", "main", "public") else f"{schema}.{name}"
@@ -325,27 +303,6 @@ class Database:
 def _is_aborted(error: Exception) -> bool:
     """Whether a transaction of the caller's must be rolled back first."""
     return "transaction is aborted" in str(error).lower()
-
-
-def _check_table_name(table: str | Sequence[str]) -> None:
-    text = table.strip().lower() if isinstance(table, str) else ""
-    if text.startswith(("(", "select ", "with ")):
-        raise ValueError(
-            f"The table must be the name of a table or a view, not a query "
-            f"({table!s:.60}): make a view of it, or give `where`."
-        )
-    if not table or not all(table):
-        raise ValueError("The name of the table is empty.")
-
-
-def _blocks_of(cursor: Any) -> Iterator[list[Row]]:
-    """Yield the rows of a cursor as tuples, in blocks."""
-    if not cursor.description:
-        return
-    while block := cursor.fetchmany(_ROWS_AT_ONCE):
-        if isinstance(block[0], Mapping):
-            block = [tuple(row.values()) for row in block]
-        yield block
 
 
 # ---- values
@@ -383,17 +340,11 @@ def key_of(cell: Any) -> tuple[type, Any]:
 
 def is_database(name: str) -> bool:
     """Whether a file is named as databases are."""
-    return name.lower().endswith(FILE_ENDINGS)
+    return name.lower().endswith((".duckdb", ".db", ".sqlite", ".sqlite3"))
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """Yield a connection to the database in a file, which can only be read."""
-    with closing(_connected(path)) as connection:
-        yield connection
-
-
-def _connected(path: Path) -> Any:
+def opened(path: Path) -> closing[Any]:
+    """Return a connection to the database in a file, which can only be read."""
     try:
         with path.open("rb") as stream:
             start = stream.read(16)
@@ -401,11 +352,11 @@ def _connected(path: Path) -> Any:
         raise ValueError(unreadable(path, error, "cannot be opened")) from None
     if start == b"SQLite format 3\x00":
         place = quote(str(path.absolute()))
-        return sqlite3.connect(f"file:{place}?mode=ro", uri=True)
+        return closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True))
     if start[8:].startswith(b"DUCK"):  # after a checksum
         module = duckdb_module()
         try:
-            return module.connect(str(path), read_only=True)
+            return closing(module.connect(str(path), read_only=True))
         except module.Error as error:
             raise ValueError(f"{path} cannot be opened: {first_line(error)}.") from None
     raise ValueError(f"{path} is not a DuckDB or SQLite database.")

@@ -20,8 +20,6 @@ from typing import Any
 from renyi.encoding.column_rules import missing_numbers
 from renyi.encoding.columns import Label
 
-_POWER = 2**62  # the largest that an integer of 64 bits holds
-
 
 @dataclass(frozen=True)
 class Dialect:
@@ -110,10 +108,9 @@ class Dialect:
     def in_utc(self, moment: str) -> str:
         """Return the label of a zoned time, as `renyi.encoding.arrow_cells` has it."""
         if self.name == "spark":
-            form = (
-                "map('timeZone', 'UTC', 'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS')"
-            )
-            text = f"to_json(named_struct('t', {moment}), {form})"
+            form = "'timestampFormat', 'y-MM-dd HH:mm:ss.SSSSSS'"
+            options = f"map('timeZone', 'UTC', {form})"
+            text = f"to_json(named_struct('t', {moment}), {options})"
             digits = f"trim(TRAILING '0' FROM get_json_object({text}, '$.t'))"
             return f"trim(TRAILING '.' FROM {digits}) || 'Z'"
         there = f"{moment} AT TIME ZONE 'UTC'"
@@ -264,6 +261,6 @@ def _fraction(value: float) -> str:
     while whole % 2 == 0:
         whole, exponent = whole // 2, exponent + 1
     step = "*" if exponent > 0 else "/"
-    factors, rest = divmod(abs(exponent), 62)
-    steps = [_POWER] * factors + [2**rest] * (rest > 0)
+    factors, rest = divmod(abs(exponent), 62)  # 2**62 is the largest in 64 bits
+    steps = [2**62] * factors + [2**rest] * (rest > 0)
     return f"({whole}.0 " + " ".join(f"{step} {each}" for each in steps) + ")"

@@ -1,12 +1,9 @@
 """DuckDB (the extra ``duckdb``) for files: filters on their rows, and queries.
 
 A filter such as ``year = 2024`` is applied to each batch that was read: DuckDB says
-which rows to keep, and their cells stay as they were read. All is as if the other rows
-were not in the file: a word in one of them does not make labels of a CSV column of
-numbers. A column of a CSV file that begins as numbers is compared as numbers.
-
-A query may be anything that DuckDB can answer; its rows come in batches. Cells of CSV
-files are read by renyi for it, so that they are the same as without a query.
+which rows to keep, and all is as if the others were not in the file. A column of a CSV
+file that begins as numbers is compared as numbers. A query may be anything that DuckDB
+can answer; cells of CSV files are read by renyi for it, so that they are the same.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ from renyi.storage import first_line
 
 _ROWS = 2**17  # of a batch of answers
 _PLACE = "row number"  # added to the rows that a filter sees
-VIEW = "data"
-"""The name by which a query knows the files that were given with it."""
+VIEW = "data"  # what a query calls the files that were given with it
 
 _quoted, _literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].string
 
@@ -63,8 +59,12 @@ class Condition:
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET threads = 1")
         self.columns = mentioned_columns(where, schema.names)
-        cells = [_cell(name, (types or {}).get(name)) for name in self.columns]
-        place = _quoted(_PLACE)
+        place, cells = _quoted(_PLACE), []
+        for column, name in zip(map(_quoted, self.columns), self.columns, strict=True):
+            kind = (types or {}).get(name)
+            cells.append(
+                f"TRY_CAST({column} AS {kind}) AS {column}" if kind else column
+            )
         self._query = (
             f"SELECT {place} FROM (SELECT {', '.join([*cells, place])} FROM batch) "
             f"WHERE ({where}\n)"
@@ -80,7 +80,9 @@ class Condition:
             [*(batch.column(name) for name in self.columns), places],
             names=[*self.columns, _PLACE],
         )
-        connection = self._cursor()
+        if not hasattr(self._own, "cursor"):  # each thread has a connection of its own
+            self._own.cursor = self._connection.cursor()
+        connection = self._own.cursor
         try:
             connection.register("batch", pa.Table.from_batches([mentioned]))
             found = connection.sql(self._query).to_arrow_table()
@@ -91,12 +93,6 @@ class Condition:
         mask = np.zeros(batch.num_rows, bool)
         mask[found.column(0).to_numpy()] = True
         return batch if mask.all() else batch.filter(pa.array(mask))
-
-    def _cursor(self) -> Any:
-        """Return a connection of this thread's own."""
-        if not hasattr(self._own, "cursor"):
-            self._own.cursor = self._connection.cursor()
-        return self._own.cursor
 
 
 def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
@@ -117,11 +113,6 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
         return list(names)
     mentioned = {name.lower() for name in _references(tree)}
     return [name for name in names if name.lower() in mentioned]
-
-
-def _cell(name: str, kind: str | None) -> str:
-    column = _quoted(name)
-    return column if kind is None else f"TRY_CAST({column} AS {kind}) AS {column}"
 
 
 def _references(tree: Any) -> Iterator[str]:

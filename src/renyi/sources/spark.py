@@ -18,7 +18,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -64,19 +64,20 @@ def marginals(
         schema = df.limit(0).toArrow().schema
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     _check_workers(df.sparkSession)
-    if spec.undecided:
-        alone = [_alone(spec, name) for name in spec.undecided]
+    if spec.undecided:  # each column travels in a message of its own
+        alone = [
+            dataclasses.replace(
+                spec,
+                names=(name, target),
+                columns=(spec.column(name), spec.column(target)),
+            )
+            for name in spec.undecided
+        ]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         found = zip(spec.undecided, profiles, strict=True)
         spec = spec.decided({name: each.decided().column(name) for name, each in found})
     (counter,) = _reduced(df, schema.names, PairCounter, [spec], fan_in)
     return counter.finish()
-
-
-def _alone(spec: CountSpec, name: str) -> CountSpec:
-    """Return the spec of one feature, so that each travels in a message of its own."""
-    columns = (spec.column(name), spec.column(spec.target))
-    return dataclasses.replace(spec, names=(name, spec.target), columns=columns)
 
 
 def _reduced(
@@ -85,12 +86,22 @@ def _reduced(
     """Return what all partitions hold together, spec by spec."""
     texts = [json.dumps(spec.to_dict()) for spec in specs]
     wanted = list(dict.fromkeys(name for spec in specs for name in spec.read_columns))
+    expected = versions()
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        named = (batch.rename_columns(wanted) for batch in batches)
+        yield from counted(kind, texts, expected, named)
+
+    def merge(table: pa.Table) -> pa.Table:
+        return pa.Table.from_batches([merged(kind, texts, fan_in, table)])
+
     with _spark_errors("count this frame"):
-        count = _counter(kind, wanted, texts, versions())
-        sent = _only(df, names, wanted).mapInArrow(count, _MESSAGE)
+        # By position: names may hold dots, or differ by case only.
+        aliases = [f"c{j}" for j in range(len(names))]
+        chosen = (aliases[names.index(name)] for name in wanted)
+        sent = df.toDF(*aliases).select(*chosen).mapInArrow(count, _MESSAGE)
         for _ in range(_LEVELS):
             group = (sent["part"] / fan_in).cast("long")
-            merge = _merger(kind, texts, fan_in)
             sent = sent.groupBy("which", group).applyInArrow(merge, _MESSAGE)
         rows = sent.collect()
     totals = [kind(spec) for spec in specs]
@@ -102,25 +113,7 @@ def _reduced(
     return totals
 
 
-def _only(df: Any, names: list[str], wanted: list[str]) -> Any:
-    """Return some columns by position: names may hold dots, or differ by case only."""
-    aliases = [f"c{j}" for j in range(len(names))]
-    return df.toDF(*aliases).select(*(aliases[names.index(name)] for name in wanted))
-
-
 # ---- what workers do; they find these functions in their own renyi
-
-
-def _counter(
-    kind: type[State], names: list[str], specs: list[str], expected: dict[str, str]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that counts a partition."""
-
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        named = (batch.rename_columns(names) for batch in batches)
-        yield from counted(kind, specs, expected, named)
-
-    return count
 
 
 def counted(
@@ -148,17 +141,6 @@ def counted(
         yield _message(part, 0, None, str(error))
 
 
-def _merger(
-    kind: type[State], specs: list[str], fan_in: int
-) -> Callable[[pa.Table], pa.Table]:
-    """Return the function that merges a group."""
-
-    def merge(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches([merged(kind, specs, fan_in, table)])
-
-    return merge
-
-
 def merged(
     kind: type[State], specs: list[str], fan_in: int, table: pa.Table
 ) -> pa.RecordBatch:
@@ -183,13 +165,9 @@ def _message(
     part: int, which: int, state: bytes | None, error: str | None = None
 ) -> pa.RecordBatch:
     """Return the row of what was found, or of what was wrong."""
-    arrays = [
-        pa.array([part], pa.int64()),
-        pa.array([which], pa.int64()),
-        pa.array([state], pa.binary()),
-        pa.array([error], pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, ["part", "which", "state", "error"])
+    row = {"part": [part], "which": [which], "state": [state], "error": [error]}
+    types = (pa.int64(), pa.int64(), pa.binary(), pa.string())
+    return pa.RecordBatch.from_pydict(row, pa.schema(zip(row, types, strict=True)))
 
 
 # ---- which Python workers have

@@ -1,51 +1,42 @@
 """Marginals of a table in a database, over any DB-API 2 connection.
 
-From a server (PostgreSQL and others) only counts leave. It is asked, in plain SQL,
-
-1. how many rows there are to count;
-2. for the values of each column with their counts (`renyi.sources.sql_columns`);
-3. for the counts of each pair of columns (`renyi.sources.pair_queries`), by GROUP BY.
-   Numbers are binned inside the statement.
+From a server (PostgreSQL and others) only counts leave: it is asked for the values of
+each column with their counts, and for the counts of each pair of columns
+(`renyi.sources.sql_counts`).
 
 SQLite and DuckDB run inside this process, where reading rows is cheaper than counting
-them in SQL: their tables are read as Arrow batches (`renyi.sources.sql_rows`) and
-counted as every other stream is.
+them in SQL: their tables are read as Arrow batches and counted as every other stream
+is. DuckDB hands out Arrow batches with the types of its columns; intervals are
+durations, with months of 30 days. SQLite has a type in every cell instead: which types
+a column holds is asked first, and it gets
+
+* the one type of its cells; integers and floats together are floats;
+* the type of its numbers if its texts are all codes for a missing cell;
+* otherwise no type. Rows are then put into batches in which such a column has one type
+  each, and its labels and numbers are read from a dictionary, as in memory from a
+  column of Python objects.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
-from renyi.counting.onehot import offsets
-from renyi.counting.pair_counts import check_table_size
-from renyi.encoding.column_rules import missing_texts, no_target, no_weight
-from renyi.encoding.columns import Column, Columns, label_text
+from renyi.encoding.column_rules import missing_texts
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.progress import Progress, ProgressCallback
-from renyi.sources.databases import Database, QueryError
+from renyi.progress import ProgressCallback
+from renyi.sources.databases import Database, Row
 from renyi.sources.files import require
-from renyi.sources.pair_queries import (
-    FilteredTable,
-    Group,
-    batches,
-    check_unchanged,
-    decoded,
-    described,
-    statement,
-)
-from renyi.sources.sql_columns import ColumnReader, SqlColumn
-from renyi.sources.sql_rows import TableRows
+from renyi.sources.sql_counts import FilteredTable, Request, TableCounts
 from renyi.storage import first_line
-from renyi.streaming.run import Job
+from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
-from renyi.warnings import warn_dropped
 
 _RUN_NOW = """\
 -- Run now, since what follows depends on the answers: how many rows there are, and the
@@ -53,19 +44,22 @@ _RUN_NOW = """\
 """
 _NOT_RUN = "-- Not run now, but when the table is counted: {}.\n"
 
-_T = TypeVar("_T")
-
-
-class _Request(NamedTuple):
-    """What is to be counted, as the user asked for it."""
-
-    table: str | Sequence[str]
-    target: str
-    columns: Sequence[str] | None
-    encoder: Encoder
-    class_conditional: bool
-    where: str | None
-    weight: str | None
+_UNIT_ROWS = 2**18  # that are counted before progress is reported
+# SELECT DISTINCT of so many columns' types has few rows, missing cells or not.
+_COLUMNS_AT_ONCE = 8
+_TYPES = {
+    frozenset[str](): pa.null(),
+    frozenset({"integer"}): pa.int64(),
+    frozenset({"real"}): pa.float64(),
+    frozenset({"integer", "real"}): pa.float64(),
+    frozenset({"text"}): pa.string(),
+    frozenset({"blob"}): pa.binary(),
+}
+_NUMBERS, _WORDS = frozenset({"integer", "real"}), frozenset({"text", "blob"})
+# Types of cells in a column without a type: of two labels with the same text, the
+# number gives its name.
+_ORDER = (int, float, str, bytes, type(None))
+_UNTYPED = pa.dictionary(pa.int32(), pa.binary())
 
 
 def marginals(
@@ -79,56 +73,11 @@ def marginals(
     weight: str | None = None,
     progress: ProgressCallback | None = None,
 ) -> Marginals:
-    """Count the pairs of columns of a table in a database; see `Marginals.from_sql`.
-
-    Parameters
-    ----------
-    connection : DB-API 2 connection
-        To DuckDB, SQLite, PostgreSQL or any other engine. It stays open, and these
-        three are left in the transaction they were in; a driver of another engine may
-        have begun one. DuckDB forgets what is not yet fetched of an answer before, and
-        there and in PostgreSQL a transaction of yours is aborted by a statement that
-        fails, such as one with a wrong `where`.
-    table : str or sequence of str
-        A table or a view: ``"visits"``, ``"clinic.visits"``, or a tuple of the parts
-        of a name that holds dots itself, such as ``("clinic", "visits.2024")``. Names
-        are quoted, so that capital letters count.
-    target : str
-        The column to predict. Rows without it are left out, with a warning.
-    columns : sequence of str, optional
-        The features; by default all columns but the target and the weight.
-    encoder : Encoder, optional
-        How cells become categories. A fitted one gives the bins to use.
-    class_conditional : bool, default=False
-        Count the pairs of features within each class too.
-    where : str, optional
-        A condition of SQL for the rows to count, sent as it is: yours to write.
-    weight : str, optional
-        A column of weights; a row of weight 2 counts as two rows.
-    progress : callable, optional
-        Is given a `renyi.progress.Progress` now and then; ``print`` will do.
-    """
-    request = _Request(
-        table, target, columns, encoder or Encoder(), class_conditional, where, weight
-    )
+    """Count the pairs of columns of a table in a database; see `Marginals.from_sql`."""
     database = Database(connection)
     with database.snapshot():
-        request, rows, total = _checked(database, request)
-        if database.dialect.embedded:
-            with closing(_rows_of(database, request, rows, total)) as table_rows:
-                source = table_rows.source()
-                spec = CountSpec.of(
-                    source.schema, target, request.encoder, class_conditional, weight
-                )
-                return Job(source, spec, progress=progress).count().finish()
-        rows, found = _columns(database, request, rows, progress)
-        blocks: dict[Group, NDArray[Any]] = {}
-        pairs = batches(database.dialect, len(found), class_conditional)
-        for batch in _watched("counting pairs", pairs, progress):
-            sql = statement(rows, found, batch)
-            answer = database.fetch(sql, described(found, batch))
-            blocks.update(decoded(answer, found, batch, table))
-    return _assembled(request, found, blocks)
+        asked = (columns, encoder, class_conditional, where, weight)
+        return _opened(database, table, target, *asked, progress).count()
 
 
 def statements(
@@ -142,7 +91,7 @@ def statements(
     weight: str | None = None,
     explained: bool = False,
 ) -> list[str]:
-    """Return every statement that `marginals` would send, in order.
+    """Return every statement that `Marginals.from_sql` would send, in order.
 
     On servers, those about the number of rows and about single columns are run now,
     since bins and missing codes depend on the answers; those about pairs are not. Of
@@ -155,7 +104,7 @@ def statements(
     Parameters
     ----------
     connection, table, target, columns, encoder, class_conditional, where, weight
-        As in `marginals`.
+        As in `Marginals.from_sql`.
     explained : bool, default=False
         Say in comments of SQL which statements are run now, and which are not.
 
@@ -173,32 +122,31 @@ def statements(
     >>> print(*statements(connection, "t", "y", where="y < 5")[-2:], sep="; ")
     SELECT +"a" AS "a", +"y" AS "y" FROM "t" WHERE (y < 5); ROLLBACK
     """
-    request = _Request(
-        table, target, columns, encoder or Encoder(), class_conditional, where, weight
-    )
     database = Database(connection)
     with database.snapshot():
-        request, rows, total = _checked(database, request)
-        if database.dialect.embedded:
-            later = [_rows_of(database, request, rows, total).statement()]
-            now_about, later_about = "types", "reading the rows"
-        else:
-            rows, found = _columns(database, request, rows)
-            pairs = batches(database.dialect, len(found), class_conditional)
-            later = [statement(rows, found, batch) for batch in pairs]
-            now_about, later_about = "values and counts", "counting the pairs"
+        asked = (columns, encoder, class_conditional, where, weight)
+        counted = _opened(database, table, target, *asked)
+        later = counted.statements()
         if explained:
-            database.sent[0] = _RUN_NOW.format(now_about) + database.sent[0]
-            later[0] = _NOT_RUN.format(later_about) + later[0]
+            database.sent[0] = _RUN_NOW.format(counted.asked_now) + database.sent[0]
+            later[0] = _NOT_RUN.format(counted.asked_later) + later[0]
         database.sent += later
     return database.sent
 
 
-def _checked(
-    database: Database, request: _Request
-) -> tuple[_Request, FilteredTable, int]:
-    """Return the request with its columns, the rows to count, and their number."""
-    table, target, columns, encoder, _, _, weight = request
+def _opened(
+    database: Database,
+    table: str | Sequence[str],
+    target: str,
+    columns: Sequence[str] | None,
+    encoder: Encoder | None,
+    class_conditional: bool,
+    where: str | None,
+    weight: str | None,
+    progress: ProgressCallback | None = None,
+) -> TableRows | TableCounts:
+    """Return the rows that are asked for, checked, ready to be counted."""
+    encoder = encoder or Encoder()
     if encoder.order > 1:
         raise ValueError(
             f"A database is counted by single columns, not by {encoder.order}: give "
@@ -221,176 +169,189 @@ def _checked(
         raise ValueError(f"The table has no column beside the target {target!r}.")
     if not encoder.columns:
         encoder.numeric_names(columns)
-    request = request._replace(columns=columns, encoder=encoder)
-    return request, *_filtered(database, request)
-
-
-def _filtered(database: Database, request: _Request) -> tuple[FilteredTable, int]:
-    """Return the rows that meet the user's condition, if there are some."""
-    rows = FilteredTable(database.dialect, database.dialect.table(request.table))
-    where = request.where
+    request = Request(table, target, columns, encoder, class_conditional, weight)
+    rows = FilteredTable(database.dialect, database.dialect.table(table))
     if where:
         end = "\n" if "--" in where else ""  # a comment would swallow the bracket
         rows = rows.where(f"({where}{end})")
-    sql = f"SELECT COUNT(*) FROM {rows.source()}"
+    total = _row_count(database, rows, where)
+    if not total:
+        which = "no rows" if not where else f"no rows where {where!r:.160}"
+        raise ValueError(f"The table {table!r} has {which}: nothing to count.")
+    if database.dialect.embedded:
+        return TableRows(database, request, rows, total, progress)
+    return TableCounts(database, request, rows, progress)
+
+
+def _row_count(database: Database, rows: FilteredTable, where: str | None) -> int:
     try:
-        ((total,),) = database.fetch(sql, "the number of rows")
+        sql = f"SELECT COUNT(*) FROM {rows.source()}"
+        return int(database.fetch(sql, "the number of rows")[0][0])
     except ValueError as error:
         if not where:
             raise
         reason = first_line(error.__cause__ or error)
         raise ValueError(f"Invalid filter {where!r:.160}: {reason}.") from None
-    if not total:
-        which = "no rows" if not where else f"no rows where {where!r:.160}"
-        raise ValueError(f"The table {request.table!r} has {which}: nothing to count.")
-    return rows, int(total)
 
 
-def _rows_of(
-    database: Database,
-    request: _Request,
-    rows: FilteredTable,
-    total: int,
-) -> TableRows:
-    """Return the rows of an embedded engine, with the columns that are counted."""
-    names = [*(request.columns or ()), request.target]
-    missing = missing_texts(request.encoder.missing)
-    return TableRows(database, rows, names, request.weight, total, missing)
+# ---- DuckDB and SQLite
 
 
-# ---- servers
+class _Column(NamedTuple):
+    """A column of the batches: its name, what is selected, and its type if any."""
+
+    name: str
+    expression: str
+    type: pa.DataType | None
 
 
-def _watched(
-    step: str, items: Sequence[_T], progress: ProgressCallback | None
-) -> Iterator[_T]:
-    """Yield items, and tell how many are done before each."""
-    begun = time.monotonic()
-    for done, item in enumerate(items):
-        if progress is not None:
-            seconds, share = time.monotonic() - begun, done / len(items)
-            facts = f"statement {done + 1} of {len(items)}"
-            progress(Progress(step, seconds, share, facts))
-        yield item
+class TableRows:
+    """The rows of a table, `total` in number; each pass may read some columns."""
+
+    asked_now, asked_later = "types", "reading the rows"
+
+    def __init__(
+        self,
+        database: Database,
+        request: Request,
+        table: FilteredTable,
+        total: int,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        self._database, self._request, self._table = database, request, table
+        self._total, self._progress = total, progress
+        self._missing = sorted(missing_texts(request.encoder.missing))
+        self._under_way = ExitStack()  # the statement whose rows are read
+        names = [*request.columns, request.target]
+        if request.weight is not None:
+            names.append(request.weight)
+        if database.dialect.name == "duckdb":
+            columns = [self._of_duckdb(name) for name in names]
+        else:
+            columns = [self._typed(*each) for each in self._cell_types(names)]
+        self._columns = {column.name: column for column in columns}
+
+    def statements(self) -> list[str]:
+        """Return the statement that reads all columns."""
+        return [self._statement(self._columns)]
+
+    def count(self) -> Marginals:
+        """Count the rows, as every other stream is counted."""
+        _, target, _, encoder, class_conditional, weight = self._request
+        types = [column.type or _UNTYPED for column in self._columns.values()]
+        if self._database.dialect.name == "duckdb":
+            sql = self._statement(self._columns)
+            given = self._database.arrow_schema(sql, "the types")
+            types = [self._columns[f.name].type or f.type for f in given]
+        schema = pa.schema(list(zip(self._columns, types, strict=True)))
+        spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
+        with self._under_way:
+            job = Job(Source(schema, self._units), spec, progress=self._progress)
+            return job.count().finish()
+
+    def _statement(self, names: Iterable[str]) -> str:
+        return self._table.select({n: self._columns[n].expression for n in names})
+
+    def _units(self, names: list[str]) -> Iterator[Unit]:
+        """Yield the rows of one pass, many at a time."""
+        batches, count = self._batches(names), math.ceil(self._total / _UNIT_ROWS)
+        for number in range(count):
+            most = _UNIT_ROWS if number < count - 1 else math.inf
+            yield Unit(0, number, 1 / count, partial(_first_rows, batches, most))
+
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        self._under_way.close()
+        sql, columns = self._statement(names), [self._columns[name] for name in names]
+        if self._database.dialect.name == "duckdb":
+            found = closing(self._database.fetch_arrow(sql, "the rows"))
+            for batch in self._under_way.enter_context(found):
+                yield _with_durations(columns, batch)
+            return
+        read = closing(self._database.fetch_blocks(sql, "the rows"))
+        for block in self._under_way.enter_context(read):
+            for rows in _of_one_type(columns, block):
+                yield self._batch(columns, rows)
+
+    def _of_duckdb(self, name: str) -> _Column:
+        if str(self._database.kinds[name]) != "INTERVAL":
+            return _Column(name, self._database.expression(name), None)
+        column = self._database.dialect.identifier(name)
+        return _Column(name, f"epoch_us({column})", pa.duration("us"))
+
+    def _cell_types(self, names: list[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the types of the cells of each column of SQLite, but for NULL."""
+        for k in range(0, len(names), _COLUMNS_AT_ONCE):
+            some = names[k : k + _COLUMNS_AT_ONCE]
+            quoted = map(self._database.dialect.identifier, some)
+            types = ", ".join(f"typeof({column})" for column in quoted)
+            sql = f"SELECT DISTINCT {types} FROM {self._table.source()}"
+            rows = self._database.fetch(sql, f"the types of {some[0]!r} and others")
+            for name, kinds in zip(some, zip(*rows, strict=True), strict=True):
+                yield name, frozenset(kinds) - {"null"}
+
+    def _typed(self, name: str, kinds: frozenset[str]) -> _Column:
+        dialect = self._database.dialect
+        column = dialect.identifier(name)
+        # A plus sign changes nothing, but keeps converters of the driver away.
+        bare, real = f"+{column}", dialect.as_double(column)
+        if kinds <= _NUMBERS or len(kinds) == 1:
+            return _Column(name, real if len(kinds) == 2 else bare, _TYPES[kinds])
+        if kinds <= _WORDS:
+            return _Column(name, f"CAST({column} AS BLOB)", pa.binary())
+        # Whether some texts do not mean a missing cell.
+        is_text = dialect.is_of(column, sorted(_WORDS))
+        codes = ", ".join(map(dialect.string, self._missing))
+        is_word = f"{dialect.as_text(column)} NOT IN ({codes})"
+        words = self._table.where(is_text, is_word).source()
+        if self._database.fetch(f"SELECT 1 FROM {words} LIMIT 1", repr(name)):
+            return _Column(name, bare, None)
+        numbers = kinds & _NUMBERS
+        value = real if "real" in numbers else column
+        made = f"CASE WHEN {is_text} THEN NULL ELSE {value} END"
+        return _Column(name, made, _TYPES[numbers])
+
+    def _batch(self, columns: list[_Column], rows: list[Row]) -> pa.RecordBatch:
+        """Return rows of SQLite; a column without a type is a dictionary of labels."""
+        arrays = []
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            array = pa.array(values, column.type)
+            if column.type is None and column.name != self._request.weight:
+                if pa.types.is_null(array.type) or pa.types.is_string(array.type):
+                    array = array.cast(pa.binary())
+                array = array.dictionary_encode()
+            arrays.append(array)
+        names = [column.name for column in columns]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _columns(
-    database: Database,
-    request: _Request,
-    rows: FilteredTable,
-    progress: ProgressCallback | None = None,
-) -> tuple[FilteredTable, list[SqlColumn]]:
-    """Return the rows to count and the columns as they are counted, target last."""
-    if request.weight is not None:
-        rows = _weighted(database, rows, request.weight)
-    reader = ColumnReader(database, rows, request.encoder)
-    target = reader.labels(request.target)
-    if None in target.levels.categories:
-        rows = _with_target(database, rows, target)
-        reader = ColumnReader(database, rows, request.encoder)
-        target = reader.labels(request.target)
-        if None in target.levels.categories:
-            raise ValueError(
-                f"The target {target.name!r} holds missing codes that the database "
-                "cannot leave out: leave these rows out with `where`."
-            )
-    found, errors = [], []
-    for name in _watched("reading columns", request.columns or (), progress):
-        try:
-            found.append(reader.column(name))
-        except QueryError:
-            raise
-        except ValueError as error:  # all of them are reported at once
-            errors.append(str(error))
-    if errors:
-        raise ValueError(" ".join(errors))
-    for column in found:
-        check_unchanged(column.counts.sum(), target.counts.sum(), request.table)
-    found.append(target)
-    check_table_size(
-        sum(len(column.counts) for column in found),
-        len(target.counts) if request.class_conditional else 1,
-    )
-    return rows, found
+def _first_rows(
+    batches: Iterator[pa.RecordBatch], most: float
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches until there are so many rows."""
+    for batch in batches:
+        yield batch
+        most -= batch.num_rows
+        if most <= 0:
+            return
 
 
-def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredTable:
-    """Return the rows that weigh something; what cannot be a weight is an error."""
-    name = rows.dialect.identifier(weight)
-    value = rows.dialect.as_double(name)
-    sql = (
-        f"SELECT COUNT(*), COUNT({name}), MIN({value}), MAX({value}) "
-        f"FROM {rows.source()}"
-    )
-    ((total, known, low, high),) = database.fetch(sql, f"the weights {weight!r}")
-    if known < total:
-        raise ValueError(
-            f"The weight {weight!r} is missing in {total - known:,} rows: give every "
-            "row a weight, or leave these out with `where`."
-        )
-    if not (low >= 0 and high < np.inf):
-        wrong = low if low < 0 else high
-        raise ValueError(
-            f"The weight {weight!r} is {wrong} in a row: weights must be finite and "
-            "not negative."
-        )
-    if not high:
-        raise no_weight()
-    return rows.where(f"{value} > 0")._replace(weight=name)
+def _with_durations(columns: list[_Column], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return microseconds as the durations they are."""
+    for k, column in enumerate(columns):
+        if column.type is not None:
+            cells = batch.column(k).cast(column.type)
+            batch = batch.set_column(k, column.name, cells)
+    return batch
 
 
-def _with_target(
-    database: Database, rows: FilteredTable, target: SqlColumn
-) -> FilteredTable:
-    """Return the rows whose target is known; warn of those left out."""
-    dialect, column = rows.dialect, target.expression
-    if len(target.levels.categories) == 1:
-        raise no_target(target.name)
-    missing = len(target.levels.categories) - 1
-    cells = [cell for (_, cell), code in target.codes.items() if code == missing]
-    tests = [f"{column} IS NOT NULL"]
-    codes = [_literal(dialect, cell) for cell in cells if cell is not None]
-    if codes:
-        tests.append(f"{column} NOT IN ({', '.join(sorted(codes))})")
-    real = any(isinstance(cell, float) for _, cell in target.codes)
-    if real and dialect.is_nan(column):
-        tests.append(f"NOT ({dialect.is_nan(column)})")
-    dropped = rows.where(f"NOT ({' AND '.join(tests)})")
-    sql = f"SELECT COUNT(*) FROM {dropped.source()}"
-    ((count,),) = database.fetch(sql, "the number of rows without a target")
-    warn_dropped(count, target.name)
-    return rows.where(*tests)
-
-
-def _literal(dialect: Any, cell: Any) -> str:
-    """Return the literal of a missing code of the target."""
-    plain = isinstance(cell, (bytes, bool, int, float))
-    return str(dialect.literal(cell if plain else label_text(cell)))
-
-
-def _assembled(
-    request: _Request, found: list[SqlColumn], blocks: dict[Group, NDArray[Any]]
-) -> Marginals:
-    """Put the tables of pairs into one."""
-    columns = Columns.of(Column(column.name, column.levels) for column in found)
-    starts = offsets(columns.sizes)
-    size, last = int(starts[-1]), len(found) - 1
-    counts = np.zeros((size, size), found[0].counts.dtype)
-    D, K = int(starts[last]), len(found[last].counts)
-    inner = np.zeros((K, D, D), counts.dtype) if request.class_conditional else None
-    for i, column in enumerate(found):
-        span = slice(starts[i], starts[i + 1])
-        counts[span, span] = np.diag(column.counts)
-    for (i, j, *rest), block in blocks.items():
-        first, second = (slice(starts[k], starts[k + 1]) for k in (i, j))
-        pair = block.sum(axis=2) if rest else block
-        counts[first, second], counts[second, first] = pair, pair.T
-        if inner is not None and rest:
-            inner[:, first, second] = np.moveaxis(block, 2, 0)
-            inner[:, second, first] = np.moveaxis(block, 2, 0).swapaxes(1, 2)
-        elif inner is not None:
-            places = np.arange(starts[i], starts[i + 1])
-            inner[:, places, places] = block.T
-    n = found[last].counts.sum().item()
-    settings = request.encoder.settings()
-    return Marginals(counts, n, columns, request.target, settings, inner)
+def _of_one_type(columns: list[_Column], block: list[Row]) -> Iterator[list[Row]]:
+    """Yield rows in which each column without a type holds cells of one type."""
+    mixed = [j for j, column in enumerate(columns) if column.type is None]
+    if not mixed:
+        yield block
+        return
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in block:
+        key = tuple(_ORDER.index(type(row[j])) for j in mixed)
+        groups.setdefault(key, []).append(row)
+    yield from (groups[key] for key in sorted(groups))
