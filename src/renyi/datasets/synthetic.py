@@ -5,19 +5,16 @@ A joint table is an array ``P[x_1, ..., x_d, y]`` of probabilities. Its conditio
 
 * ``additive``: :math:`P(y|x) = \sum_i w_i\, t_i(x_i, y)` with weights :math:`w` and
   every :math:`t_i(k, \cdot)` in the simplex. The least-squares score is then the
-  conditional itself, lies in the simplex at every x, and the marginals are separable:
-  the minimax Brier risk equals the one that additive scores reach
-  (gamma = theta in the paper).
-* ``logistic``: :math:`P(y|x) \propto \exp \sum_i \beta_i(x_i, y)`, additive only after
-  a logarithm.
-* ``dirichlet``: no structure at all.
-
-The last two are not separable in general.
+  conditional itself and the marginals are separable: the minimax Brier risk is what
+  additive scores reach (the paper's gamma = theta).
+* ``logistic``: :math:`P(y|x) \propto \exp \sum_i \beta_i(x_i, y)`, and ``dirichlet``,
+  without any structure, are not separable in general.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -25,6 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Seed: TypeAlias = int | np.random.Generator | None
 Floats: TypeAlias = NDArray[np.float64]
+
+_KINDS = ("dirichlet", "additive", "logistic")
 
 
 def make_linear(
@@ -45,10 +44,8 @@ def make_linear(
 
     Parameters
     ----------
-    n_samples : int, default=200
-        Rows.
-    n_features : int, default=10_000
-        Columns.
+    n_samples, n_features : int
+        Rows and columns.
     p : float, default=0.7
         Probability of a 1 in every column.
     nonzero : float, default=0.3
@@ -69,9 +66,8 @@ def make_linear(
     -----
     The score has mean :math:`p \sum_i \beta_i`, far from zero, so labels are
     *unbalanced*: with the defaults, always predicting the majority errs on 16 % of the
-    rows on average (200 draws), on 0.5 % to 40 % in eight draws of ten, and one draw
-    in ten holds a single class. The set shows speed rather than accuracy: report the
-    majority's error beside any other.
+    rows on average, and one draw in ten holds a single class. The set shows speed
+    rather than accuracy: report the majority's error beside any other.
 
     Examples
     --------
@@ -105,10 +101,8 @@ def random_joint(
 
     Parameters
     ----------
-    sizes : sequence of int
-        Number of categories of each feature.
-    n_classes : int, default=2
-        Number of classes.
+    sizes, n_classes : sequence of int, int
+        Numbers of categories of the features, number of classes.
     kind : {"dirichlet", "additive", "logistic"}, default="dirichlet"
         Shape of P(y|x), as the module describes. ``"additive"`` tables are separable,
         the others in general are not.
@@ -116,7 +110,7 @@ def random_joint(
         Dirichlet parameter of every cell (of P(x, y) for ``"dirichlet"``, of P(x) for
         the others): the smaller, the fewer outcomes carry the probability.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed, or generator to draw from.
+        As in `make_linear`.
 
     Returns
     -------
@@ -137,14 +131,33 @@ def random_joint(
         raise ValueError(f"n_classes={n_classes!r} must be a positive integer.")
     if not 0 < concentration < np.inf:
         raise ValueError(f"concentration={concentration!r} must be positive.")
-    rng = np.random.default_rng(random_state)
-    if kind == "dirichlet":
-        return _dirichlet(rng, (*sizes, n_classes), concentration)
-    if kind not in _CONDITIONALS:
-        kinds = ", ".join(("dirichlet", *_CONDITIONALS))
+    if kind not in _KINDS:
+        kinds = ", ".join(_KINDS)
         raise ValueError(f"Unknown kind {kind!r}: choose one of {kinds}.")
-    conditional = _CONDITIONALS[kind](rng, sizes, n_classes)
-    return _dirichlet(rng, sizes, concentration)[..., None] * conditional
+    rng = np.random.default_rng(random_state)
+    conditional: Any = 1.0
+    if kind == "additive":
+        weights = rng.dirichlet(np.ones(len(sizes)))
+        terms = [rng.dirichlet(np.ones(n_classes), size=m) for m in sizes]
+        conditional = _outer_sum([w * t for w, t in zip(weights, terms, strict=True)])
+    elif kind == "logistic":
+        # A deviation of 2 gives conditionals near 0 and 1, where additive scores fail.
+        scores = _outer_sum([2.0 * rng.standard_normal((m, n_classes)) for m in sizes])
+        odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        conditional = odds / odds.sum(axis=-1, keepdims=True)
+    shape = (*sizes, n_classes) if kind == "dirichlet" else (*sizes, 1)
+    cells = rng.dirichlet(np.full(math.prod(shape), concentration))
+    return np.asarray(cells.reshape(shape) * conditional)
+
+
+def _outer_sum(terms: list[Floats]) -> Floats:
+    """Sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
+    total: Any = 0.0
+    for axis, term in enumerate(terms):
+        shape = [1] * len(terms) + [term.shape[1]]
+        shape[axis] = term.shape[0]
+        total = total + term.reshape(shape)
+    return np.asarray(total, dtype=np.float64)
 
 
 def sample_joint(
@@ -155,11 +168,11 @@ def sample_joint(
     Parameters
     ----------
     table : array-like of float, shape (m_1, …, m_d, K)
-        Probabilities, as `random_joint` returns them.
+        Probabilities, as `random_joint` returns them; anything else is a ValueError.
     n_samples : int
         Rows to draw.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed, or generator to draw from.
+        As in `make_linear`.
 
     Returns
     -------
@@ -167,11 +180,6 @@ def sample_joint(
         Category of every feature, counted from 0.
     y : ndarray of int64, shape (n_samples,)
         Class, counted from 0.
-
-    Raises
-    ------
-    ValueError
-        If the table is not a probability table of a feature and a label at least.
 
     Examples
     --------
@@ -195,46 +203,3 @@ def sample_joint(
     cells = rng.choice(P.size, size=n_samples, p=P.ravel() / total)
     *features, y = np.unravel_index(cells, P.shape)
     return np.stack(features, axis=1).astype(np.int64), y.astype(np.int64)
-
-
-def _dirichlet(
-    rng: np.random.Generator, shape: tuple[int, ...], concentration: float
-) -> Floats:
-    cells = int(np.prod(shape))
-    return rng.dirichlet(np.full(cells, concentration)).reshape(shape)
-
-
-def _additive(
-    rng: np.random.Generator, sizes: tuple[int, ...], n_classes: int
-) -> Floats:
-    """P(y|x) = sum_i w_i t_i(x_i, y), a mixture of points of the simplex."""
-    weights = rng.dirichlet(np.ones(len(sizes)))
-    terms = [rng.dirichlet(np.ones(n_classes), size=m) for m in sizes]
-    return _outer_sum([w * t for w, t in zip(weights, terms, strict=True)])
-
-
-def _logistic(
-    rng: np.random.Generator, sizes: tuple[int, ...], n_classes: int
-) -> Floats:
-    """P(y|x) proportional to exp(sum_i beta_i(x_i, y)), beta normal with deviation 2.
-
-    Two is wide enough for conditionals near 0 and 1, where additive scores fail.
-    """
-    scores = _outer_sum([2.0 * rng.standard_normal((m, n_classes)) for m in sizes])
-    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
-
-
-def _outer_sum(terms: list[Floats]) -> Floats:
-    """Sum_i terms[i][x_i, y] as an array over (x_1, ..., x_d, y)."""
-    total: Any = 0.0
-    for axis, term in enumerate(terms):
-        shape = [1] * len(terms) + [term.shape[1]]
-        shape[axis] = term.shape[0]
-        total = total + term.reshape(shape)
-    return np.asarray(total, dtype=np.float64)
-
-
-_CONDITIONALS: dict[
-    str, Callable[[np.random.Generator, tuple[int, ...], int], Floats]
-] = {"additive": _additive, "logistic": _logistic}
