@@ -186,7 +186,7 @@ def test_linear_program_is_solved_once(monkeypatch):
 
     def counted(losses, semidefinite, time_limit):
         if semidefinite:
-            return pairwise_program.LocalSolution(np.inf, np.zeros(0), "declined")
+            return pairwise_program.Bound(np.inf, np.zeros(0), "declined")
         solved.append(time_limit)
         return solve(losses, time_limit=time_limit)
 

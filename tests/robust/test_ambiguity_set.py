@@ -190,15 +190,15 @@ def test_both_direct_programs_agree(K: int, monkeypatch: pytest.MonkeyPatch) -> 
     values = []
     for most in (1, 9):
         monkeypatch.setattr("renyi.robust.minimax_problem._MAX_CLASSES", most)
-        found = solve_direct(amb, amb.outcomes())
+        found, p = solve_direct(amb, amb.outcomes())
         assert found.status == "optimal"
         values.append(found.value)
         X = outcomes(amb.sizes)
         assert shortfall(amb.functions(found.multiplier, X)) < 1e-12
         np.testing.assert_allclose(
-            amb.constraint_matrix(amb.outcomes()) @ found.p.ravel(), amb.b, atol=1e-8
+            amb.constraint_matrix(amb.outcomes()) @ p.ravel(), amb.b, atol=1e-8
         )
-        assert 1 - found.p.max(axis=1).sum() == pytest.approx(found.value, abs=1e-7)
+        assert 1 - p.max(axis=1).sum() == pytest.approx(found.value, abs=1e-7)
     assert values[0] == pytest.approx(values[1], abs=1e-8)
 
 

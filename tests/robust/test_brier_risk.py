@@ -150,7 +150,7 @@ def test_interval_keeps_the_time_limit_and_does_not_need_the_program(monkeypatch
     def stopped(ambiguity, time_limit=None):
         limits.append(time_limit)
         nothing = np.zeros(len(ambiguity.b))
-        return pairwise_program.LocalSolution(np.inf, nothing, "stopped")
+        return pairwise_program.Bound(np.inf, nothing, "stopped")
 
     m = marginals_of(make_table(2, "logistic", 2))
     exact = brier_risk.theta(m).theta

@@ -16,7 +16,7 @@ from renyi.robust.ambiguity_set import Ambiguity, of_tables, shortfall
 from renyi.robust.cutting_planes import AnyRule, Oracle, search, tree_draws
 from renyi.robust.master_program import Box, Master, corrected, solve
 from renyi.robust.minimax_problem import MinimaxResult, minimax
-from renyi.robust.pairwise_program import LocalSolution, solve_local, table_rule
+from renyi.robust.pairwise_program import Bound, solve_local, table_rule
 from support.counted import marginals
 from support.joints import marginal_constraints, minimax_error, outcomes
 
@@ -98,7 +98,7 @@ def test_search_with_proofs_by_whole_numbers(
     assert found.upper == pytest.approx(e_star, abs=2e-6)
     assert found.lower <= e_star + 1e-8
     assert found.upper >= e_star - 1e-8
-    assert found.ending == "done"
+    assert found.status == "optimal"
 
 
 def test_the_evidence_is_a_distribution_with_these_marginals() -> None:
@@ -344,7 +344,7 @@ def test_a_program_that_fails_leaves_the_simple_rules(
     monkeypatch.setattr("renyi.robust.minimax_problem._QUICK", 0)
     table, amb = make((3, 3, 3), 2, 4)
     m = marginals(table)
-    failed = LocalSolution(np.inf, np.zeros(len(amb.b)), "stopped")
+    failed = Bound(np.inf, np.zeros(len(amb.b)), "stopped")
     monkeypatch.setattr(
         "renyi.robust.pairwise_program.solve_local", lambda *a, **o: failed
     )
@@ -360,9 +360,9 @@ def test_the_clock_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     _, amb = make((3, 3, 3), 2, 4)
     first = solve_local(amb)
     start = (AnyRule(amb), first.multiplier, first.value)
-    assert search(*start, time_limit=100.0).ending == "done"
+    assert search(*start, time_limit=100.0).status == "optimal"
     monkeypatch.setattr("renyi.robust.cutting_planes._KEPT", 1.1)
-    assert search(*start, time_limit=100.0).ending == "time"
+    assert search(*start, time_limit=100.0).status == "stopped"
 
 
 # ---- categories of next to no weight

@@ -15,7 +15,7 @@ from renyi.robust.pairwise_min import (
     minimise,
     prove,
 )
-from renyi.robust.piecewise_loss import ScoreLoss, Slice, SlicedScore
+from renyi.robust.piecewise_loss import ScoreLoss, Slice
 from support.joints import one_hot, outcomes
 
 SIZES = [(2, 3, 2, 4), (3,), (2, 2), (4, 3, 3), (1, 3, 2), (2,) * 7]
@@ -155,6 +155,6 @@ def test_losses_are_taken_off_whatever_the_way(
     if scores == 1:
         low, high = float(s.min()) - 1, float(s.max()) + 1
         slices = [Slice(low, 0.0, 2.0, 0.0), Slice(0.0, high, 0.0, 0.0)]
-        proof = prove(energy, [SlicedScore(points[:, 0], float(base[0]), slices)])
+        proof = prove(energy, [(np.append(points[:, 0], base), slices)])
         assert proof.values[0] == pytest.approx(everything.min())
         assert everything.min() - 1e-5 <= proof.bound <= everything.min() + 1e-6

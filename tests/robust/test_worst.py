@@ -13,7 +13,7 @@ from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import load, random_joint, sample_joint
 from renyi.robust import ambiguity_set, master_program, pairwise_min, worst
 from renyi.robust.cutting_planes import search
-from renyi.robust.pairwise_program import LocalSolution
+from renyi.robust.pairwise_program import Bound
 from renyi.robust.piecewise_loss import Losses
 from renyi.solvers.programs import IMPOSSIBLE
 from support.counted import MODELS, make_card, marginals_of
@@ -442,7 +442,7 @@ def test_linear_program_gets_the_time_that_the_other_declines(monkeypatch, rule)
     def declined(losses, semidefinite, time_limit):
         limits[semidefinite] = time_limit
         nothing = np.zeros(len(losses.ambiguity.b))
-        return LocalSolution(np.inf, nothing, "declined")
+        return Bound(np.inf, nothing, "declined")
 
     monkeypatch.setattr(worst, "solve_worst", declined)
     worst.worst_case(make_card(m, "ridge"), m, rule=rule, time_limit=30)

@@ -213,7 +213,7 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     members, gains = _members(sets, K), np.array([len(S) - 1.0 for S in sets])
     agree = consistency_rows(layout, len(sets))
     cost = np.zeros((len(sets), layout.width))
-    cost[:, layout.single(0)] = -gains[:, None]
+    cost[:, layout.cells(0)] = -gains[:, None]
     zeros = np.zeros(agree.shape[0])
     A = sparse.vstack([agree, tie_rows(ambiguity, members)])
     least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
@@ -228,7 +228,7 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     multiplier = np.where(b > 0, np.maximum(-duals[len(zeros) :], 0.0), 0.0)
     multiplier = ambiguity.shifted(multiplier, _lack(ambiguity, multiplier))
     mass = gains @ x.reshape(cost.shape)
-    errors = [mass[layout.table(table.features)] for table in ambiguity.tables]
+    errors = [mass[layout.cells(*table.features)] for table in ambiguity.tables]
     return TreeSolution(float(b @ multiplier), ambiguity.completed(multiplier), errors)
 
 

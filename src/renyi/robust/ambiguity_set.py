@@ -1,26 +1,20 @@
 r"""Ambiguity: the set C of all distributions that have some given tables.
 
 A table gives the probabilities of the cells of some columns, with or without the
-target.
-`Marginals` give P(X_i, X_j) and P(X_i, Y), and with class-conditional counts
+target. `Marginals` give P(X_i, X_j) and P(X_i, Y), and with class-conditional counts
 P(X_i, X_j, Y), which shrinks C. In the paper's words: all p ≥ 0 with A p = b.
 
-A *multiplier* is a number for every cell of every table. It defines the functions
+A *multiplier* a is a number for every cell of every table. It defines functions λ_y,
+whose expectation ``bᵀa`` is the same under every member of C: certificates of worst
+cases are made of them. A minimax rule rests on functions with
 
-.. math:: \lambda_y(x) = \sum_t a_t(x_{S_t} [, y])
+.. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1 \text{ for all } x, S \ne \emptyset,
+    \qquad \lambda_y(x) = \sum_t a_t(x_{S_t} [, y]).
 
-whose expectation ``bᵀa`` is the same under every member of C; they are what
-certificates of worst cases are made of. A minimax rule rests on functions with
-
-.. math:: \sum_{y \in S} \lambda_y(x) \ge |S| - 1
-    \quad \text{for every outcome } x \text{ and nonempty } S.
-
-If C is empty, some weighted sum of cells shows it: whatever the outcome, it is at most
-some number, and yet the tables say more (Farkas). The shortest one is sought,
-
-.. math:: \min \|u\|_1, \quad b^T u \ge c + 1, \quad A^T u \le c,
-
-by its dual program, ``max s`` with ``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
+If C is empty, some weighted sum u of cells shows it: whatever the outcome, it is at
+most c, and yet the tables say more (Farkas). The shortest one is sought,
+``min ‖u‖₁`` with ``bᵀu ≥ c + 1`` and ``Aᵀu ≤ c``, by its dual program, ``max s`` with
+``|A p − s b| ≤ 1``, p ≥ 0 of mass s.
 """
 
 from __future__ import annotations
@@ -60,47 +54,24 @@ class Table(NamedTuple):
     probabilities: Floats
 
 
-class Layout(NamedTuple):
+class Layout:
     """Places of the cells of some pairs, then of all columns, in one array."""
 
-    pairs: list[tuple[int, int]]
-    pair_starts: NDArray[np.int64]
-    single_starts: NDArray[np.int64]
-    sizes: NDArray[np.intp]
+    def __init__(self, pairs: list[tuple[int, int]], sizes: NDArray[np.intp]) -> None:
+        self.pairs, self.sizes = pairs, sizes
+        columns = [(i,) for i in range(len(sizes))]
+        self._index = {features: k for k, features in enumerate([*pairs, *columns])}
+        self._starts = offsets([int(sizes[[*f]].prod()) for f in self._index])
+        self.blocks = self._starts[:-1]  # an outcome has one cell in each
+        self.width = int(self._starts[-1])
+        self.n_pair_cells = int(self._starts[len(pairs)])
 
-    @classmethod
-    def of(cls, pairs: list[tuple[int, int]], sizes: NDArray[np.intp]) -> Layout:
-        """Places of the cells of these pairs."""
-        cells = [int(sizes[i] * sizes[j]) for i, j in pairs]
-        return cls(pairs, offsets(cells), offsets(sizes), sizes)
-
-    @property
-    def width(self) -> int:
-        """Number of cells."""
-        return int(self.pair_starts[-1] + self.single_starts[-1])
-
-    @property
-    def blocks(self) -> NDArray[np.int64]:
-        """First place of every pair and of every column: an outcome has one in each."""
-        pairs, singles = self.pair_starts, self.single_starts
-        return np.append(pairs[:-1], pairs[-1] + singles[:-1])
-
-    def pair(self, k: int) -> NDArray[np.int64]:
-        """Places of the cells of a pair, as a matrix."""
-        i, j = self.pairs[k]
-        places = np.arange(self.pair_starts[k], self.pair_starts[k + 1])
-        return places.reshape(self.sizes[i], self.sizes[j])
-
-    def single(self, i: int) -> NDArray[np.int64]:
-        """Places of the cells of a column."""
-        own = np.arange(self.single_starts[i], self.single_starts[i + 1])
-        return np.asarray(self.pair_starts[-1] + own)
-
-    def table(self, features: tuple[int, ...]) -> NDArray[np.int64]:
-        """Places of the cells of a table; of Y alone, those of the first column."""
-        if len(features) < 2:
-            return self.single(features[0] if features else 0)
-        return self.pair(self.pairs.index((features[0], features[1])))
+    def cells(self, *features: int) -> NDArray[np.int64]:
+        """Places of the cells of a pair or a column; of none, those of the first."""
+        own = features or (0,)
+        k = self._index[own]
+        places = np.arange(self._starts[k], self._starts[k + 1])
+        return places.reshape(self.sizes[[*own]])
 
 
 def listed(
@@ -136,21 +107,19 @@ class Ambiguity:
                 f"The marginals are of order {m.order}, and exact worst cases are "
                 "known of order 1: count single columns."
             )
-        columns = m.encoder.columns
-        target = m._column(m.target)
-        F, starts = m.F, offsets(columns.sizes)
-        spans = [slice(starts[i], starts[i + 1]) for i in range(len(columns))]
+        columns, F, Q = m.encoder.columns, m.F, m.Q
+        starts = offsets(columns.sizes)
+        spans = [slice(*starts[i : i + 2]) for i in range(len(columns))]
         tables = [Table((i,), True, F[span]) for i, span in enumerate(spans)]
-        if class_conditional and m.class_counts is not None:
-            inner = m.class_counts / m.n
-            for i, j in combinations(range(len(columns)), 2):
-                block = inner[:, spans[i], spans[j]].transpose(1, 2, 0)
-                tables.append(Table((i, j), True, block))
-        else:
-            Q = m.Q
-            for i, j in combinations(range(len(columns)), 2):
+        within = m.class_counts if class_conditional else None
+        within = None if within is None else within / m.n
+        for i, j in combinations(range(len(columns)), 2):
+            if within is None:
                 tables.append(Table((i, j), False, Q[spans[i], spans[j]]))
-        return cls(columns, target, tuple(tables))
+            else:
+                block = within[:, spans[i], spans[j]].transpose(1, 2, 0)
+                tables.append(Table((i, j), True, block))
+        return cls(columns, m._column(m.target), tuple(tables))
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -201,7 +170,7 @@ class Ambiguity:
                 "method='lp' takes tables of at most two features: use method='exact'."
             )
         pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
-        return Layout.of(pairs, self.sizes)
+        return Layout(pairs, self.sizes)
 
     def cells(self, X: Outcomes) -> NDArray[np.int64]:
         """Cells that outcomes fall in: (outcomes, classes, tables)."""

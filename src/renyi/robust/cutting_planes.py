@@ -12,7 +12,9 @@ and the problem gives the right-hand sides: ``|S| − 1`` for every nonempty S i
 The master program (`renyi.robust.master_program`) knows a few of these constraints. The
 weights of its cuts, where their tables are the given ones, are a member of C: the lower
 bound is the error under it, and nothing else. Which constraint is violated most is the
-minimum of an energy over all outcomes (`renyi.robust.pairwise_min`).
+minimum of an energy over all outcomes (`renyi.robust.pairwise_min`); if
+``min_x Σ_S λ_y − g_S ≥ v_S`` is proven for every S, the problem mends λ into functions
+that are feasible: an upper bound at any moment.
 
 *Stabilised.* A master with few cuts jumps about, so it is kept in a box around the best
 feasible multiplier (a simple rule, a closed form or a polynomial program gives the
@@ -20,16 +22,12 @@ first), and its answer is in the middle of what the cuts leave open, not in a co
 Cuts are looked for halfway to it first: what is violated there is violated by it too,
 and what is feasible there is the new best. The box grows where it is felt. The first
 cuts are of outcomes drawn from a tree of the given pairs.
-
-*Upper bound at any moment.* If ``min_x Σ_S λ_y − g_S ≥ v_S`` is proven for every S, the
-problem mends λ into functions that are feasible.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 
@@ -40,7 +38,7 @@ from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
 from renyi.robust.master_program import Master, Member
 from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
 from renyi.robust.piecewise_loss import Losses, SlicedScore
-from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE, Program, solve
+from renyi.solvers.programs import IMPOSSIBLE, TOLERANCE, Program, Status, solve
 
 _RADIUS = 1.0  # of the box around the best multiplier
 _FIRST_TARGET = 0.1  # for the gap of the master program
@@ -204,9 +202,6 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
 
 # ---- the search
 
-# Why it ended: nothing was left to do or to be had; the time limit; Ctrl-C.
-Ending = Literal["done", "time", "interrupted"]
-
 
 @dataclass
 class Search:
@@ -219,7 +214,7 @@ class Search:
     p: Floats = field(default_factory=lambda: np.empty((0, 0)))
     rounds: int = 0
     cuts: int = 0
-    ending: Ending = "done"
+    status: Status = "optimal"  # nothing was left to do or to be had
 
     @property
     def exhibited(self) -> bool:
@@ -276,7 +271,7 @@ def search(
                 break
         planes.finish()
     except KeyboardInterrupt:
-        state.ending = "interrupted"
+        state.status = "interrupted"
     return state
 
 
@@ -318,7 +313,7 @@ class _Planes:
         if solved or state.upper < IMPOSSIBLE:
             return False
         if self.deadline.left <= self._reserve:
-            state.ending = "time"
+            state.status = "stopped"
             return False
         return True
 
@@ -336,7 +331,7 @@ class _Planes:
         until = Deadline(None if limit is None else max(0.0, limit - self._reserve))
         found = master.solve(state.best, self.radius, target, until)
         if found is None or master.last is None:
-            state.ending = "time"
+            state.status = "stopped"
             return False
         if master.last.off < _NEAR:
             self._take_lower(master.member())

@@ -10,24 +10,23 @@ that its error is at most E[λ_Y], the same number for every P in C. The most pr
 answer alone, the smallest λ_y, errs at most twice that.
 
 Three ways, cheap to exact: the polynomial program (`renyi.robust.pairwise_program`),
-cutting planes (`renyi.robust.cutting_planes`), and of small tables the direct program
-over all outcomes,
+cutting planes (`renyi.robust.cutting_planes`), and the direct program over all outcomes
+of a small table, S running over the nonempty sets of classes,
 
 .. math:: e^* = \max \sum_{x, S} (|S| - 1)\, w_S(x), \quad
-    p(x, y) = \sum_{S \ni y} w_S(x), \quad A p = b, \; w \ge 0,
+    p(x, y) = \sum_{S \ni y} w_S(x), \quad A p = b, \; w \ge 0:
 
-S running over the nonempty sets of classes: w spreads p(x, ·) over sets of equally
-likely classes, of which all but one are errors. It has one row for each cell of the
-tables, hence is solved some twenty times sooner than the same with ``v(x) ≥ p(x, y)``,
-which is used beyond four classes. The multipliers of ``A p = b`` give the functions
-λ_y, and p is the worst distribution.
+w spreads p(x, ·) over sets of equally likely classes, of which all but one are errors.
+With one row for each cell of the tables, it is solved some twenty times sooner than the
+same with ``v(x) ≥ p(x, y)``, which is used beyond four classes. The multipliers of
+``A p = b`` give the functions λ_y, and p is the worst distribution.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +48,6 @@ from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
 from renyi.robust.ambiguity_set import (
     Ambiguity,
-    Flags,
     Floats,
     Outcomes,
     Table,
@@ -59,10 +57,8 @@ from renyi.robust.ambiguity_set import (
     shortfall,
 )
 from renyi.robust.distribution import WorstDistribution, exhibited
-from renyi.robust.pairwise_program import Promise, first_bound, table_rule
-from renyi.solvers.programs import IMPOSSIBLE, Program
-from renyi.solvers.programs import Status as Ending
-from renyi.solvers.programs import solve as solve_program
+from renyi.robust.pairwise_program import Bound, first_bound, table_rule
+from renyi.solvers.programs import IMPOSSIBLE, Program, solve
 
 METHODS = ("auto", "lp", "exact")
 Method = Literal["lp", "direct", "cutting planes"]
@@ -86,8 +82,7 @@ class MinimaxRule:
     ambiguity : Ambiguity
         The tables that the guarantee is about.
     multiplier : ndarray
-        A number for every cell of every table; λ_y(x) is the sum over the cells that
-        (x, y) falls in.
+        A number for every cell of every table, whose sums are the functions λ_y(x).
     guarantee : float
         The worst error of the rule under every distribution with those tables.
     encoder : Encoder
@@ -162,9 +157,8 @@ def _extended(table: Table, cells: Floats) -> Floats:
     """Multiplier of a table with a last place on every feature's axis: the mean.
 
     An unseen label counts as the mean over the labels of the column by their
-    probability, empty cells left out since nothing is promised there. The weights are
-    the same at all cells, so that the mean does not depend on how λ is split into
-    functions of pairs and of single columns.
+    probability, empty cells left out as nothing is promised there. The weights are the
+    same at all cells, so it does not matter how λ is split into tables.
     """
     p = table.probabilities if table.with_target else table.probabilities[..., None]
     a = cells.reshape(p.shape)
@@ -198,15 +192,14 @@ class MinimaxResult:
     worst_distribution : WorstDistribution or None
         A distribution with the given tables under which every rule errs at least
         `lower`; None if none was exhibited (`lower` is 0 then).
-    method : str
-        "lp", "direct" or "cutting planes".
+    method : {"lp", "direct", "cutting planes"}
+        The way it was found.
     seconds : float
         Time taken.
-    status : str
-        "solved": the gap is within the tolerance, and a distribution was exhibited;
-        "bounded": the method has no more to say; "stopped": by the time limit or
-        Ctrl-C. Unless it is "solved", there may be no distribution with the tables at
-        all, of which anything can be promised.
+    status : {"solved", "bounded", "stopped"}
+        The gap is within the tolerance and a distribution was exhibited; the method has
+        no more to say; stopped by the time limit or Ctrl-C. Unless it is "solved",
+        there may be no distribution with the tables, and anything can be promised.
     note : str
         Why the bounds say little about the population, where the rows are few; else "".
     origin : str
@@ -267,28 +260,24 @@ def minimax(
     Parameters
     ----------
     m : Marginals or str
-        The marginals; with `tables`, the marginals whose columns these are, or the
-        name of the target.
+        The marginals; with `tables`, those whose columns these are, or the target.
     method : {"auto", "lp", "exact"}, default="auto"
         "lp" solves one program of polynomial size: an upper bound and a rule that
         attains it. "exact" closes the interval, by a program over all outcomes where
         they are few, else by cutting planes. "auto" is "exact" where that takes a few
         seconds, else "lp".
     tables : iterable of frames, optional
-        Contingency tables over any columns, with the target or without, as in
-        `Marginals.from_tables`; they take the place of the counts of m. Cutting planes
-        and "lp" take tables of at most two features (and the target); cutting planes
-        need one with the target for every feature.
+        Contingency tables over any columns, as in `Marginals.from_tables`, in place of
+        the counts of m. Cutting planes and "lp" take tables of at most two features
+        (and the target); cutting planes need one with the target for every feature.
     time_limit : float, optional
-        Seconds, above 0, after which the interval reached is returned; Ctrl-C does so
-        too.
+        Seconds after which the interval reached is returned, as it is after Ctrl-C.
     tolerance : float, default=1e-6
         Gap, above 0, at which the interval counts as closed.
     class_conditional : bool, default=True
         Use the pairs within each class where m has them: fewer distributions.
     progress : callable, optional
-        Called after every round of cutting planes with a `renyi.progress.Progress`: its
-        step, seconds, lower, upper, rounds and cuts.
+        Called after every round of cutting planes with a `renyi.progress.Progress`.
     random_state : int, default=0
         Seed of the search for cuts.
 
@@ -299,8 +288,7 @@ def minimax(
     Raises
     ------
     ValueError
-        If no distribution has the tables, with the reason. A result that is "solved"
-        has one; "lp" finds out only if its program shows it.
+        If no distribution has the tables, with the reason; "lp" may not notice.
 
     Examples
     --------
@@ -317,12 +305,11 @@ def minimax(
     check_time_limit(time_limit)
     check_positive("tolerance", tolerance)
     deadline = Deadline(time_limit)
-    ambiguity, encoder, pairwise = _given(m, tables, class_conditional)
+    ambiguity, encoder = _given(m, tables, class_conditional)
     result = solve_minimax(
         ambiguity,
         encoder,
         method,
-        pairwise=pairwise,
         deadline=deadline,
         tolerance=tolerance,
         progress=progress,
@@ -341,9 +328,8 @@ def few_rows(m: Marginals) -> str:
 
 def _given(
     m: Marginals | str, tables: Any, class_conditional: bool
-) -> tuple[Ambiguity, Encoder, bool]:
-    """Return the set C, the encoder, and whether its tables are of pairs only."""
-    plain: Ambiguity | None = None
+) -> tuple[Ambiguity, Encoder]:
+    """Return the set C, by tables of pairs if it can be, and the encoder."""
     if tables is not None:
         ambiguity = of_tables(tables, m)
         plain = ambiguity.pairwise()
@@ -358,26 +344,16 @@ def _given(
     elif isinstance(m, str):
         raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
     else:
-        check_classes(m.classes, m.target)
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
-        plain = ambiguity
     check_classes(ambiguity.target.levels.texts, ambiguity.target.name)
-    return ambiguity, encoder, plain is not None
+    return ambiguity, encoder
 
 
 # ---- the ways to solve it
 
 
-class _Found(NamedTuple):
-    """What one way found: a rule, a distribution if any, and how it ended.
-
-    It ended "optimal" if the way has nothing more to say.
-    """
-
-    best: Promise
-    shown: WorstDistribution | None
-    method: Method
-    ending: Ending
+# A bound and its rule, a distribution if any, and the way it was found.
+_Found = tuple[Bound, WorstDistribution | None, Method]
 
 
 def solve_minimax(
@@ -385,42 +361,39 @@ def solve_minimax(
     encoder: Encoder,
     method: str = "exact",
     *,
-    pairwise: bool = True,
     deadline: Deadline,
     tolerance: float = 1e-6,
-    progress: ProgressCallback | None = None,
-    random_state: int = 0,
+    **options: Any,
 ) -> MinimaxResult:
-    """Solve the minimax problem of a set C; `pairwise` if its tables are of pairs."""
-    outcomes = None
+    """Solve the minimax problem of a set C; `options` are those of cutting planes."""
+    outcomes, pairwise = None, ambiguity.pairwise() is not None
     if method != "lp":
         most = _QUICK if pairwise or method == "auto" else _MOST
         outcomes = ambiguity.few_outcomes(most / ambiguity.n_classes)
     if outcomes is not None:
-        found = _direct(ambiguity, outcomes, deadline)
+        best, shown, way = _direct(ambiguity, outcomes, deadline)
     elif method != "exact":
-        found = _polynomial(ambiguity, deadline)
+        best, shown, way = first_bound(ambiguity, deadline), None, "lp"
     elif pairwise:
-        found = _planes(ambiguity, deadline, tolerance, progress, random_state)
+        best, shown, way = _planes(ambiguity, deadline, tolerance, **options)
     else:
         raise ValueError(
             f"The tables leave more than {_MOST:,} joint outcomes and classes, too "
             "many to list: give tables over fewer columns, or tables of at most two "
             "features with one for every feature and the target."
         )
-    best, shown = found.best, found.shown
-    upper, lower = best.upper, 0.0 if shown is None else shown.bayes_error
+    upper, lower = best.value, 0.0 if shown is None else shown.bayes_error
     if shown is not None and lower > upper + _ABSURD:
         raise RuntimeError(
             "The solver's numbers contradict each other: on a distribution it "
             f"found every rule errs {lower:g}, yet one seems to err at most "
             f"{upper:g}; join rare categories, or use method='lp'."
         )
-    if found.ending == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
+    if best.status == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
         raise ValueError(contradiction(ambiguity))
     upper = max(upper, 0.0)
     lower = min(lower, upper)
-    status: Status = "bounded" if found.ending == "optimal" else "stopped"
+    status: Status = "bounded" if best.status == "optimal" else "stopped"
     if shown is not None and upper - lower <= tolerance:
         status = "solved"
     return MinimaxResult(
@@ -428,133 +401,94 @@ def solve_minimax(
         upper,
         MinimaxRule(ambiguity, best.multiplier, upper, encoder),
         shown,
-        found.method,
+        way,
         deadline.spent,
         status,
         origin=best.origin,
-        interrupted=found.ending == "interrupted",
+        interrupted=best.status == "interrupted",
     )
-
-
-def _polynomial(ambiguity: Ambiguity, deadline: Deadline) -> _Found:
-    """Solve the polynomial program."""
-    best, status = first_bound(ambiguity, deadline)
-    return _Found(best, None, "lp", status)
 
 
 def _direct(ambiguity: Ambiguity, X: Outcomes, deadline: Deadline) -> _Found:
     """Solve the program over all outcomes."""
-    best = Promise(*table_rule(ambiguity), "one table")
+    best = table_rule(ambiguity)
     try:
-        found = solve_direct(ambiguity, X, deadline.limit)
+        found, p = solve_direct(ambiguity, X, deadline.limit)
     except KeyboardInterrupt:
-        return _Found(best, None, "direct", "interrupted")
-    if found.status == "infeasible":
-        return _Found(best, None, "direct", "infeasible")
-    if found.value < best.upper or found.status == "optimal":
-        best = Promise(found.value, found.multiplier, "all outcomes")
-    return _Found(best, exhibited(ambiguity, X, found.p), "direct", found.status)
-
-
-class DirectSolution(NamedTuple):
-    """e*, a multiplier feasible at all outcomes, and the worst distribution.
-
-    `value` is the expectation of the multiplier's functions, which is proven to be at
-    least e* even if the program was stopped early.
-    """
-
-    value: float
-    multiplier: Floats
-    p: Floats  # (outcomes, classes)
-    status: Ending
+        return best._replace(status="interrupted"), None, "direct"
+    if found.status != "optimal" and not found.value < best.value:
+        found = best._replace(status=found.status)
+    empty = found.status == "infeasible"
+    return found, None if empty else exhibited(ambiguity, X, p), "direct"
 
 
 def solve_direct(
     ambiguity: Ambiguity, X: Outcomes, time_limit: float | None = None
-) -> DirectSolution:
-    """Minimax error over all members of C; X are all outcomes that may occur."""
+) -> tuple[Bound, Floats]:
+    """Minimax error over all members of C, and the worst one (outcomes, classes).
+
+    X are all outcomes that may occur. The bound is proven even if it was stopped early.
+    """
     N, K, b = len(X), ambiguity.n_classes, ambiguity.b
     multiplier, p = np.zeros(len(b)), np.zeros(N * K)
     if not N:
-        return DirectSolution(np.nan, multiplier, p.reshape(N, K), "infeasible")
+        return Bound(np.inf, multiplier, "infeasible"), p.reshape(N, K)
     possible = ambiguity.possible(X)
-    by = _by_sets if K <= _MAX_CLASSES else _by_largest
-    program, spread = by(ambiguity, X, possible)
-    answer = solve_program(program, time_limit=time_limit)
+    A, few = ambiguity.constraint_matrix(X), K <= _MAX_CLASSES
+    if few:
+        sets = cutting_planes.AnyRule(ambiguity).sets
+        member = np.array([[float(y in S) for S in sets] for y in range(K)])
+        kept = np.flatnonzero(((~possible).astype(np.float64) @ member).ravel() == 0)
+        spread = sparse.kron(sparse.eye_array(N), member, format="csc")[:, kept]
+        gain = np.tile(member.sum(axis=0) - 1, N)[kept]
+        program = Program(-gain, A @ spread, b, b)
+    else:  # p, then v
+        spread = sparse.eye_array(N * K, N * K + N, format="csc")
+        above = sparse.kron(sparse.eye_array(N), np.ones((K, 1)))
+        rows = [[A, None], [-sparse.eye_array(N * K), above]]
+        program = Program(
+            np.append(p, np.ones(N)),
+            sparse.block_array(rows, format="csc"),
+            np.append(b, p),
+            np.append(b, np.full(N * K, np.inf)),
+            upper=np.append(np.where(possible, np.inf, 0.0), np.full(N, np.inf)),
+        )
+    answer = solve(program, time_limit=time_limit)
     if len(answer.x) == len(program.cost):
         p = spread @ np.maximum(answer.x, 0)
     a = -answer.duals[: len(b)]
     if len(a) == len(b) and np.isfinite(a).all():  # it was not stopped before
-        multiplier = a if K <= _MAX_CLASSES else ambiguity.shifted(a, 1.0)
+        multiplier = a if few else ambiguity.shifted(a, 1.0)
     values = np.where(possible, ambiguity.functions(multiplier, X), np.inf)
     multiplier = ambiguity.shifted(multiplier, shortfall(values))
     value, multiplier = float(b @ multiplier), ambiguity.completed(multiplier)
-    return DirectSolution(value, multiplier, p.reshape(N, K), answer.status)
-
-
-def _by_sets(
-    ambiguity: Ambiguity, X: Outcomes, possible: Flags
-) -> tuple[Program, sparse.csc_array]:
-    """Return the program over sets of classes, and p as a matrix of its variables."""
-    sets, b = cutting_planes.AnyRule(ambiguity).sets, ambiguity.b
-    classes = range(ambiguity.n_classes)
-    member = np.array([[float(y in S) for S in sets] for y in classes])
-    forbidden = (~possible).astype(np.float64) @ member
-    kept = np.flatnonzero(forbidden.ravel() == 0)
-    spread = sparse.kron(sparse.eye_array(len(X)), member, format="csc")[:, kept]
-    gain = np.tile(member.sum(axis=0) - 1, len(X))[kept]
-    return Program(-gain, ambiguity.constraint_matrix(X) @ spread, b, b), spread
-
-
-def _by_largest(
-    ambiguity: Ambiguity, X: Outcomes, possible: Flags
-) -> tuple[Program, sparse.csc_array]:
-    """Return the program with v(x) ≥ p(x, y), and p as a matrix of its variables."""
-    N, n, b = len(X), possible.size, ambiguity.b
-    above = sparse.kron(sparse.eye_array(N), np.ones((ambiguity.n_classes, 1)))
-    tables = ambiguity.constraint_matrix(X)
-    rows = [[tables, None], [-sparse.eye_array(n), above]]
-    program = Program(
-        np.concatenate([np.zeros(n), np.ones(N)]),
-        sparse.block_array(rows, format="csc"),
-        np.concatenate([b, np.zeros(n)]),
-        np.concatenate([b, np.full(n, np.inf)]),
-        upper=np.append(np.where(possible, np.inf, 0.0), np.full(N, np.inf)),
-    )
-    return program, sparse.eye_array(n, n + N, format="csc")
+    bound = Bound(value, multiplier, answer.status, "all outcomes")
+    return bound, p.reshape(N, K)
 
 
 def _planes(
-    ambiguity: Ambiguity,
-    deadline: Deadline,
-    tolerance: float,
-    progress: ProgressCallback | None,
-    seed: int,
+    ambiguity: Ambiguity, deadline: Deadline, tolerance: float, **options: Any
 ) -> _Found:
     """Begin with the polynomial program, and cut.
 
     So too if its solver gave up: the best simple rule is a start as well. A bound of 0
     is no end, as C may be empty: only a member of it shows that it is not.
     """
-    first = _polynomial(ambiguity, deadline)
-    if first.ending in ("infeasible", "interrupted") or deadline.passed:
-        return first
-    best = first.best
+    best = first_bound(ambiguity, deadline)
+    if best.status in ("infeasible", "interrupted") or deadline.passed:
+        return best, None, "lp"
     state = cutting_planes.search(
         cutting_planes.AnyRule(ambiguity),
         best.multiplier,
-        best.upper,
+        best.value,
         tolerance=tolerance / 2,
         time_limit=deadline.limit,
-        progress=progress,
         step="minimax error",
-        random_state=seed,
+        **options,
     )
-    if state.upper < best.upper:
+    if state.upper < best.value:
         cut = ambiguity.completed(state.best)
-        best = Promise(state.upper, cut, "cutting planes")
-    shown = exhibited(ambiguity, state.outcomes, state.p)
-    ending: Ending = "stopped" if deadline.passed else "optimal"
-    if state.ending != "done":
-        ending = "interrupted" if state.ending == "interrupted" else "stopped"
-    return _Found(best, shown, "cutting planes", ending)
+        best = Bound(state.upper, cut, origin="cutting planes")
+    late = state.status == "optimal" and deadline.passed
+    best = best._replace(status="stopped" if late else state.status)
+    return best, exhibited(ambiguity, state.outcomes, state.p), "cutting planes"

@@ -260,14 +260,14 @@ def _integer_program(
     used = np.add.reduceat(energy.pair != 0, starts[:-1], axis=0)
     some = np.triu(np.add.reduceat(used, starts[:-1], axis=1) > 0, 1)
     pairs = [(int(i), int(j)) for i, j in np.argwhere(some)]
-    layout = Layout.of(pairs, energy.grid.sizes)  # of the pairs that have an energy
+    layout = Layout(pairs, energy.grid.sizes)  # of the pairs that have an energy
     d, W = len(layout.sizes), layout.width
-    single = np.arange(int(layout.pair_starts[-1]), W)
+    single = np.arange(layout.n_pair_cells, W)
     cost = np.zeros(W)
     cost[single] = energy.unary
-    for q, (i, j) in enumerate(layout.pairs):
+    for i, j in layout.pairs:
         block = energy.pair[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
-        cost[layout.pair(q)] = block
+        cost[layout.cells(i, j)] = block
     closed = cost >= FORBIDDEN / 2
     cost[closed] = 0.0  # no large numbers, which cost precision
     owner = np.repeat(np.arange(d), layout.sizes)
@@ -281,15 +281,15 @@ def _integer_program(
     return (plain if score is None else _sliced(plain, single, score)), single
 
 
-def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> Program:
+def _sliced(
+    program: Program, single: NDArray[np.int64], sliced: SlicedScore
+) -> Program:
     """Add one slice to be chosen, and the score in it."""
-    low, high, height, slope = (
-        np.array(part) for part in zip(*score.slices, strict=True)
-    )
-    W, J = len(program.cost), len(score.slices)
-    g = sparse.csr_array(
-        (-score.points, (np.zeros(len(single), int), single)), shape=(1, W)
-    )
+    score, slices = sliced
+    low, high, height, slope = (np.array(part) for part in zip(*slices, strict=True))
+    W, J = len(program.cost), len(slices)
+    g = np.zeros((1, W))
+    g[0, single] = -score[:-1]
     eye, ones = sparse.eye_array(J), np.ones((1, J))
     rows = [
         [program.A, None, None],
@@ -300,7 +300,7 @@ def _sliced(program: Program, single: NDArray[np.int64], score: SlicedScore) -> 
     ]
     reach = np.maximum(np.abs(low), np.abs(high))
     assert program.integer is not None
-    right = np.concatenate([program.low, [1.0, score.constant]])
+    right = np.concatenate([program.low, [1.0, score[-1]]])
     return Program(
         np.concatenate([program.cost, -height, -slope]),
         sparse.block_array(rows),

@@ -1,4 +1,4 @@
-r"""The polynomial program: a bound on e* and a rule that attains it, from pairs.
+r"""The polynomial programs: bounds on e* and on the worst case of a rule, from pairs.
 
 Let t(x) = min_y p_y(x) for two classes. The minimax error is the largest mass of t over
 all members of C. The tables of t, p_0 − t and p_1 − t are nonnegative, agree on single
@@ -11,7 +11,9 @@ is a linear program of size O(D²), whose value is at least e*. Its multipliers 
 functions λ_y ≥ 0 with λ_0 + λ_1 ≥ 1 at every x and E[λ_Y] equal to the value: a rule
 with that guarantee. For K classes v = max_y p_y takes the place of t: minimise
 mass(M_v) with ``p_y = M_v − S_y``, all nonnegative and consistent; the value is one
-minus that.
+minus that. Allowing every probability to move by η (noise in the marginals) adds
+``Σ η |a|`` to the objective of the multipliers: a regularised rule, with a guarantee
+for all those marginals.
 
 At an outcome, the reduced costs of the cells it falls in sum to λ_y, or to
 λ_0 + λ_1 − 1: the multipliers of the consistency constraints cancel. Where the solver
@@ -19,33 +21,26 @@ left some of them negative, the functions are raised by what they could lack in 
 the value is proven whatever the solver's tolerance, and even if it was stopped early.
 
 Many multipliers may attain the value. Where a class was never seen with a category, its
-function may be raised there at no cost: that class is never right there. A corner of
-the set of optimal multipliers may leave it low and answer that class, and so may a
-solver whose presolve takes such cells away. Clarabel's interior points raise it (how
-far, the program does not say). On 20 splits of kr-vs-kp the class of the smallest
-function then erred on 7.7 % of the held-out rows, and on 9.5 % at a corner; on votes
-and credit the difference was within the noise. The guarantee is the same. So Clarabel
-comes first, whatever the size.
+function may be raised there at no cost: that class is never right there. Clarabel's
+interior points raise it; a corner of the optimal multipliers, or a presolve, may leave
+it low and answer that class. The guarantee is the same, but on 20 splits of kr-vs-kp
+the class of the smallest function then erred on 7.7 % of the held-out rows, and on
+9.5 % at a corner. So Clarabel comes first, whatever the size.
 
-Allowing every probability to move by η (noise in the marginals) adds ``Σ η |a|`` to the
-objective of the multipliers: a regularised rule, with a guarantee for all those
-marginals.
-
-The *worst case of a given rule* is bounded in the same way. Cut the outcomes of every
-class y into regions (`renyi.robust.piecewise_loss`), on each of which some additive
-functions h are not negative and some quadratics lie above the loss. A member of C is a
-sum of parts, one for each region. The tables M of a part are nonnegative and agree on
-single columns, and with E_M the expectation that they give to functions of pairs,
+The *worst case of a given rule*: cut the outcomes of every class y into regions
+(`renyi.robust.piecewise_loss`), on each of which some additive functions h are not
+negative and some quadratics lie above the loss. A member of C is a sum of parts, one
+for each region. The tables M of a part are nonnegative and agree on single columns, and
+with E_M the expectation that they give to functions of pairs,
 
 .. math:: E_M[h\, 1(X_i = k)] \ge 0, \quad E_M[h h'] \ge 0, \quad E_M[f^2] \ge 0.
 
 Asking no more than that, and that the parts add up to the given tables, the largest sum
-of the majorants' expectations is a bound on the worst case. As a *linear* program it
-takes a few squares f² of the margin; as a *semidefinite* one those of all additive
-functions, which is the matrix of E_M[w w'] for w = (1, indicators), and much tighter.
-The multipliers prove the bound: ``λ_y`` is a majorant plus nonnegative multiples of the
-functions above on every region, hence ``λ_y ≥ ℓ_y`` at every outcome, and what it has
-left over is again a sum of reduced costs.
+of the majorants' expectations is a bound. As a *linear* program it takes a few squares
+f² of the margin; as a *semidefinite* one those of all additive functions, which is the
+matrix of E_M[w w'] for w = (1, indicators), and much tighter. On every region λ_y is a
+majorant plus nonnegative multiples of the functions above, hence ``λ_y ≥ ℓ_y``, and
+what it has left over is again a sum of reduced costs.
 """
 
 from __future__ import annotations
@@ -84,17 +79,18 @@ MAX_ORDER = 80
 _PACE = 1.6e-6
 
 
-class LocalSolution(NamedTuple):
+class Bound(NamedTuple):
     """A proven bound, infinite if there is none, and the multiplier that proves it."""
 
     value: float
     multiplier: Floats
-    status: Status
+    status: Status = "optimal"
+    origin: str = "linear program"
 
 
 def solve_local(
     ambiguity: Ambiguity, margin: Floats | float = 0.0, time_limit: float | None = None
-) -> LocalSolution:
+) -> Bound:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
     program, deadline = _program(ambiguity, margin), Deadline(time_limit)
     answer = solve_interior(program, time_limit=deadline.limit)
@@ -113,14 +109,14 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
     layout, b, K = ambiguity.layout, ambiguity.b, ambiguity.n_classes
     shares = np.hstack([np.ones((K, 1)), np.eye(K) if K == 2 else -np.eye(K)])
     mass = np.zeros((K + 1, layout.width))  # all classes together have the mass 1
-    mass[:, layout.single(0)] = shares.sum(axis=0)[:, None]
+    mass[:, layout.cells(0)] = shares.sum(axis=0)[:, None]
     consistent = consistency_rows(layout, K + 1)
     blocks = [consistent, tie_rows(ambiguity, shares), mass.reshape(1, -1)]
     if K > 2 and layout.pairs:  # M_v − S_y ≥ 0, the pair tables of every class
-        pairs = sparse.eye_array(int(layout.pair_starts[-1]), layout.width)
+        pairs = sparse.eye_array(layout.n_pair_cells, layout.width)
         blocks.append(sparse.kron(shares, pairs))
     cost = np.zeros(mass.size)
-    cost[layout.single(0)] = -1.0 if K == 2 else 1.0
+    cost[layout.cells(0)] = -1.0 if K == 2 else 1.0
     A, zeros = sparse.vstack(blocks), np.zeros(consistent.shape[0])
     more = np.zeros(A.shape[0] - len(zeros) - len(b) - 1)
     low = np.concatenate([zeros, b - margin, [1.0], more])
@@ -129,18 +125,19 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
     )
 
 
-def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> LocalSolution:
+def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
     """Return what the multipliers prove, raised by what they could lack at worst."""
     layout, K, cells = ambiguity.layout, ambiguity.n_classes, len(ambiguity.b)
-    u, pairs = answer.duals, layout.pair_starts
+    u, pairs = answer.duals, len(layout.pairs)
     if answer.status == "infeasible" or len(u) != len(program.low):
-        return LocalSolution(np.inf, np.zeros(cells), answer.status)
+        return Bound(np.inf, np.zeros(cells), answer.status)
     reduced = (program.cost - program.A.T @ u).reshape(-1, layout.width)
     least = np.minimum.reduceat(reduced, layout.blocks, axis=1).sum(axis=1)
     lack, end = np.maximum(-least, 0).sum(), len(u)
-    if K > 2 and layout.pairs:  # multipliers of signs
-        end -= K * int(pairs[-1])
-        slack = np.minimum.reduceat(u[end:].reshape(K, -1), pairs[:-1], axis=1)
+    if K > 2 and pairs:  # the last multipliers are of signs
+        end -= K * layout.n_pair_cells
+        signs = u[end:].reshape(K, -1)
+        slack = np.minimum.reduceat(signs, layout.blocks[:pairs], axis=1)
         lack += np.maximum(-slack, 0).sum()
         u = np.append(u[:end], np.maximum(u[end:], 0))
     ends = np.where(u > 0, program.low, program.high)
@@ -149,7 +146,7 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> LocalSolu
     if K > 2:
         value, constant = value + 1.0, constant + 1.0
     multiplier = ambiguity.shifted(-u[end - 1 - cells : end - 1], constant)
-    return LocalSolution(value, multiplier, answer.status)
+    return Bound(value, multiplier, answer.status)
 
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:
@@ -166,16 +163,8 @@ def _persistent(program: Program, deadline: Deadline) -> Solution:
 # ---- simple rules
 
 
-class Promise(NamedTuple):
-    """A rule by its multiplier, the worst error it promises, and where it is from."""
-
-    upper: float
-    multiplier: Floats
-    origin: str
-
-
-def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
-    """Error and multiplier of the best rule that looks at one table only.
+def table_rule(ambiguity: Ambiguity) -> Bound:
+    """Best rule that looks at one table only.
 
     With Y and one feature, it is the one-feature rule: exact, and no worse than always
     answering the most frequent class.
@@ -188,46 +177,45 @@ def table_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
     cells = ambiguity.tables[where].probabilities
     answers = np.eye(ambiguity.n_classes)[cells.argmax(axis=-1)]
     multiplier = np.zeros(len(ambiguity.b))
-    span = slice(int(ambiguity.starts[where]), int(ambiguity.starts[where + 1]))
-    multiplier[span] = 1 - answers.ravel()
-    return float(ambiguity.b @ multiplier), multiplier
+    low, high = ambiguity.starts[where : where + 2]
+    multiplier[low:high] = 1 - answers.ravel()
+    return Bound(float(ambiguity.b @ multiplier), multiplier, origin="one table")
 
 
-def quadratic_rule(ambiguity: Ambiguity) -> tuple[float, Floats]:
-    r"""Error and multiplier of the rule of least squares, where all pairs are known.
+def quadratic_rule(ambiguity: Ambiguity) -> Bound:
+    r"""Rule of least squares, where all pairs are known; else its bound is inf.
 
     For any additive estimates ``t = Z^T W`` the functions ``λ_y = ‖t − e_y‖²`` will do,
     and the least of their expectations, ``B = E‖t − e_Y‖²``, is 2γ of the classifier
-    without penalty. Where pairs are missing it is inf.
+    without penalty.
     """
     Q, F = ambiguity.moments()
     if not np.isfinite(Q).all():
-        return np.inf, np.zeros(len(ambiguity.b))
+        return Bound(np.inf, np.zeros(len(ambiguity.b)))
     Z = np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0], np.float64)
     K = ambiguity.n_classes
     square, lead, one = ambiguity.quadratics(Z, np.zeros(K), np.arange(K))
     multiplier = square - 2 * lead + one
-    return float(ambiguity.b @ multiplier), multiplier
+    return Bound(float(ambiguity.b @ multiplier), multiplier, origin="least squares")
 
 
-def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> tuple[Promise, Status]:
-    """Best rule known at once, of one table, least squares or the program; its status.
+def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
+    """Best rule known at once: of one table, least squares or the program.
 
     Simple rules may promise less than the polynomial program where hundreds of pairs
     are nearly independent, or rows are few. If Ctrl-C ends the program, they count.
     """
-    best = Promise(*table_rule(ambiguity), "one table")
+    best = table_rule(ambiguity)
     if not len(ambiguity.sizes):  # the classes alone
-        return best, "optimal"
+        return best
     try:
-        squares = Promise(*quadratic_rule(ambiguity), "least squares")
-        best = min(best, squares, key=lambda rule: rule.upper)
+        best = min(best, quadratic_rule(ambiguity), key=lambda bound: bound.value)
         found = solve_local(ambiguity, time_limit=deadline.limit)
     except KeyboardInterrupt:
-        return best, "interrupted"
-    if found.value <= best.upper + TOLERANCE:  # never more, but for rounding
-        best = Promise(found.value, found.multiplier, "linear program")
-    return best, found.status
+        return best._replace(status="interrupted")
+    if found.value <= best.value + TOLERANCE:  # never more, but for rounding
+        return found
+    return best._replace(status=found.status)
 
 
 # ---- parts of programs whose variables are tables
@@ -245,15 +233,15 @@ def consistency_rows(layout: Layout, components: int) -> sparse.csr_array:
         part[part == part[j]] = part[i]
     for j in np.unique(part, return_index=True)[1].tolist():
         if part[j] != part[0]:
-            for cells, sign in ((layout.single(0), 1.0), (layout.single(j), -1.0)):
+            for cells, sign in ((layout.cells(0), 1.0), (layout.cells(j), -1.0)):
                 entries.append((np.full(len(cells), count), cells, sign))
             count += 1
-    for k, (i, j) in enumerate(layout.pairs):
-        cells = layout.pair(k)
+    for i, j in layout.pairs:
+        cells = layout.cells(i, j)
         for matrix, column in ((cells, i), (cells.T, j)):
             rows = np.arange(count, count + len(matrix))
             entries.append((rows.repeat(matrix.shape[1]), matrix, 1.0))
-            entries.append((rows, layout.single(column), -1.0))
+            entries.append((rows, layout.cells(column), -1.0))
             count += len(matrix)
     one = _matrix(entries, (count, layout.width))
     return sparse.csr_array(sparse.block_diag([one] * components))
@@ -273,7 +261,7 @@ def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.csr_array:
     layout = ambiguity.layout
     entries: list[_Entries] = []
     for table, start in zip(ambiguity.tables, ambiguity.starts, strict=False):
-        cells = layout.table(table.features).ravel()
+        cells = layout.cells(*table.features).ravel()
         classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
         number = np.arange(len(cells)) * bool(table.features)
         y, c = np.nonzero(classes)
@@ -291,12 +279,12 @@ def open_cells(ambiguity: Ambiguity) -> Flags:
         some = table.probabilities > 0
         each = np.moveaxis(some, -1, 0) if table.with_target else some[None]
         if table.features:
-            found[:, layout.table(table.features)] &= each
+            found[:, layout.cells(*table.features)] &= each
     plain = {table.features for table in ambiguity.tables if not table.with_target}
-    for k, (i, j) in enumerate(layout.pairs):
+    for i, j in layout.pairs:
         if (i, j) in plain:
-            first, second = found[:, layout.single(i)], found[:, layout.single(j)]
-            found[:, layout.pair(k)] &= first[:, :, None] & second[:, None, :]
+            first, second = found[:, layout.cells(i)], found[:, layout.cells(j)]
+            found[:, layout.cells(i, j)] &= first[:, :, None] & second[:, None, :]
     return found
 
 
@@ -314,7 +302,7 @@ def without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
 
 def solve_worst(
     losses: Losses, *, semidefinite: bool = False, time_limit: float | None = None
-) -> LocalSolution:
+) -> Bound:
     """Bound the worst case of a rule; infinite if nothing was proven in time.
 
     The functions are above the losses at all outcomes that no empty cell forbids;
@@ -329,7 +317,7 @@ def solve_worst(
         slow = _PACE * sum(cone.entries.shape[0] for cone in cones) ** 2
         late = time_limit is not None and slow > time_limit
         if late or max(cone.order for cone in cones) > MAX_ORDER:
-            return LocalSolution(np.inf, nothing, "declined")
+            return Bound(np.inf, nothing, "declined")
     kept = np.append(relaxation.open.ravel(), np.ones(len(relaxation.parts), bool))
     program, rows = without(whole, kept)
     small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
@@ -339,10 +327,10 @@ def solve_worst(
     if not interior or not (semidefinite or answer.status == "optimal"):
         answer = _persistent(program, deadline)
     if len(answer.duals) != len(program.low) or not np.isfinite(answer.duals).all():
-        return LocalSolution(np.inf, nothing, answer.status)
+        return Bound(np.inf, nothing, answer.status)
     u = np.zeros(len(whole.low))
     u[rows] = answer.duals
-    return LocalSolution(*relaxation.proven(u, answer.matrices), answer.status)
+    return Bound(*relaxation.proven(u, answer.matrices), answer.status)
 
 
 class _Relaxation:
@@ -397,8 +385,8 @@ class _Relaxation:
         chosen = opened[P:].copy()
         for table in self.ambiguity.tables:
             if len(table.features) == 1:
-                start = layout.single_starts[table.features[0]]
-                chosen[start + table.probabilities[:, y].argmax()] = False
+                own = layout.cells(*table.features) - P
+                chosen[own[table.probabilities[:, y].argmax()]] = False
         rank = np.cumsum(chosen) * chosen  # from 1; the constant comes first
         pair = opened[:P] & chosen[self.moments.first] & chosen[self.moments.second]
         a, b = rank[self.moments.first[pair]], rank[self.moments.second[pair]]

@@ -27,6 +27,9 @@ the least of one or two quadratics; that of renyi is interpolated on each of som
 and raised by what it may lack. More classes: one region for each class that may be
 answered, with ‖t − e_y‖² and 1 above the losses of the randomised rules. Regions of an
 error reach over the tie.
+
+An additive function f(x) = constant + Σ_i points_i(x_i) is an array here: its points,
+then its constant.
 """
 
 from __future__ import annotations
@@ -47,14 +50,11 @@ from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
 from renyi.scorecard import Match, Scorecard, centred
 
-# Margin at which sharp turns deterministic.
-KINK = float(np.sqrt(2) - 1)
+KINK = float(np.sqrt(2) - 1)  # margin at which sharp turns deterministic
 _TIE = 1e-12
-# Ends of the slices for renyi, on which a quadratic lies above the loss.
-_EDGES = (-0.5, 0.0, 0.4, 0.75)
+_EDGES = (-0.5, 0.0, 0.4, 0.75)  # ends of renyi's slices with quadratics above the loss
 # Centres c of the squares (g − c)², in units of the margin that is aimed at.
 _CENTRES = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
-_NODES = np.arange(3)  # of an interpolation
 _REACH = 1e-6  # beyond the least and the largest margin
 _NARROW = 1e-4  # slices that are not split further
 
@@ -80,12 +80,7 @@ class Slice(NamedTuple):
     slope: float
 
 
-class SlicedScore(NamedTuple):
-    """A score g = constant + Σ_i points_i(x_i), and slices of its range."""
-
-    points: Floats
-    constant: float
-    slices: list[Slice]
+SlicedScore = tuple[Floats, list[Slice]]  # an additive function, slices of its range
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +186,7 @@ class Losses:
         k, found = int(self.own[S[0]]), []
         for rival in np.delete(np.arange(len(self.base)), k).tolist():
             g = self.margin(k, rival)
-            slices = self.slices(*self.reach(g), self._edges[S])
-            found.append(SlicedScore(g[:-1], float(g[-1]), slices))
+            found.append((g, self.slices(*self.reach(g), self._edges[S])))
         return found
 
     @cached_property
@@ -301,17 +295,13 @@ class Losses:
 
 
 # ---- regions on which quadratics lie above the loss
-#
-# An additive function f(x) = constant + Σ_i points_i(x_i) is an array: its points, then
-# its constant.
 
 
 class Region(NamedTuple):
     """Outcomes of a class on which additive functions are not negative.
 
-    `majorants` lie above the loss there. `products` of the inequalities are not
-    negative there, and `squares` nowhere. These three are weights of the cells of pairs
-    and columns.
+    Weights of the cells of pairs and columns: `majorants` lie above the loss there,
+    `products` of the inequalities are not negative there, and `squares` nowhere.
     """
 
     y: int
@@ -325,7 +315,7 @@ class Moments:
     """Expectations of products of additive functions, from tables of pairs."""
 
     def __init__(self, layout: Layout) -> None:
-        starts, nothing = layout.single_starts, np.empty(0, np.int64)
+        starts, nothing = offsets(layout.sizes), np.empty(0, np.int64)
         first, second = [nothing], [nothing]  # places of each pair cell's categories
         for i, j in layout.pairs:
             a, b = np.indices((layout.sizes[i], layout.sizes[j]))
@@ -372,9 +362,6 @@ def regions(losses: Losses, moments: Moments) -> list[Region]:
     return found
 
 
-# ---- two classes
-
-
 class Piece(NamedTuple):
     """On low ≤ g ≤ high the loss is at most each of some a + b g + c g²."""
 
@@ -412,7 +399,8 @@ def _above_renyi(losses: Losses, low: float, high: float) -> list[Floats]:
     if low == -np.inf:
         found.append(np.array([1.0, 0, 0]))
     if np.isfinite(low) and np.isfinite(high):
-        nodes = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (_NODES + 0.5) / 3)
+        turns = np.cos(np.pi * (np.arange(3) + 0.5) / 3)
+        nodes = (low + high) / 2 + (high - low) / 2 * turns
         values = losses.of_margin(nodes.copy())
         own = np.array(np.linalg.solve(np.vander(nodes, 3, True), values), np.float64)
         fine = np.linspace(low, high, 2001)
@@ -440,9 +428,6 @@ def _slices(losses: Losses, moments: Moments, y: int) -> list[Region]:
         squares = [moments.square(g, c) for c in centres[near | (centres == 1.0)]]
         found.append(Region(y, ends, majorants, products, squares))
     return found
-
-
-# ---- more classes
 
 
 def _answers(losses: Losses, moments: Moments, y: int) -> list[Region]:

@@ -7,17 +7,12 @@ programming duality gives
     \text{ for all } x, y \},
 
 λ_y being the functions of a multiplier a (`renyi.robust.ambiguity_set`). Any feasible
-multiplier is an upper bound, and any member of C a lower one. From cheap to exact:
-
-* the closed form, whose λ_y are quadratic in the score;
-* a program of polynomial size (`renyi.robust.pairwise_program`), linear or
-  semidefinite;
-* small tables: one linear program over all outcomes;
-* larger ones: cutting planes (`renyi.robust.cutting_planes`), from the best of the
-  multipliers above.
-
-Multipliers that a solver finds are mended before they count: λ_y is raised by what it
-lacks at most, so that the bound is proven whatever the solver's tolerance.
+multiplier is an upper bound, and any member of C a lower one. From cheap to exact: the
+closed form, whose λ_y are quadratic in the score; a program of polynomial size, linear
+or semidefinite (`renyi.robust.pairwise_program`); for small tables one linear program
+over all outcomes, for larger ones cutting planes (`renyi.robust.cutting_planes`) from
+the best multiplier so far. What a solver finds is mended before it counts: λ_y is
+raised by what it lacks at most, so that the bound is proven whatever the tolerance.
 """
 
 from __future__ import annotations
@@ -71,9 +66,8 @@ class WorstCase:
         Proven bounds on the worst error; equal, but for the tolerance, unless the
         search was stopped early or `method` was not "exact".
     distribution : WorstDistribution or None
-        A distribution with these marginals under which the rule errs `lower`: its
-        ``frame()`` lists outcomes, classes and probabilities, ``sample(n)`` draws rows.
-        None if none was found in time, or looked for; `lower` is 0 then.
+        A distribution with these marginals under which the rule errs `lower`; None if
+        none was found in time, or looked for (`lower` is 0 then).
     rule : str
         The rule whose error it is.
     closed_form : float
@@ -82,7 +76,7 @@ class WorstCase:
         Time it took.
     multiplier : ndarray or None
         Proof of `upper`, unless that is the closed form: a number for every cell of the
-        tables (`renyi.robust.ambiguity_set`), whose functions are above the losses.
+        tables, whose functions are above the losses.
     interrupted : bool
         Whether Ctrl-C ended it.
 
@@ -136,9 +130,8 @@ def worst_case(
 
     Class-conditional pairs are taken into account where m has them. Where the largest
     estimates tie, the answer hangs on rounding, so a tie counts as an error whatever
-    the class. Estimates tie if they differ by no more than what rounding may do to them
-    in `predict`, which is the more, the larger the points; how these are spread over
-    the features makes no other difference.
+    the class. Estimates tie if they differ by no more than rounding may do to them in
+    `predict`: the more, the larger the points.
 
     Parameters
     ----------
@@ -149,19 +142,16 @@ def worst_case(
     rule : {"map", "renyi", "sharp"}, optional
         By default the model's own; map for a scorecard.
     method : {"exact", "lp", "sdp"}, default="exact"
-        "lp" gives an upper bound by a linear program of polynomial size, and "sdp" a
-        much tighter one by the same program with matrices that must be semidefinite,
-        where these are not too large. Both exhibit no distribution. "exact" begins with
-        them.
+        "lp" gives an upper bound by a linear program of polynomial size, "sdp" a much
+        tighter one by a semidefinite program, where that is not too large; neither
+        exhibits a distribution. "exact" begins with them.
     time_limit : float, optional
-        Seconds after which the interval reached so far is returned; Ctrl-C returns it
-        too. The last of them, a tenth or more, are for finding a distribution, if none
-        was met by then.
+        Seconds after which the interval reached so far is returned, as it is after
+        Ctrl-C. A tenth of them is kept for finding a distribution.
     tolerance : float, default=1e-6
         Width of the interval that is good enough.
     progress : callable, optional
-        Called after every round with a `renyi.progress.Progress`: its step, seconds,
-        lower, upper, rounds and cuts.
+        Called after every round with a `renyi.progress.Progress`.
     start : WorstCase, optional
         What was found before of the same model, marginals and rule, by the linear
         program or a search that was stopped: "exact" goes on from there.
@@ -204,7 +194,7 @@ def worst_case(
         else:
             _bound(state, losses, method, deadline, start)
     except KeyboardInterrupt:
-        state.ending = "interrupted"
+        state.status = "interrupted"
     else:
         if method == "exact" and not direct:
             state = search(
@@ -229,7 +219,7 @@ def worst_case(
         closed,
         deadline.spent,
         state.best,
-        state.ending == "interrupted",
+        state.status == "interrupted",
     )
 
 
