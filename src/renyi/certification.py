@@ -120,10 +120,9 @@ def certify(
         Any scorecard will do: trained, rounded or written by hand.
     m : Marginals, or frame or array of rows
         Marginals of the training rows or of any others. Features are matched by name,
-        labels as `predict` would take them; where the marginals merge labels that the
-        model tells apart, that is an error. Rows must be independent of each other and
-        must not have been used in training, which cannot be seen from them; a warning
-        tells if their counts are those of the training rows.
+        labels as `predict` takes them; merged labels that the model tells apart are an
+        error. Rows must be independent of each other and not used in training; a
+        warning tells if their counts are those of the training rows.
     y : sequence of labels, optional
         Classes of the rows. A class that the model does not know is an error.
     level : {"closed", "lp", "exact"}
@@ -139,10 +138,6 @@ def certify(
         Whether to look into γ = θ, see `renyi.separable`.
     progress : callable, optional
         Told how the search for the exact worst case goes, see `renyi.worst_case`.
-
-    Returns
-    -------
-    Certificate
 
     Examples
     --------

@@ -114,8 +114,7 @@ class Scorecard:
         solver : callable
             From Q and F (probabilities, as `m.Q` and `m.F`) to points of shape (D, K)
             and an intercept of shape (K,), such that 1/K + intercept + points estimates
-            the class probabilities. What two classes have in common is left out: it
-            decides nothing.
+            the class probabilities.
 
         Examples
         --------
@@ -128,7 +127,7 @@ class Scorecard:
         0.12
         """
         points, intercept = map(np.asarray, solver(m.Q, m.F))
-        if len(m.classes) == 2:
+        if len(m.classes) == 2:  # what both have in common decides nothing
             points = (points[:, 1] - points[:, 0]) / 2
             intercept = (intercept[1] - intercept[0]) / 2
         counts = np.diag(m.feature_counts)
@@ -196,8 +195,8 @@ class Scorecard:
         Examples
         --------
         >>> import renyi
-        >>> clf = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9)
-        >>> card = clf.scorecard_
+        >>> X, y = [["a"], ["b"]] * 9, [0, 1] * 9
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
         >>> m = renyi.Marginals.from_data([["b"], ["c"]] * 9, [0, 1] * 9)
         >>> card.match(m).points[0].round(2)
         array([-0.5,  0.5])
@@ -225,20 +224,14 @@ class Scorecard:
                 f"is {m.target!r}: give marginals of {self.target!r}, for example by "
                 "with_target()."
             )
-        theirs = set(m.feature_names)
-        gone = next((name for name in names if name not in theirs), None)
-        if gone is not None:
-            raise ValueError(
-                f"The marginals have no column {gone!r}, a model's feature."
-            )
-        places = {label_text(label): k for k, label in enumerate(self.classes)}
-        for label in m.classes:
-            if label is None or label_text(label) not in places:
+        known = set(m.feature_names)
+        for name in names:
+            if name not in known:
                 raise ValueError(
-                    f"The target {m.target!r} of the marginals has the class "
-                    f"{label!r}, which the model does not know."
+                    f"The marginals have no column {name!r}, a model's feature."
                 )
-        classes = np.array([places[label_text(v)] for v in m.classes], np.intp)
+        whose = f"The target {m.target!r} of the marginals"
+        classes = class_places(self, m.classes, whose, "")
         same = tuple(m.feature_names) == tuple(names)
         return m if same else m.select(names), classes
 
@@ -274,7 +267,7 @@ class Scorecard:
         order = np.argsort(-self.importance, kind="stable")
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
-        rows = np.concatenate(places) if places else np.empty(0, np.intp)
+        rows = np.concatenate([np.empty(0, np.intp), *places])
         columns = self.encoder.columns
         totals = np.add.reduceat(self.counts, starts[:-1])[order]
         table = {
@@ -334,10 +327,9 @@ class Scorecard:
             The class whose score it is. For two classes it is the second one by
             default, and the score is what `decision_function` gives.
         table : str or sequence of str, optional
-            A table to score: the query then gives its columns, the scores of all
-            classes (``renyi_score``) and the answer of the rule ``map``
-            (``renyi_prediction``). The table must not have columns of these names
-            yet; the engine tells of an ambiguous name if it has.
+            A table to score, without such columns yet: the query gives its columns, the
+            scores of all classes (``renyi_score``) and the answer of the rule ``map``
+            (``renyi_prediction``).
 
         Examples
         --------
@@ -428,6 +420,20 @@ def scorecard_of(model: Any) -> Scorecard:
             f"the marginals or rows; the first is a {type(model).__name__}."
         )
     return card
+
+
+def class_places(
+    card: Scorecard, labels: Sequence[Label], whose: str, advice: str
+) -> NDArray[np.intp]:
+    """Return the places of classes among the model's; an unknown one is an error."""
+    known = {label_text(label): k for k, label in enumerate(card.classes)}
+    for label in labels:
+        if label is None or label_text(label) not in known:
+            raise ValueError(
+                f"{whose} has the class {label!r}, which the model does not "
+                f"know{advice}."
+            )
+    return np.array([known[label_text(label)] for label in labels], np.intp)
 
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:

@@ -25,8 +25,7 @@ from scipy.special import betaincinv
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import column_rules
-from renyi.encoding.columns import label_text
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, class_places
 
 Floats = NDArray[np.float64]
 
@@ -56,14 +55,10 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
-    known = {label_text(label): k for k, label in enumerate(card.classes)}
-    for label in labels.tolist():
-        if label_text(label) not in known:
-            raise ValueError(
-                f"y has the class {label!r}, which the model does not know: leave its "
-                "rows out, and the certificate speaks of the other classes alone."
-            )
-    places = np.array([known[label_text(label)] for label in labels.tolist()], np.intp)
+    advice = (
+        ": leave its rows out, and the certificate speaks of the other classes alone"
+    )
+    places = class_places(card, labels.tolist(), "y", advice)
     return HeldoutRows(codes, card.estimates(codes), places[of_row])
 
 
@@ -110,12 +105,10 @@ def heldout_map(
     a trained model is nearly of the best scale, the rest on a grid of others that does
     not depend on the rows.
     """
-    K, starts = P.shape[1], offsets(sizes)[:-1]
-    P, b = P - P.mean(axis=1, keepdims=True), b - b.mean()
+    P, b, K = P - P.mean(axis=1, keepdims=True), b - b.mean(), P.shape[1]
     off = t - t.mean(axis=1, keepdims=True)
-    least = b + np.minimum.reduceat(P, starts, axis=0).sum(axis=0)
-    most = b + np.maximum.reduceat(P, starts, axis=0).sum(axis=0)
-    reach = float(np.maximum(-least, most).max())
+    least, most = _extremes(P, sizes)
+    reach = float(np.maximum(-(b + least), b + most).max())
     scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
     found = []
     for j, scale in enumerate(scales):
@@ -138,9 +131,8 @@ def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
     unseen in training get, are within both.
     """
     K, starts = P.shape[1], offsets(sizes)[:-1]
-    least = np.minimum.reduceat(P, starts, axis=0)
-    most = np.maximum.reduceat(P, starts, axis=0)
-    low, high = 1 / K + b + least.sum(axis=0), 1 / K + b + most.sum(axis=0)
+    least, most = _extremes(P, sizes)
+    low, high = 1 / K + b + least, 1 / K + b + most
     other = np.maximum(low**2, high**2)
     own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
     boxes = other.sum() - other + own
@@ -151,6 +143,13 @@ def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
     balls = (np.linalg.norm(middle - np.eye(K), axis=1) + radius) ** 2
     found = float(np.minimum(boxes, balls).max()) / 2
     return found if np.isfinite(found) else np.inf
+
+
+def _extremes(P: Floats, sizes: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return the least and the most points that a row can have."""
+    starts = offsets(sizes)[:-1]
+    least = np.minimum.reduceat(P, starts, axis=0).sum(axis=0)
+    return least, np.maximum.reduceat(P, starts, axis=0).sum(axis=0)
 
 
 def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> float:

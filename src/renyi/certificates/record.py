@@ -123,13 +123,13 @@ class Certificate:
         Worst error of each rule, "map", "renyi" and "sharp"; of the model's own rule
         the least upper bound of all `steps`.
     majority : tuple of (label, float), or None
-        The most frequent class, and the error of always answering it. None for
-        held-out rows, which give an estimate of it and no more.
+        The most frequent class, and the error of always answering it; None for held-out
+        rows, which only estimate it.
     one_feature : tuple of (str, float), or None
         The best single feature, and the error of answering by it alone; likewise.
     loo_risk : float or None
-        Leave-one-out estimate of `gamma` on new rows. An estimate, not a bound. None
-        where it is undefined, and under other marginals than those of the training.
+        Leave-one-out estimate of `gamma` on new rows, no bound. None where it is
+        undefined, and under other marginals than those of the training.
     loo_error : float or None
         Leave-one-out share of errors of the rule map.
     rule : str
@@ -137,8 +137,7 @@ class Certificate:
     n : float
         Rows (or weight) behind the marginals, or held-out rows.
     n_indicators : int
-        Categories of all features together, without those that have no rows; for
-        held-out rows all that the model has.
+        Categories that have rows, of all features; for held-out rows all of the model.
     basis : {"marginals", "heldout"}
         What the bounds rest on. Those of held-out rows hold for every distribution
         with the marginals of the population that the rows were drawn from.
@@ -151,8 +150,7 @@ class Certificate:
     warnings : tuple of str
         Why the bound may say little about new rows.
     steps : tuple of Step
-        How the worst error of the model's own rule was bounded, from the cheap to the
-        exact.
+        Bounds of the model's own rule, from the cheap to the exact.
     sampled_error : float or None
         Held-out rows: upper confidence bound on the error of the model's answers on
         the sampled population, and on no other (Clopper and Pearson).

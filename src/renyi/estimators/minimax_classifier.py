@@ -23,7 +23,6 @@ from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import (
     MinimaxResult,
     MinimaxRule,
-    answer_proba,
     few_rows,
     minimax,
 )
@@ -43,13 +42,10 @@ class RuleClassifier(CountsClassifier):
         check_is_fitted(self)
         return self.rule_.guarantee
 
-    def _functions(self, X: Any) -> Floats:
-        codes = self._codes(X)  # first: it tells whether there is a rule
-        return self.rule_.functions(codes)
-
     def rule_proba(self, X: Any) -> Floats:
         """Probability with which the rule answers each class at each row."""
-        return answer_proba(self._functions(X))
+        codes = self._codes(X)  # first: it tells whether there is a rule
+        return self.rule_.of_codes(codes)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return `rule_proba`: how the rule answers, not how likely each class is."""
@@ -57,7 +53,8 @@ class RuleClassifier(CountsClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable answer of the rule at each row; nothing is drawn."""
-        best = self._functions(X).argmin(axis=1)
+        codes = self._codes(X)
+        best = self.rule_.functions(codes).argmin(axis=1)
         return np.asarray(self.classes_[best])
 
 

@@ -184,11 +184,10 @@ def theta(
     Examples
     --------
     >>> import renyi
-    >>> from renyi.robust.brier_risk import theta
     >>> X, y = renyi.datasets.load("votes")
     >>> few = X[["physician-fee-freeze", "immigration", "crime"]]
     >>> m = renyi.Marginals.from_data(few, y)
-    >>> found = theta(m)
+    >>> found = renyi.theta(m)
     >>> gamma = renyi.RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
     >>> round(found.theta, 4), round(gamma, 4)
     (0.0376, 0.0381)
@@ -375,11 +374,11 @@ def separable(
     Examples
     --------
     >>> import renyi
-    >>> from renyi.robust.brier_risk import separable
     >>> X, y = renyi.datasets.load("votes")
-    >>> print(separable(renyi.Marginals.from_data(X[["crime", "immigration"]], y)))
+    >>> few = X[["crime", "immigration"]]
+    >>> print(renyi.separable(renyi.Marginals.from_data(few, y)))
     The marginals are separable: the estimates are probabilities at every outcome.
-    >>> separable(renyi.Marginals.from_data(X, y)).answer is None
+    >>> renyi.separable(renyi.Marginals.from_data(X, y)).answer is None
     True
     """
     sizes = m.encoder.columns.sizes
