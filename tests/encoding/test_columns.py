@@ -30,7 +30,7 @@ def test_taking_columns_drops_levels_no_column_uses():
     columns = Columns.of([Column("x", YES_NO), Column("y", other)])
     taken = columns.take([1])
     assert taken.levels == (other,)
-    assert taken.names == ["y"] and taken.sizes.tolist() == [3]
+    assert taken.names == ("y",) and taken.sizes.tolist() == [3]
     assert columns[0:1] == columns.take([0])
 
 

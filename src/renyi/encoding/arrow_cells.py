@@ -28,13 +28,7 @@ from renyi.encoding.column_rules import (
     not_numeric,
     without_missing,
 )
-from renyi.encoding.columns import (
-    Label,
-    label_text,
-    plain_label,
-    ranked,
-    time_texts,
-)
+from renyi.encoding.columns import Label, label_text, plain_label, ranked, time_texts
 from renyi.warnings import DataWarning
 
 Floats = NDArray[np.float64]
@@ -96,10 +90,7 @@ def requested_floats(name: str, column: Array) -> Array:
 
 
 def from_decimals(column: Array) -> Array:
-    """Return decimals as floats, and those of whole numbers as integers.
-
-    Integers of more than 64 bits stay what they are.
-    """
+    """Return decimals as floats, whole ones as integers unless of over 64 bits."""
     if column.type.scale != 0:
         return as_floats(column)
     try:
@@ -120,10 +111,7 @@ def entries(dictionary: Array) -> list[Any]:
 
 
 def coded(column: Array) -> tuple[Array, Array]:
-    """Return the cells of a column as indices, and what they are indices into.
-
-    A null index is a missing cell.
-    """
+    """Return the cells of a column as indices, null if missing, and into what."""
     kind = column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.int32()), pa.array([], pa.string())
@@ -186,10 +174,7 @@ def number_text(text: str) -> str:
 
 
 def figures(texts: Array) -> Array:
-    """Return text of a column whose labels are numbers as these are compared.
-
-    Each cell is read for itself, whatever the others are.
-    """
+    """Return labels that are numbers as these are compared, each cell for itself."""
     known = (None if text in _NOT_A_NUMBER else text for text in texts.to_pylist())
     return pa.array([text and number_text(text) for text in known], pa.string())
 
@@ -200,34 +185,23 @@ def figures(texts: Array) -> Array:
 def numbers(
     name: str, column: Array, family: str, text: str, missing: frozenset[str]
 ) -> tuple[Floats, bool]:
-    """Return cells as floats, NaN if missing, and whether they are whole by type.
-
-    `family` is of the type of the column, `text` as of `labels`.
-    """
+    """Return cells as floats, NaN if missing, and whether they are whole by type."""
     if text in ("integers", "numbers"):
-        values, whole = _from_text(name, column, missing), text == "integers"
+        whole, indices = text == "integers", None
+        if pa.types.is_dictionary(column.type):
+            column = occurring(column)
+            column, indices = column.dictionary, column.indices
+        cells = _text_floats(name, without(trimmed(column), missing))
+        cells = cells if indices is None else cells.take(indices)
     elif family in ("integer", "float") or pa.types.is_null(column.type):
-        values = as_floats(column).to_numpy(zero_copy_only=False)
-        whole = family == "integer"
+        whole, cells = family == "integer", as_floats(column)
     else:  # labels that the user wants as numbers
         indices, dictionary = coded(column)
         found = entries(trimmed(dictionary) if text else dictionary)
         ordered, places = ranked([plain_label(value) for value in found])
         codes = np.array([*places, len(ordered)])[filled(indices)]
         return label_numbers(name, ordered, codes, missing)
-    return without_missing(values, missing), whole
-
-
-def _from_text(name: str, column: Array, missing: frozenset[str]) -> Floats:
-    indices = None
-    if pa.types.is_dictionary(column.type):
-        column = occurring(column)
-        column, indices = column.dictionary, column.indices
-    values = _text_floats(name, without(trimmed(column), missing))
-    if indices is not None:
-        values = values.take(indices)
-    floats: Floats = values.to_numpy(zero_copy_only=False)
-    return floats
+    return without_missing(cells.to_numpy(zero_copy_only=False), missing), whole
 
 
 def _text_floats(name: str, texts: Array) -> Array:
@@ -282,8 +256,9 @@ class TextKind:
         if not len(texts):
             return
         self.known += int(counts.sum())
-        if self._settled:
-            return
+        many = len(self.words) > _MOST_WORDS
+        if self.codes or (many and not self.integers and not self.numbers):
+            return  # nothing makes it anything but words, without warning
         leading = pc.match_substring_regex(texts, _CODE)
         self.codes = self.codes or pc.any(leading).as_py()
         self.integers = self.integers and _reads(texts, _INTEGER, pa.int64())
@@ -315,24 +290,14 @@ class TextKind:
         self.word_cells += other.word_cells
 
     @property
-    def _settled(self) -> bool:
-        """Whether nothing can make the column anything but words, without warning."""
-        return self.codes or (
-            len(self.words) > _MOST_WORDS and not self.integers and not self.numbers
-        )
-
-    @property
     def may_be_number(self) -> bool:
         """Whether the column can still turn out to be of integers or numbers."""
         return not self.codes and (self.integers or self.numbers)
 
     @property
     def undecided(self) -> bool:
-        """Whether more cells may make it a column of numbers, or nearly one.
-
-        One that begins with several words, or with words alone, is not worth another
-        look.
-        """
+        """Whether more cells may make it a column of numbers, or nearly one."""
+        # One that begins with several words, or words alone, is not worth a look.
         nearly = self.figures and not self.codes and len(self.words) <= _MOST_WORDS
         return self.may_be_number or bool(nearly)
 
@@ -424,24 +389,27 @@ def typed(
         indices, dictionary = coded(column.combine_chunks())
         column = pa.chunked_array([figures(dictionary).take(indices)])
         few = _few(column)
-    if kind == "label" or (kind != "number" and _are_words(few, missing)):
+    if kind == "label":
         return column
-    filled = without(column, missing)
-    known = filled.drop_null()
-    if not len(known):
+    if kind != "number" and few is not None:
+        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
+        if not any(re.match(_NUMBERLIKE, cell) for cell in known):
+            return column
+    cells = without(column, missing)
+    if cells.null_count == len(cells):
         return column
     if kind == "number":
-        return _text_floats(name, filled)
-    found = TextKind()
-    for low in range(0, len(known), _ROWS):
-        cells = pc.value_counts(known[low : low + _ROWS])
-        found.add(cells.field("values"), cells.field("counts").to_numpy())
+        return _text_floats(name, cells)
+    found, present = TextKind(), cells.drop_null()
+    for low in range(0, len(present), _ROWS):
+        seen = pc.value_counts(present[low : low + _ROWS])
+        found.add(seen.field("values"), seen.field("counts").to_numpy())
     if kind is None:
         found.warn(name)
     if found.name == "words":
         return column
     try:
-        return filled.cast(pa.int64() if found.name == "integers" else pa.float64())
+        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
 
@@ -449,18 +417,9 @@ def typed(
 def _few(column: pa.ChunkedArray) -> list[str] | None:
     """Return the different cells of a column that begins as one of few labels.
 
-    A file of thousands of columns is read much sooner if each needs a look at a few
-    texts only.
+    Thousands of columns are read much sooner if each needs a look at a few texts only.
     """
     if len(pc.unique(column[:_FEW])) == min(len(column), _FEW) > 1:
         return None
     values = pc.unique(column)
     return None if len(values) > _FEW else values.to_pylist()
-
-
-def _are_words(few: list[str] | None, missing: frozenset[str]) -> bool:
-    """Whether no cell but a missing one could be a number."""
-    if few is None:
-        return False
-    known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
-    return not any(re.match(_NUMBERLIKE, cell) for cell in known)

@@ -280,10 +280,7 @@ def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
 
 
 def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
-    """Edges of the bins of a column, and a readable name of each bin.
-
-    The cells are in ascending order.
-    """
+    """Edges of the bins of a column, and a readable name of each bin."""
     if len(cells.low) > MOST:
         cells, _ = joined(cells, most=MOST)
     points, weight = cells.low, cells.weight
@@ -291,7 +288,11 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
     if len(points) <= bins or frequent.all():
         edges, own = points[1:], cells.high[:0]
     else:
-        cuts = _quantile_cuts(points[~frequent], weight[~frequent], bins)
+        # The smallest point above each quantile, since bins are closed on the left.
+        others, reached = points[~frequent], np.cumsum(weight[~frequent]) * bins
+        wanted = np.arange(1, bins) * reached[-1] / bins
+        above = np.searchsorted(reached, wanted) + 1
+        cuts = others[above[above < len(others)]]
         own = cells.high[frequent]
         edges = _edges_around(points[frequent], own, cuts, points, integer)
     if not len(edges):
@@ -302,14 +303,6 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
         return edges, tuple(_integer_text(low, high) for low, high in pairs)
     steps = {_step(value, False): value for value in own.tolist()}
     return edges, tuple(_float_text(low, high, steps) for low, high in pairs)
-
-
-def _quantile_cuts(points: Floats, weight: NDArray[np.floating], bins: int) -> Floats:
-    """Smallest point above each quantile, since bins are closed on the left."""
-    reached = np.cumsum(weight) * bins
-    wanted = np.arange(1, bins) * reached[-1] / bins
-    above = np.searchsorted(reached, wanted) + 1
-    return np.unique(points[above[above < len(points)]])
 
 
 def _step(value: float, integer: bool) -> float:

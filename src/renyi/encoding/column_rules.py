@@ -322,8 +322,7 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
     kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if kind is not None and not y.isna().any():
         y = np.asarray(y, kind)
-    flat = type(y) is np.ndarray and y.ndim == 1
-    labels = y if flat else np.asarray(column_or_1d(y, warn=True))
+    labels = np.asarray(column_or_1d(y, warn=True))
     if labels.dtype.kind not in "biufUO":
         raise ValueError(
             f"y holds values of the type {labels.dtype}, which are no labels: "
@@ -340,9 +339,9 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
             raise ValueError(f"y is missing in {missing} rows: leave these rows out.")
         if labels.dtype.kind == "O":
             labels = pd.Series(labels, dtype=object).infer_objects().to_numpy()
-        if labels.dtype.kind == "f" and np.isinf(labels).any():
-            raise ValueError("y contains infinity, which is no class: correct it.")
         if labels.dtype.kind == "f":
+            if np.isinf(labels).any():
+                raise ValueError("y contains infinity, which is no class: correct it.")
             check_classification_targets(labels)
     return labels
 

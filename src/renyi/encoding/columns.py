@@ -15,9 +15,8 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -116,27 +115,10 @@ def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
 # ---- names
 
 
-@dataclass(frozen=True)
-class Numbered(Sequence[str]):
-    """Names x0, x1, … of the columns of an array, made when asked for."""
-
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str) or name[:1] != "x" or not name[1:].isdecimal():
-            return False
-        place = int(name[1:])
-        return place < self.size and name == f"x{place}"
-
-    def __getitem__(self, place: Any) -> Any:
-        chosen = range(self.size)[place]
-        return f"x{chosen}" if isinstance(chosen, int) else [f"x{j}" for j in chosen]
-
-    def __iter__(self) -> Iterator[str]:
-        return (f"x{j}" for j in range(self.size))
+@lru_cache(maxsize=4)
+def numbered_names(width: int) -> tuple[str, ...]:
+    """Names x0, x1, … of the columns of an array, made once for all fits."""
+    return tuple(f"x{j}" for j in range(width))
 
 
 def check_column(names: Sequence[str], name: str, purpose: str = "") -> None:
@@ -297,7 +279,7 @@ class Columns(Sequence[Column]):
     def __init__(
         self, names: Sequence[str], levels: Sequence[Levels], which: NDArray[Any]
     ) -> None:
-        self.names = names
+        self.names = tuple(names)
         self.levels = tuple(levels)
         self.which = which
 
@@ -311,7 +293,7 @@ class Columns(Sequence[Column]):
         for column in columns:
             names.append(column.name)
             which.append(places.setdefault(column.levels, len(places)))
-        return cls(tuple(names), list(places), np.array(which, np.intp))
+        return cls(names, list(places), np.array(which, np.intp))
 
     def __len__(self) -> int:
         return len(self.which)
@@ -333,9 +315,7 @@ class Columns(Sequence[Column]):
         """Whether names and levels read the same, in the same order."""
         if not isinstance(other, Columns):
             return NotImplemented
-        if len(self) != len(other):
-            return False
-        if self.names != other.names and tuple(self.names) != tuple(other.names):
+        if self.names != other.names:
             return False
         pairs = {*zip(self.which.tolist(), other.which.tolist(), strict=True)}
         return all(self.levels[a].reads_as(other.levels[b]) for a, b in pairs)
@@ -347,11 +327,6 @@ class Columns(Sequence[Column]):
         shown = ", ".join(f"{c.name} ({len(c.categories)})" for c in self[:6])
         more = f", … {len(self) - 6} more" if len(self) > 6 else ""
         return f"<{len(self)} columns: {shown}{more}>"
-
-    @cached_property
-    def all_names(self) -> tuple[str, ...]:
-        """The names, made once."""
-        return tuple(self.names)
 
     @property
     def sizes(self) -> NDArray[np.intp]:

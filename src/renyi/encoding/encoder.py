@@ -1,13 +1,10 @@
 """Encoder: labels to codes and back, the same for training and for prediction.
 
 An encoder is *frozen*: `Encoder.fit` returns a new one that also knows the columns.
-A column is either of labels or of numbers. Its categories are numbered from 0; a label
-that training never saw gets the number of categories as its code, so that a table of
-points with one extra row per feature scores it without a special case.
-
-Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
-they came from. Missing cells (None, NaN, NA, and the codes the user names) are a level
-of their own, written None and shown as "(missing)".
+The categories of a column are numbered from 0; a label that training never saw gets the
+number of categories as its code, so that a table of points with one extra row per
+feature scores it without a special case. Missing cells are a level of their own,
+written None and shown as "(missing)".
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from renyi.encoding.columns import (
     Columns,
     Label,
     Levels,
-    Numbered,
+    numbered_names,
     plain_label,
 )
 from renyi.encoding.frame_columns import (
@@ -104,25 +101,24 @@ class Encoder:
             raise ValueError(
                 "missing must be a sequence of labels, such as ('?', 'NA')"
             )
+        if isinstance(self.numeric, str) and self.numeric != "auto":
+            raise ValueError(
+                "numeric must be 'auto' or a sequence of column names, "
+                f"not {self.numeric!r}"
+            )
         labels = [plain_label(label) for label in self.missing]
         named = tuple(label for label in labels if label is not None)  # None always is
         object.__setattr__(self, "missing", named)
         object.__setattr__(self, "bins", int(self.bins))
         if isinstance(self.min_count, np.generic):  # JSON knows plain numbers only
             object.__setattr__(self, "min_count", self.min_count.item())
-        if isinstance(self.numeric, str):
-            if self.numeric != "auto":
-                raise ValueError(
-                    "numeric must be 'auto' or a sequence of column names, "
-                    f"not {self.numeric!r}"
-                )
-        else:
-            object.__setattr__(self, "numeric", tuple(str(c) for c in self.numeric))
+        if not isinstance(self.numeric, str):
+            object.__setattr__(self, "numeric", tuple(map(str, self.numeric)))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the fitted columns."""
-        return self.columns.all_names
+        return self.columns.names
 
     @property
     def order(self) -> int:
@@ -137,7 +133,7 @@ class Encoder:
     @property
     def input_names(self) -> Sequence[str]:
         """Names of the columns that `transform` takes: the features themselves."""
-        return self.columns.names  # of an array: not made before they are asked for
+        return self.columns.names
 
     @property
     def categories(self) -> dict[str, tuple[Label, ...]]:
@@ -263,7 +259,7 @@ class Encoder:
                 raise ValueError(
                     f"X has {width} features, but {len(wanted)} are expected."
                 )
-            return table, wanted if self.columns else Numbered(width)
+            return table, wanted if self.columns else numbered_names(width)
         column_rules.check_names(names)
         if not self.columns or list(wanted) == names:
             return table, names
@@ -309,7 +305,7 @@ class Encoder:
         gaps = bool(np.isnan(part.values).any())
         missing = (None,) if gaps else ()
         if known is not None:
-            texts = [c for c in known.categories if c is not None]
+            texts = known.categories[: len(known.edges) + 1]
             return Levels("number", (*texts, *missing), known.edges)
         cells = Cells.of(part.values, weights)
         if refuse and self.numeric == "auto" and part.integer and not gaps:

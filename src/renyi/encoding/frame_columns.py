@@ -211,9 +211,9 @@ def _one_array(column: Any) -> Any:
 
 
 def _from_strings(names: Sequence[str], columns: list[Any]) -> Labels:
-    indices, dictionary = coded(pa.concat_arrays(columns))
-    codes = filled(indices).reshape(len(columns), -1)
-    return as_labels(names, codes, dictionary.to_pylist())
+    encoded = pa.concat_arrays(columns).dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy().reshape(len(columns), -1)
+    return as_labels(names, codes, encoded.dictionary.to_pylist())
 
 
 def _from_arrow(name: str, column: Any) -> Part:
@@ -320,13 +320,14 @@ def _transposed(
 
 
 def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
-    """Take the columns together, or each for itself if their cells differ in type."""
+    """Take many columns together, few or such that differ in type each for itself."""
     cells = X.T
     if X.dtype.kind == "S":
         cells = np.char.decode(cells, "utf-8")
     cells = cells.astype(object, copy=False)
     try:
-        together = _labels_of_objects(names, cells)
+        wide = len(names) >= _WIDE
+        together = _labels_of_objects(names, cells) if wide else None
         if together is not None:
             yield together
             return
@@ -381,7 +382,12 @@ def resolve(
     if isinstance(part, Numbers):
         if numeric is None or part.name in numeric:
             values = without_missing(part.values, missing)
-            if numeric is not None or not part.integer or _still_many(part, values):
+            if (
+                numeric is not None
+                or not part.integer
+                or np.isnan(values).sum() == np.isnan(part.values).sum()
+                or is_number(True, distinct_count(values))
+            ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
         codes, found = pd.factorize(part.values)
         return [as_labels([part.name], codes[None, :], found.tolist())]
@@ -403,13 +409,6 @@ def resolve(
         names = [part.names[j] for j in kept]
         pieces.append(part._replace(names=names, codes=part.codes[kept], extremes=None))
     return pieces
-
-
-def _still_many(part: Numbers, values: NDArray[np.float64]) -> bool:
-    """Whether integers, of which there were many, are so without missing codes."""
-    if np.isnan(values).sum() == np.isnan(part.values).sum():
-        return True
-    return is_number(True, distinct_count(values))
 
 
 def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:

@@ -74,12 +74,7 @@ class TupleEncoder(Encoder):
                     f"{order} are asked for: give an encoder of single columns."
                 )
             return encoder
-        settings = {
-            f.name: getattr(encoder, f.name)
-            for f in dataclasses.fields(cls)
-            if f.name not in ("columns", "base", "order")
-        }
-        return cls(**settings, order=order, base=encoder.columns)
+        return cls(**_fields(encoder.settings()), order=order, base=encoder.columns)
 
     def __post_init__(self) -> None:
         """Check the order beside the settings."""
@@ -90,8 +85,7 @@ class TupleEncoder(Encoder):
     @property
     def single(self) -> Encoder:
         """The encoder of the columns that the tuples are made of."""
-        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(Encoder)}
-        return Encoder(**{**settings, "columns": self.base})
+        return Encoder(**{**_fields(self), "columns": self.base})
 
     @property
     def input_names(self) -> Sequence[str]:
@@ -184,6 +178,10 @@ class TupleEncoder(Encoder):
         return found
 
 
+def _fields(encoder: Encoder) -> dict[str, Any]:
+    return {f.name: getattr(encoder, f.name) for f in dataclasses.fields(Encoder)}
+
+
 def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     """Return the encoder of tuples, unless single columns are asked for."""
     whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
@@ -238,11 +236,7 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
 
 
 def _escaped(text: str) -> str:
-    r"""Return a text in which `` & `` does not occur, and which is not ``(missing)``.
-
-    >>> _escaped("salt & pepper"), _escaped("(missing)")
-    ('salt \\& pepper', '\\(missing)')
-    """
+    """Return a text in which `` & `` does not occur, and which is not ``(missing)``."""
     text = text.replace("\\", "\\\\").replace("&", "\\&")
     return "\\" + text if text == MISSING_TEXT else text
 
