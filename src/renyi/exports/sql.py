@@ -24,7 +24,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
@@ -151,9 +150,7 @@ def _sum(terms: list[str]) -> str:
 # ---- one term a feature
 
 
-def _terms(
-    engine: Dialect, encoder: Encoder, points: list[NDArray[Any]]
-) -> Iterable[str]:
+def _terms(engine: Dialect, encoder: Encoder, points: Any) -> Iterable[str]:
     """Yield the points of each feature; the last of its points are of the unseen."""
     answers = [[engine.number(float(point)) for point in each] for each in points]
     if encoder.unseen == "error":
@@ -209,7 +206,11 @@ def _by_text(
     if engine.zoned and any(map(_ZONED.fullmatch, entries)):
         zoned = filter(_ZONED.fullmatch, entries)
         cases = [(engine.string(text), entries[text]) for text in zoned]
-        moment = _case(engine.in_utc(_moment(engine, name)), cases, unseen)
+        moment = name
+        if engine.name != "spark":  # what is no time must do no harm
+            cast = "TRY_CAST" if engine.name == "duckdb" else "CAST"
+            moment = f"{cast}({engine.as_text(name)} AS TIMESTAMPTZ)"
+        moment = _case(engine.in_utc(moment), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, [engine.zoned])} THEN {moment}")
     cases = [
         (engine.string(text), answer)
@@ -239,14 +240,6 @@ def _real(engine: Dialect, name: str) -> str:
         f"CASE WHEN {engine.is_of(name, [single])} THEN {cast}({text} AS {single}) "
         f"ELSE {cast}({text} AS {engine.double}) END"
     )
-
-
-def _moment(engine: Dialect, name: str) -> str:
-    """Return a column as a time with a zone; what is none must do no harm."""
-    if engine.name == "spark":
-        return name
-    cast = "TRY_CAST" if engine.name == "duckdb" else "CAST"
-    return f"{cast}({engine.as_text(name)} AS TIMESTAMPTZ)"
 
 
 def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:

@@ -220,21 +220,18 @@ def _hashed(
 ) -> str:
     """Hash a description and the counts at some rows and columns, piece by piece."""
     step = max(1, _CHUNK // max(1, len(columns)))
-    pieces = [rows[at : at + step] for at in range(0, len(rows), step)]
-    whole = all(_is_whole(counts[np.ix_(piece, columns)]) for piece in pieces)
+    starts = range(0, len(rows), step)
+    pieces = [np.ix_(rows[at : at + step], columns) for at in starts]
+    tables = (counts[piece] for piece in pieces)
+    whole = counts.dtype.kind != "f" or all(
+        ((t == np.rint(t)) & (np.abs(t) < 2**53)).all() for t in tables
+    )
     total = hashlib.sha256(head.encode("utf-8", "surrogatepass"))
     total.update(str(round(n) if whole else "weighted").encode())
     for piece in pieces:
-        found = counts[np.ix_(piece, columns)]
-        grid = found if whole else np.rint(found * (_GRID / n))
+        grid = counts[piece] if whole else np.rint(counts[piece] * (_GRID / n))
         total.update(grid.astype("<i8").tobytes())
     return total.hexdigest()
-
-
-def _is_whole(counts: NDArray[Any]) -> bool:
-    if counts.dtype.kind != "f":
-        return True
-    return bool(((counts == np.rint(counts)) & (np.abs(counts) < 2**53)).all())
 
 
 # ---- words

@@ -225,10 +225,14 @@ class TableRows:
         names = [*request.columns, request.target]
         if request.weight is not None:
             names.append(request.weight)
-        if database.dialect.name == "duckdb":
-            columns = [self._of_duckdb(name) for name in names]
-        else:
+        if database.dialect.name == "sqlite":
             columns = [self._typed(*each) for each in self._cell_types(names)]
+        else:
+            columns = [_Column(name, database.expression(name), None) for name in names]
+            for k, name in enumerate(names):
+                if str(database.kinds[name]) == "INTERVAL":
+                    made = f"epoch_us({database.dialect.identifier(name)})"
+                    columns[k] = _Column(name, made, pa.duration("us"))
         self._columns = {column.name: column for column in columns}
 
     def statements(self) -> list[str]:
@@ -265,18 +269,16 @@ class TableRows:
         if self._database.dialect.name == "duckdb":
             found = closing(self._database.fetch_arrow(sql, "the rows"))
             for batch in self._under_way.enter_context(found):
-                yield _with_durations(columns, batch)
+                arrays = [  # microseconds are the durations they are
+                    cells if column.type is None else cells.cast(column.type)
+                    for column, cells in zip(columns, batch.columns, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
             return
         read = closing(self._database.fetch_blocks(sql, "the rows"))
         for block in self._under_way.enter_context(read):
             for rows in _of_one_type(columns, block):
                 yield self._batch(columns, rows)
-
-    def _of_duckdb(self, name: str) -> _Column:
-        if str(self._database.kinds[name]) != "INTERVAL":
-            return _Column(name, self._database.expression(name), None)
-        column = self._database.dialect.identifier(name)
-        return _Column(name, f"epoch_us({column})", pa.duration("us"))
 
     def _cell_types(self, names: list[str]) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the types of the cells of each column of SQLite, but for NULL."""
@@ -333,15 +335,6 @@ def _first_rows(
         most -= batch.num_rows
         if most <= 0:
             return
-
-
-def _with_durations(columns: list[_Column], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return microseconds as the durations they are."""
-    for k, column in enumerate(columns):
-        if column.type is not None:
-            cells = batch.column(k).cast(column.type)
-            batch = batch.set_column(k, column.name, cells)
-    return batch
 
 
 def _of_one_type(columns: list[_Column], block: list[Row]) -> Iterator[list[Row]]:
