@@ -12,17 +12,15 @@ import scipy.sparse as sp
 
 from renyi import Encoder, Marginals, baselines
 from renyi.baselines import DiscreteChebyshevClassifier, TreeAugmentedNaiveBayes
-from renyi.baselines.dcc import second_opinion
-from renyi.baselines.trees import (
+from renyi.baselines.dcc import (
     Witnesses,
     greedy_tree,
-    information_tree,
     least_sums,
     margins,
-    smoothed,
+    second_opinion,
     solve_tree,
-    spanning_tree,
 )
+from renyi.baselines.tan import conditional_information, spanning_tree
 from renyi.datasets import load, random_joint
 from renyi.robust.ambiguity_set import shortfall
 from support.counted import class_tables, random_table
@@ -151,7 +149,8 @@ def test_greedy_bound_never_rises_and_beats_the_tree(name: str, fall: float) -> 
 @pytest.mark.parametrize("K", [2, 3])
 def test_an_edge_never_raises_the_bound(K: int) -> None:
     tables = class_tables(random_joint((2, 3, 2, 2), K, random_state=K))
-    edges = information_tree(tables).edges
+    sizes = tables.columns.sizes
+    edges = spanning_tree(conditional_information(tables.pairs, sizes))
     bounds = [solve_tree(tables.ambiguity(edges[:k])).value for k in range(4)]
     assert (np.diff(bounds) <= 1e-8).all()
     assert bounds[-1] < bounds[0] - 1e-4
@@ -160,8 +159,7 @@ def test_an_edge_never_raises_the_bound(K: int) -> None:
 def test_smoothing_keeps_single_features() -> None:
     tables = class_tables(random_table(6))
     sizes = tables.columns.sizes
-    mixed = smoothed(tables.pairs, sizes, np.array([0.3, 0.1, 0.2]))
-    other = tables._replace(pairs=mixed)
+    other = tables.smoothed(np.array([0.3, 0.1, 0.2]))
     for i, j in combinations(range(len(sizes)), 2):
         p, q = tables.table(i, j).probabilities, other.table(i, j).probabilities
         np.testing.assert_allclose(p.sum(axis=0), q.sum(axis=0), atol=1e-12)
@@ -179,13 +177,12 @@ def test_a_proven_bound_is_reached(seed: int) -> None:
     """Two classes: no program finds less than a witness proves, edge after edge."""
     rng = np.random.default_rng(seed)
     tables = class_tables(random_joint((3, 2, 3, 2, 2), 2, random_state=seed))
-    sizes = tables.columns.sizes
-    seen = Witnesses(tables.pairs.min(axis=0), sizes)
+    seen = Witnesses(tables.pairs.min(axis=0), tables.spans)
     edges, outside = [(0, 1)], [2, 3, 4]
 
     def bound(edges: list[tuple[int, int]]) -> float:
         found = solve_tree(tables.ambiguity(edges, alone=False), interior=False)
-        seen.add(margins(edges, found.errors, sizes), found.value)
+        seen.add(margins(edges, found.errors, tables.spans), found.value)
         return found.value
 
     now = bound(edges)
@@ -214,7 +211,7 @@ def test_no_tree_changes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         programs.append(1)
         return solve_tree(*args, **kwargs)
 
-    monkeypatch.setattr("renyi.baselines.trees.solve_tree", counted)
+    monkeypatch.setattr("renyi.baselines.dcc.solve_tree", counted)
     with_them = DiscreteChebyshevClassifier("greedy", smoothing=1.0).fit(X, y)
     few = len(programs)
     monkeypatch.setattr(Witnesses, "prove", lambda self, edge, least: False)

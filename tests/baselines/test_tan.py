@@ -12,8 +12,11 @@ from sklearn.metrics import mutual_info_score
 
 from renyi import Encoder, Marginals
 from renyi.baselines import TreeAugmentedNaiveBayes
-from renyi.baselines.tan import fit_bayes_tree
-from renyi.baselines.trees import conditional_information, spanning_tree
+from renyi.baselines.tan import (
+    conditional_information,
+    fit_bayes_tree,
+    spanning_tree,
+)
 from support.manners import all_checks, by_any_road, refuses
 
 

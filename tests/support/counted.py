@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from renyi import Marginals, RenyiClassifier, Scorecard
-from renyi.baselines.trees import ClassTables
+from renyi.baselines.dcc import ClassTables
 from renyi.datasets import random_joint
 from support.joints import outcomes
 

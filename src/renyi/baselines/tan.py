@@ -2,10 +2,15 @@ r"""Tree-augmented naive Bayes: each feature depends on the class and on one oth
 
 .. math:: P(x, y) = P(y) \prod_i P(x_i | x_{\pi(i)}, y)
 
-along the tree of largest conditional mutual information (Friedman, Geiger and
-Goldszmidt, Machine Learning 29, 1997), which makes the likelihood of the rows largest
-among all trees. As in that paper, every conditional distribution is drawn towards the
-feature's own by s rows,
+along the tree of largest conditional mutual information (Chow and Liu 1968; Friedman,
+Geiger and Goldszmidt, Machine Learning 29, 1997), which makes the likelihood of the
+rows largest among all trees. From the pair counts within each class,
+
+.. math:: I(X_i; X_j | Y) = \sum_{k, l, y} P(k, l, y)
+    \log \frac{P(k, l | y)}{P(k | y)\, P(l | y)}.
+
+As in that paper, every conditional distribution is drawn towards the feature's own by
+s rows,
 
 .. math:: \hat P(x_i | x_\pi, y) = \frac{N(x_i, x_\pi, y) + s\, P(x_i)}
     {N(x_\pi, y) + s}.
@@ -13,13 +18,13 @@ feature's own by s rows,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from renyi.baselines.trees import Edge, conditional_information, spanning_tree
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
@@ -27,6 +32,57 @@ from renyi.estimators.classifier import CountsClassifier, class_pairs
 from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]
+Edge = tuple[int, int]
+
+
+# ---- the tree
+
+
+def block_sums(values: Floats, sizes: NDArray[Any]) -> Floats:
+    """Sum each block of a D × D array: one number for each pair of features."""
+    starts = offsets(sizes)[:-1]
+    return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
+
+
+def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> Floats:
+    """Information of every pair of features given the class, in nats: (d, d).
+
+    `class_counts` are the pair counts of the features within each class: (K, D, D).
+    """
+    total = np.zeros(class_counts.shape[1:])
+    mass = 0.0
+    for counts in class_counts:
+        single = np.diag(counts)
+        rows = float(single[: sizes[0]].sum())
+        expected = np.outer(single, single) / max(rows, 1e-300)
+        seen = counts > 0
+        ratio = np.divide(counts, expected, out=np.ones(counts.shape), where=seen)
+        total += np.where(seen, counts, 0) * np.log(ratio)
+        mass += rows
+    found = block_sums(total, sizes) / max(mass, 1e-300)
+    np.fill_diagonal(found, 0.0)
+    return np.asarray(np.maximum(found, 0.0))
+
+
+def spanning_tree(weights: Floats, begun: Iterable[Edge] = ()) -> list[Edge]:
+    """Edges (parent, child) of the tree of largest weight, from the root on (Prim).
+
+    `begun` is a part that is already decided; the first feature of its first edge is
+    the root, else feature 0.
+    """
+    edges = list(begun)
+    root = edges[0][0] if edges else 0
+    inside = np.zeros(len(weights), bool)
+    inside[[root, *(child for _, child in edges)]] = True
+    while not inside.all():
+        ranked = np.where(inside[:, None] & ~inside, weights, -np.inf)
+        parent, child = divmod(int(ranked.argmax()), len(weights))
+        edges.append((parent, child))
+        inside[child] = True
+    return edges
+
+
+# ---- the probabilities along it
 
 
 class BayesTree(NamedTuple):
@@ -59,7 +115,7 @@ def fit_bayes_tree(
     drawn to the feature's own by `smoothing` rows.
     """
     starts = offsets(sizes)
-    spans = [slice(starts[i], starts[i + 1]) for i in range(len(sizes))]
+    spans = [slice(*starts[i : i + 2]) for i in range(len(sizes))]
     single = np.einsum("ykk->ky", class_counts).astype(np.float64)
     rows = single[spans[0]].sum(axis=0)
     own = single.sum(axis=1) / max(float(rows.sum()), 1e-300)
@@ -98,12 +154,6 @@ def _logarithms(probabilities: Floats, axis: int) -> Floats:
 def _log(values: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(values))
-
-
-def posterior(log_joint: Floats, log_priors: Floats) -> Floats:
-    """Class probabilities of rows; the priors where no class allows the row."""
-    nowhere = np.isneginf(log_joint).all(axis=1, keepdims=True)
-    return np.asarray(softmax(np.where(nowhere, log_priors, log_joint), axis=1))
 
 
 class TreeAugmentedNaiveBayes(CountsClassifier):
@@ -166,9 +216,13 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         self.edges_ = [(names[i], names[j]) for i, j in edges]
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class at each row, by Bayes' rule."""
-        codes = self._codes(X)
-        return posterior(self.tree_.log_joint(codes), self.tree_.priors)
+        """Probability of each class at each row, by Bayes' rule.
+
+        Where no class allows the row, it is that of the classes alone.
+        """
+        joint = self.tree_.log_joint(self._codes(X))
+        nowhere = np.isneginf(joint).all(axis=1, keepdims=True)
+        return np.asarray(softmax(np.where(nowhere, self.tree_.priors, joint), axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of `predict_proba`."""
