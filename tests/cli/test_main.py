@@ -125,30 +125,25 @@ def test_no_permission_is_told_with_what_to_do(
 # ---- in a process of its own
 
 
-def test_as_a_module(tmp_path: Path) -> None:
-    done = process("fit", "votes", "--out", "m", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "Certificate" in done.stdout
-    done = process("predict", "m.json", "nope.csv", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("renyi: error: There is no file 'nope.csv'")
-
-
-def test_terminal_without_the_letters(tmp_path: Path) -> None:
+def test_as_a_module_on_a_terminal_without_the_letters(tmp_path: Path) -> None:
     frame = pd.DataFrame({"größe": ["ä", "ö"] * 30, "y": ["é", "o"] * 30})
     frame.to_csv(tmp_path / "t.csv", index=False)
     ascii_only = {"PYTHONIOENCODING": "ascii"}
     argv = ("fit", "t.csv", "--target", "y", "--out", "m")
     done = process(*argv, cwd=tmp_path, **ascii_only)
     assert done.returncode == 0
+    assert done.stderr == ""
+    assert "Certificate" in done.stdout
     assert "gr\\xf6\\xdfe" in done.stdout
     done = process("predict", "m.json", "t.csv", cwd=tmp_path, **ascii_only)
     assert done.stdout.splitlines()[:3] == ["prediction", "é", "o"]
+    done = process("reproduce", "table1")
+    assert done.returncode == 2
+    assert done.stderr.startswith("renyi: error: 'renyi reproduce table1'")
 
 
-def test_reader_that_goes_away(tmp_path: Path) -> None:
-    assert process("fit", "kr-vs-kp", "--out", "m", cwd=tmp_path).returncode == 0
+def test_reader_that_goes_away(good: Callable[..., Done], tmp_path: Path) -> None:
+    good("fit", "kr-vs-kp", "--out", "m")
     child = subprocess.Popen(
         [sys.executable, "-m", "renyi", "predict", "m.json", "kr-vs-kp", "--proba"],
         cwd=tmp_path,

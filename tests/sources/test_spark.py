@@ -23,8 +23,8 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.warnings import DataWarning
 from support.spark import (
-    cluster,
-    connect_server,
+    CLUSTER,
+    connect_address,
     finished,
     run_client,
     spark_session,
@@ -202,8 +202,7 @@ def test_workers_with_another_version(
 
 def test_connect(tmp_path: Path) -> None:
     table = saved(tmp_path, 20_000)
-    with connect_server(tmp_path) as address:
-        run_client("connect", address, tmp_path)
+    run_client("connect", connect_address(), tmp_path)
     m = Marginals.load(tmp_path / "counted.renyi")
     assert m == Marginals.from_data(table, target="y", class_conditional=True)
     assert "connect" in (tmp_path / "session.txt").read_text()
@@ -214,18 +213,17 @@ def test_connect(tmp_path: Path) -> None:
 
 def test_exact_after_an_executor_is_killed(tmp_path: Path) -> None:
     table = saved(tmp_path, 40_000)
-    with cluster(tmp_path, workers=2) as address:
-        client = start_client("cluster", address, tmp_path)
-        with stopped(client):
-            waiting = tmp_path / "waiting"
-            waited(lambda: waiting.exists() or client.poll() is not None)
-            assert client.poll() is None, client.communicate()[0]
-            killed = json.loads(waiting.read_text())["executor"]
-            command = Path(f"/proc/{killed}/cmdline").read_text()
-            assert "CoarseGrainedExecutorBackend" in command
-            os.kill(killed, signal.SIGKILL)
-            (tmp_path / "go").touch()
-            finished(client)
+    client = start_client("cluster", CLUSTER, tmp_path)
+    with stopped(client):
+        waiting = tmp_path / "waiting"
+        waited(lambda: waiting.exists() or client.poll() is not None)
+        assert client.poll() is None, client.communicate()[0]
+        killed = json.loads(waiting.read_text())["executor"]
+        command = Path(f"/proc/{killed}/cmdline").read_text()
+        assert "CoarseGrainedExecutorBackend" in command
+        os.kill(killed, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        finished(client)
     notes = [json.loads(path.read_text()) for path in tmp_path.glob("begun-*")]
     # The last partition was profiled, counted in vain, and counted again elsewhere;
     # so was what the lost executor had already finished.

