@@ -138,13 +138,13 @@ def test_without_numba_the_counts_are_the_same(
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["a,b,y", *lines]), encoding="utf-8")
     taken = []
-    plain = csv_kernels._read_cells
+    plain = csv_kernels.read_cells
 
     def watched(*given):
         taken.append(plain(*given))
         return taken[-1]
 
-    monkeypatch.setattr(csv_kernels, "_read_cells", watched)
+    monkeypatch.setattr(csv_kernels, "read_cells", watched)
     with_loop = Marginals.from_file(path, target="y")
     assert taken and all(found is not None for found in taken)
     monkeypatch.setattr(csv, "kernels_for", lambda *_: None)

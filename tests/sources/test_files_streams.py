@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi.cli import main
 from renyi.progress import Progress
-from renyi.sources import columnar, csv, files
+from renyi.sources import arrow, csv, files
 from renyi.streaming import run
 
 Marginals = renyi.Marginals
@@ -96,7 +96,7 @@ def test_every_format_gives_the_counts_of_all_rows(
     ending: str, large: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "PIECE", 2**20)
-    monkeypatch.setattr(columnar, "_ROWS", 7_000)
+    monkeypatch.setattr(arrow, "_ROWS", 7_000)
     path = write(large, tmp_path / f"rows{ending}")
     m = Marginals.from_file(path, target="y", class_conditional=True)
     assert m == Marginals.from_data(large, target="y", class_conditional=True)
@@ -221,13 +221,13 @@ def test_first_pass_only_where_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    units = columnar.ParquetFile.units
+    units = arrow.ParquetFile.units
 
     def watched(table: Any, file: int, columns: list[str]) -> Any:
         asked.append(tuple(columns))
         return units(table, file, columns)
 
-    monkeypatch.setattr(columnar.ParquetFile, "units", watched)
+    monkeypatch.setattr(arrow.ParquetFile, "units", watched)
     path = write(table_of(500), tmp_path / "rows.parquet")
     Marginals.from_file(path, target="y")
     assert asked[0] == ("children", "age", "income", "score", "y")

@@ -18,7 +18,7 @@ import pytest
 
 import renyi
 from renyi.progress import Progress
-from renyi.sources import columnar, files
+from renyi.sources import arrow, files
 from renyi.streaming import checkpoint, counter, run
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec, pack, unpack
@@ -39,7 +39,7 @@ Before = Callable[[run.Unit, list[str]], None]
 @pytest.fixture
 def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
     """Let something happen before each row group is read."""
-    units = columnar.ParquetFile.units
+    units = arrow.ParquetFile.units
 
     def set_up(before: Before) -> None:
         def changed(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
@@ -51,7 +51,7 @@ def before_units(monkeypatch: pytest.MonkeyPatch) -> Callable[[Before], None]:
 
                 yield unit._replace(read=read)
 
-        monkeypatch.setattr(columnar.ParquetFile, "units", changed)
+        monkeypatch.setattr(arrow.ParquetFile, "units", changed)
 
     return set_up
 
@@ -345,18 +345,27 @@ def test_rows_for_a_large_table_wait_for_a_merge(
 def test_large_tables_are_counted_by_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = table_of(1_000)
-    path, threads = write(table, tmp_path / "rows.parquet", 10), list[str]()
+    path = write(table_of(1_000), tmp_path / "rows.parquet", 10)
+    counted, active, together = run.Run._counted, list[run.Unit](), list[int]()
 
-    def progress(pace: Progress) -> None:
-        threads.append(threading.current_thread().name)
+    def watched(self: run.Run, unit: run.Unit) -> Any:
+        active.append(unit)
+        together.append(len(active))
         time.sleep(0.001)
+        try:
+            return counted(self, unit)
+        finally:
+            active.remove(unit)
 
+    monkeypatch.setattr(run.Run, "_counted", watched)
+    assert files.marginals(path, "y", columns=["a"]).n == 1_000
+    assert max(together) == 2
+    together.clear()
     monkeypatch.setattr(run, "_MOST_BYTES", 1_000)
-    assert files.marginals(path, "y", columns=["a"], progress=progress).n == 1_000
+    assert files.marginals(path, "y", columns=["a"]).n == 1_000
     # The first piece tells how large the table is; meanwhile others may be counted.
-    assert len(threads) == 100
-    assert len(set(threads[10:])) == 1
+    assert len(together) == 100
+    assert max(together[10:]) == 1
 
 
 def test_arrow_file_is_opened_by_each_thread_once(
@@ -364,7 +373,7 @@ def test_arrow_file_is_opened_by_each_thread_once(
 ) -> None:
     table = table_of(2_000)
     coded = table.set_column(0, "a", table["a"].dictionary_encode())
-    path, opened, opening = tmp_path / "rows.arrow", [], columnar._opened_ipc
+    path, opened, opening = tmp_path / "rows.arrow", [], arrow._opened_ipc
     with pa.ipc.new_file(path, coded.schema) as stream:
         stream.write_table(coded, max_chunksize=20)
 
@@ -372,8 +381,8 @@ def test_arrow_file_is_opened_by_each_thread_once(
         opened.append(args)
         return opening(*args)
 
-    monkeypatch.setattr(columnar, "_opened_ipc", counted)
-    monkeypatch.setattr(columnar, "_PIECE", 1)
+    monkeypatch.setattr(arrow, "_opened_ipc", counted)
+    monkeypatch.setattr(arrow, "_PIECE", 1)
     seen: list[Progress] = []
     m = files.marginals(path, "y", progress=seen.append)
     assert m == Marginals.from_data(table, target="y")

@@ -1,30 +1,47 @@
-"""Marginals of Arrow streams: frames, query results, readers and batches.
+"""Arrow: streams of batches, and the columnar files that Arrow reads.
 
 Nearly every library of tables can hand its rows to another one as a stream of Arrow
 batches (``__arrow_c_stream__``): pyarrow, polars, pandas, DuckDB relations, DataFusion,
 Spark. What can be read twice gets a first pass if a column needs one; what passes by
 only once is counted in one pass (`CountSpec.one_pass`).
+
+Of Parquet files one row group after the other is read, of Arrow's own (IPC, Feather)
+the record batches, and only the columns needed. Text of Parquet comes as dictionaries,
+as most files hold it: the labels of a row group are then looked at once, not in every
+row. Nothing is believed before it is checked: indices and offsets that point nowhere
+would be read all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
 
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
-from renyi.storage import first_line
+from renyi.storage import first_line, unreadable
 from renyi.streaming.run import Job, Source, Unit
 from renyi.streaming.spec import CountSpec
 
-# Rows of a stream that are kept while a column has shown no value.
-_ROWS_AHEAD = 2**18
+_ROWS_AHEAD = 2**18  # of a stream that are kept while a column has shown no value
+_ROWS = 2**18  # of a batch of a row group
+_PIECE = 2**20  # bytes of record batches that are worth a table of their own
+_MAGIC = b"ARROW1"
+
+
+# ---- streams
 
 
 def marginals(
@@ -37,8 +54,8 @@ def marginals(
     """Count the pairs of a stream; see `Marginals.from_arrow`."""
     schema, first = opened(stream)
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
-    if spec.undecided and _is_spent(stream):
-        spec = spec.one_pass()
+    if spec.undecided and isinstance(stream, (pa.RecordBatchReader, Iterator)):
+        spec = spec.one_pass()  # which can be read but once
     open_streams = [first]
 
     def units(columns: list[str]) -> Iterator[Unit]:
@@ -85,17 +102,15 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
     if isinstance(stream, pd.DataFrame):
         stream = _from_pandas(stream)
     elif isinstance(stream, pa.RecordBatch):
-        stream = [stream]
+        stream = pa.Table.from_batches([stream])
     if isinstance(stream, pa.Table):
-        return stream.schema, iter(stream.to_batches())
-    if isinstance(stream, pa.RecordBatchReader):
-        return stream.schema, iter(stream)
+        stream = stream.to_reader()
+    elif hasattr(stream, "scanner"):  # a dataset of pyarrow
+        stream = stream.scanner().to_reader()
     if hasattr(stream, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(stream)
-        return reader.schema, iter(reader)
-    if hasattr(stream, "scanner"):  # a dataset of pyarrow
-        reader = stream.scanner().to_reader()
-        return reader.schema, iter(reader)
+        if not isinstance(stream, pa.RecordBatchReader):
+            stream = pa.RecordBatchReader.from_stream(stream)
+        return stream.schema, iter(stream)
     if hasattr(stream, "collect") and hasattr(stream, "lazy"):
         raise TypeError(
             "A lazy frame has no rows yet: pass frame.collect_batches(), or "
@@ -143,7 +158,10 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
             break
         held.append(batch)
         rows += batch.num_rows
-        schema = _completed(schema, batch.schema)
+        for k, field in enumerate(schema):
+            once = batch.schema.names.count(field.name) == 1
+            if pa.types.is_null(field.type) and once:
+                schema = schema.set(k, batch.schema.field(field.name))
     return schema, chain(held, checked)
 
 
@@ -151,14 +169,6 @@ def _broken_off(error: Exception) -> Iterator[Any]:
     """Return the rest of a stream that broke off."""
     raise error
     yield  # this line makes it an iterator, which raises when it is asked
-
-
-def _completed(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return a schema with the types that another one knows."""
-    for k, field in enumerate(schema):
-        if pa.types.is_null(field.type) and other.names.count(field.name) == 1:
-            schema = schema.set(k, field.with_type(other.field(field.name).type))
-    return schema
 
 
 def _batch(item: Any) -> Any:
@@ -176,6 +186,145 @@ def _batch(item: Any) -> Any:
     )
 
 
-def _is_spent(stream: Any) -> bool:
-    """Whether a stream can be read but once."""
-    return isinstance(stream, (pa.RecordBatchReader, Iterator))
+# ---- files
+
+
+@contextlib.contextmanager
+def _naming_errors(path: Path, kind: str) -> Iterator[None]:
+    """Let an error of Arrow's or of the system name the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        what = f"is not a valid {kind} file"
+        raise ValueError(unreadable(path, error, what, "take a fresh copy")) from None
+
+
+def _without_index(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without unnamed indices of pandas, which are no data."""
+    fields = [f for f in schema if not re.fullmatch(r"__index_level_\d+__", f.name)]
+    return pa.schema(fields)
+
+
+def _checked(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+    batch = batch.select(columns)
+    batch.validate(full=True)
+    return batch
+
+
+class ParquetFile:
+    """A Parquet file, whose footer is read once."""
+
+    ENDINGS = (".parquet", ".pq")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _naming_errors(path, "Parquet"):
+            self._metadata = pa.parquet.read_metadata(path)
+            self.schema = _without_index(self._metadata.schema.to_arrow_schema())
+
+    def read_whole(self, columns: list[str]) -> pa.Table:
+        """Read some columns at once."""
+        with _naming_errors(self.path, "Parquet"):
+            table = pa.parquet.read_table(
+                self.path, columns=columns, page_checksum_verification=True
+            )
+            table.validate(full=True)
+        return table.select(columns).replace_schema_metadata(None)
+
+    def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
+        """Yield the row groups; the file is number `file` of several."""
+        columns = list(columns)
+        texts = [
+            name
+            for name in columns
+            if self.schema.field(name).type in (pa.string(), pa.large_string())
+        ]
+        total = max(self._metadata.num_rows, 1)
+
+        def read(group: int) -> Iterator[pa.RecordBatch]:
+            # Threads may not share a reader.
+            with (
+                _naming_errors(self.path, "Parquet"),
+                pa.parquet.ParquetFile(
+                    self.path,
+                    metadata=self._metadata,
+                    read_dictionary=texts,
+                    page_checksum_verification=True,
+                ) as reader,
+            ):
+                for batch in reader.iter_batches(
+                    _ROWS, [group], columns, use_threads=False
+                ):
+                    # A damaged page may hold indices beyond its dictionary.
+                    yield _checked(batch, columns)
+
+        for group in range(self._metadata.num_row_groups):
+            rows = self._metadata.row_group(group).num_rows
+            yield Unit(file, group, rows / total, partial(read, group))
+
+
+class IpcFile:
+    """An Arrow file, whose schema is read once."""
+
+    ENDINGS = (".arrow", ".feather", ".ipc")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _naming_errors(path, "Arrow"), _opened_ipc(path) as (reader, _):
+            # Of a stream, how many batches there are is not known.
+            self._count = getattr(reader, "num_record_batches", None)
+            self._names = reader.schema.names
+            self.schema = _without_index(reader.schema)
+
+    def read_whole(self, columns: list[str]) -> pa.Table:
+        """Read some columns at once."""
+        parts = [batch for unit in self.units(0, columns) for batch in unit.read()]
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches(parts, schema).unify_dictionaries()
+
+    def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
+        """Yield the record batches, small ones several at a time."""
+        columns, count = list(columns), self._count
+        places = [self._names.index(name) for name in columns]
+        size = max(self.path.stat().st_size, 1)
+        if count is None:
+            before = 0
+            with (
+                _naming_errors(self.path, "Arrow"),
+                _opened_ipc(self.path, places) as (reader, stream),
+            ):
+                for number, batch in enumerate(reader):
+                    checked, place = _checked(batch, columns), stream.tell()
+                    share, before = (place - before) / size, place
+                    yield Unit(file, number, share, partial(iter, [checked]))
+            return
+        # Threads may not share a reader, but each keeps its own: whoever opens a file
+        # reads all its dictionaries.
+        own = threading.local()
+
+        def read(numbers: range) -> Iterator[pa.RecordBatch]:
+            with _naming_errors(self.path, "Arrow"):
+                if not hasattr(own, "reader"):
+                    own.stack = contextlib.ExitStack()
+                    opened = _opened_ipc(self.path, places)
+                    own.reader, _ = own.stack.enter_context(opened)
+                for number in numbers:
+                    yield _checked(own.reader.get_batch(number), columns)
+
+        step = max(1, count * _PIECE // size)
+        for number, low in enumerate(range(0, count, step)):
+            part = range(low, min(low + step, count))
+            yield Unit(file, number, len(part) / count, partial(read, part))
+
+
+@contextlib.contextmanager
+def _opened_ipc(
+    path: Path, places: list[int] | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the reader of some columns, in either format, and the stream it reads."""
+    with path.open("rb") as stream:
+        magic = stream.read(len(_MAGIC))
+    opening = pa.ipc.open_file if magic == _MAGIC else pa.ipc.open_stream
+    options = pa.ipc.IpcReadOptions(included_fields=places)
+    with pa.OSFile(str(path)) as file, opening(file, options=options) as reader:
+        yield reader, file

@@ -46,26 +46,19 @@ def read_cells(
     `data` holds no carriage return; it grows and shrinks meanwhile.
     """
     size = len(data)
-    data.extend(_MARGIN)
-    try:
-        return _read_cells(data, size, ord(delimiter), names, columns)
-    finally:
-        del data[size:]
-
-
-def _read_cells(
-    data: bytearray, size: int, delimiter: int, names: list[str], columns: list[str]
-) -> list[pa.DictionaryArray] | None:
     wanted = np.full(len(names), -1, np.intp)
     wanted[[names.index(name) for name in columns]] = range(len(columns))
-    codes = np.empty((len(columns), data.count(b"\n", 0, size) + 1), np.int32)
+    codes = np.empty((len(columns), data.count(b"\n") + 1), np.int32)
     starts = np.empty((len(columns), MOST), np.intp)
     lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)
+    data.extend(_MARGIN)
     view = np.frombuffer(data, np.uint8)
-    rows = encode_cells(
-        view, size, np.uint8(delimiter), wanted, codes, starts, lengths, sizes
-    )
-    del view  # a bytearray that is looked at cannot shrink
+    try:
+        mark = np.uint8(ord(delimiter))
+        rows = encode_cells(view, size, mark, wanted, codes, starts, lengths, sizes)
+    finally:
+        del view  # a bytearray that is looked at cannot shrink
+        del data[size:]
     if rows < 0:
         return None
     made = []

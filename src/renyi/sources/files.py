@@ -32,7 +32,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, duckdb
-from renyi.sources.columnar import IpcFile, ParquetFile
+from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.streaming.checkpoint import Checkpoint
 from renyi.streaming.run import FileError, Job, Source, Unit

@@ -107,7 +107,6 @@ class Checkpoint:
             raise self._unwritable("it is one of the files to be read")
         self.files = [fingerprint(each) for each in paths]
         self._last = time.monotonic()
-        self._unsaved: OSError | None = None  # why nothing could be kept
         self._warned = False
 
     def _unwritable(self, reason: str) -> ValueError:
@@ -216,19 +215,14 @@ class Checkpoint:
         try:
             self._save(record)
         except OSError as error:
-            self._unsaved = error
-
-    def warn_if_unsaved(self) -> None:
-        """Tell once that nothing can be kept; threads leave it to their caller."""
-        error = self._unsaved
-        if error is not None and not self._warned:
-            self._warned = True
-            warn(
-                f"The checkpoint {error.filename!r} cannot be written "
-                f"({error.strerror}): counting goes on, but what is counted from now "
-                "on is lost if it is ended.",
-                "checkpoint",
-            )
+            if not self._warned:
+                self._warned = True
+                warn(
+                    f"The checkpoint {error.filename!r} cannot be written "
+                    f"({error.strerror}): counting goes on, but what is counted from "
+                    "now on is lost if it is ended.",
+                    "checkpoint",
+                )
 
     def _save(self, record: Record) -> None:
         header = {

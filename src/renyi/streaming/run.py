@@ -5,9 +5,9 @@ must see the same rows: files must look at the end as they did at the beginning;
 answer to a query is looked at again as it is counted, and must lead to the same spec.
 
 A *unit* is what is read and counted at once: a row group, a record batch, a piece of
-a CSV file. Each is counted into a table of its own, which is added to the whole under a
-lock when the unit is done: a unit that fails halfway leaves no trace, and what has been
-counted so far can be written down at any time, together with the units it is of.
+a CSV file. Each is counted into a table of its own, which is added to the whole when
+the unit is done: a unit that fails halfway leaves no trace, and what has been counted
+so far can be written down at any time, together with the units it is of.
 
 Sums of weights are rounded: with weights, units are added in the order of the rows, so
 that the sums are the same in every run. Counts are the same in any order.
@@ -19,10 +19,10 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,6 @@ WHOLE = -1  # in place of a file: all files that are done
 _EDGE = 2**16  # bytes at either end of a file that are looked at
 _MOST_THREADS = 8
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
-_PAUSE = 0.2  # seconds between two looks at the threads
 
 
 class Unit(NamedTuple):
@@ -198,7 +197,8 @@ class Job:
             files, record = self.checkpoint.files, self.checkpoint.load(self.spec)
         if self.spec.undecided and record.spec is None:
             record = self._profile(record, self.checkpoint)
-            self._keep(record)
+            if self.checkpoint is not None:
+                self.checkpoint.keep(record)
         elif record.replaced and record.spec is not None:
             record = self._profiled_again(record)
         for text in record.notes:
@@ -214,11 +214,6 @@ class Job:
         if record.seen is not None and counter.seen != record.seen:
             raise _moved(f"{record.seen:,} rows", f"{counter.seen:,}")
         return counter
-
-    def _keep(self, record: Record) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.keep(record)
-            self.checkpoint.warn_if_unsaved()
 
     def _profile(self, record: Record, checkpoint: Checkpoint | None) -> Record:
         """Look at what is undecided; return where the counting starts from."""
@@ -242,7 +237,8 @@ class Job:
         name = self.source.paths[min(record.replaced)]
         text = f"With the new {name} numbers have other bins: all files are counted."
         found.notes.append(text)
-        self._keep(found)
+        if self.checkpoint is not None:
+            self.checkpoint.keep(found)
         return found
 
     def _count(self, record: Record) -> PairCounter:
@@ -277,7 +273,10 @@ def _moved(first: str, second: str) -> ValueError:
 
 
 class Run:
-    """One pass over the units of a source, into profiles or counters (`kind`)."""
+    """One pass over the units of a source, into profiles or counters (`kind`).
+
+    Units are counted by some threads; all else is done by the caller's own.
+    """
 
     def __init__(
         self,
@@ -294,26 +293,27 @@ class Run:
         # done are kept apart then, so that sums are the same without a checkpoint.
         self._ordered = spec.weight is not None
         self._apart = self._ordered or job.checkpoint is not None
-        self._feeding, self._merging = threading.Lock(), threading.Condition()
-        self._given = 0  # units handed out
-        self._under_way: dict[int, int] = {}  # the file of each that is being read
-        self._lost = False  # whether one was not counted
+        self._under_way: dict[Future[tuple[Any, int]], Unit] = {}
         self._halfway = False  # whether an addition has begun and not ended
-        self._stop = threading.Event()
         self._failure: BaseException | None = None
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
         self._share, self._begun = 0.0, time.monotonic()
         self._rows_before, self._share_before = record.rows, 0.0
-        self._workers = min(_MOST_THREADS, cores()) if source.paths else 1
 
     def __call__(self) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
-        units = self._source.units(list(self._spec.read_columns))
-        if self._source.paths:
-            self._work_in_threads(units)
-        else:
-            self._work(units)
+        threads = min(_MOST_THREADS, cores()) if self._source.paths else 1
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                self._work(threads, pool)
+            except BaseException as error:
+                self._failure = error
+                if isinstance(error, FileError):
+                    self._record.failed.add(error.file)
+                while self._under_way:
+                    with contextlib.suppress(Exception):  # the first is told
+                        self._take_next()
         if self._failure is not None:
             if self._checkpoint is not None and not self._halfway:
                 with contextlib.suppress(ValueError):  # of what failed
@@ -322,100 +322,51 @@ class Run:
         self._record.close([file for file in self._record.parts if file != WHOLE])
         return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
 
-    def _work_in_threads(self, units: Iterator[Unit]) -> None:
-        workers = [
-            threading.Thread(target=self._work, args=(units,), daemon=True)
-            for _ in range(self._workers)
-        ]
-        try:
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                alive = True
-                while alive:
-                    worker.join(_PAUSE)  # so that Ctrl-C is heard
-                    alive = worker.is_alive()
-                    if self._checkpoint is not None:
-                        self._checkpoint.warn_if_unsaved()
-        except BaseException as error:
-            self._failure = error
-        self._stop.set()
-        for worker in workers:
-            if worker.ident is not None:
-                worker.join()
-
-    def _work(self, units: Iterator[Unit]) -> None:
-        try:
-            while not self._stop.is_set() and not self._is_too_many():
-                found = self._next(units)
-                if found is None:
-                    return
-                place, unit = found
-                try:
-                    self._take(place, unit)
-                finally:
-                    with self._merging:
-                        self._lost |= unit[:2] not in self._record.done
-                        del self._under_way[place]
-                        self._merging.notify_all()
-        except BaseException as error:
-            if self._failure is None:
-                self._failure = error
-            self._stop.set()
-
-    def _is_too_many(self) -> bool:
-        """Whether this thread should end: each may need two tables of its own."""
-        with self._merging:
-            tables = [part.table_bytes for part, _ in self._record.parts.values()]
-            room = _MOST_BYTES // (2 * max(tables, default=0) + 1)
-            if self._workers <= max(1, room):
-                return False
-            self._workers -= 1
-            return True
-
-    def _next(self, units: Iterator[Unit]) -> tuple[int, Unit] | None:
-        """Return the next unit, with its place in the order of all."""
-        with self._feeding:
-            try:
-                unit = next(units, None)
-            except FileError as error:
-                with self._merging:
-                    self._record.failed.add(error.file)
-                    self._lost = True
-                raise
-            if unit is None:
-                return None
-            with self._merging:
-                self._given += 1
-                self._under_way[self._given] = unit.file
-                return self._given, unit
-
-    def _take(self, place: int, unit: Unit) -> None:
-        """Count a unit for itself, and add it to the whole."""
-        share = unit.share * self._sizes[unit.file]
-        with self._merging:
+    def _work(self, threads: int, pool: ThreadPoolExecutor) -> None:
+        for unit in self._source.units(list(self._spec.read_columns)):
             if unit[:2] in self._record.done:
+                share = unit.share * self._sizes[unit.file]
                 self._share += share
                 self._share_before += share
-                return
+            elif threads == 1:
+                self._take(unit, partial(self._counted, unit))
+            else:
+                self._under_way[pool.submit(self._counted, unit)] = unit
+                # One waits, so that no thread does. Each may need two tables.
+                parts = self._record.parts.values()
+                largest = max((part.table_bytes for part, _ in parts), default=0)
+                room = max(1, _MOST_BYTES // (2 * largest + 1))
+                while len(self._under_way) > min(threads, room - 1):
+                    self._take_next()
+        while self._under_way:
+            self._take_next()
+
+    def _take_next(self) -> None:
+        """Add the next unit that is counted, in the order of the rows if need be."""
+        first = [next(iter(self._under_way))]
+        wait(first if self._ordered else self._under_way, None, FIRST_COMPLETED)
+        future = next(each for each in self._under_way if each.done())
+        self._take(self._under_way.pop(future), future.result)
+
+    def _take(self, unit: Unit, counted: Callable[[], tuple[Any, int]]) -> None:
+        """Add the counts of a unit to the whole."""
         try:
-            counts, rows = self._counted(unit)
+            counts, rows = counted()
         except ValueError:
-            with self._merging:
-                self._record.failed.add(unit.file)
+            self._record.failed.add(unit.file)
             raise
-        with self._merging:
-            if self._ordered:
-                self._merging.wait_for(lambda: min(self._under_way) == place)
-                if self._lost:  # a unit before this one, which must come first
-                    return
-            self._add(unit, counts, rows)
-            self._share += share
-            self._report()
-            if self._checkpoint is not None and self._checkpoint.due():
-                self._checkpoint.keep(self._record)
+        if self._failure is not None and (self._ordered or self._halfway):
+            return  # a unit before this one must come first
+        self._add(unit, counts, rows)
+        if self._failure is not None:
+            return
+        self._share += unit.share * self._sizes[unit.file]
+        self._report()
+        if self._checkpoint is not None and self._checkpoint.due():
+            self._checkpoint.keep(self._record)
 
     def _counted(self, unit: Unit) -> tuple[Any, int]:
+        """Count a unit for itself."""
         part, rows = self._kind(self._spec), 0
         for batch in unit.read():
             rows += batch.num_rows
@@ -426,7 +377,7 @@ class Run:
                     raise
                 path = self._source.paths[unit.file]
                 raise ValueError(f"{path}: {error}") from None
-        part.settle()  # so that little is left to be done under the lock
+        part.settle()  # so that little is left to be done by one thread
         return part, rows
 
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
@@ -434,10 +385,9 @@ class Run:
         self._halfway = True
         self._record.add(unit.file if self._apart else WHOLE, counts, rows)
         self._record.done.add(unit[:2])
-        if not self._lost:
+        if self._failure is None:
             # Files come one after the other: the units of those before are all out.
-            # When one was lost, nobody knows of which file it was.
-            open_files = {*self._under_way.values()}
+            open_files = {unit.file, *(each.file for each in self._under_way.values())}
             files = {*self._record.parts} - {WHOLE} - open_files - self._record.failed
             self._record.close(f for f in files if f < max(open_files))
         self._halfway = False
