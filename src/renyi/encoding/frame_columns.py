@@ -437,32 +437,21 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
     Without weights and with few labels, only whether a label occurs: a comparison per
     label is far cheaper than a histogram.
     """
-    d, n = part.codes.shape
-    width = len(part.labels) + 1
+    codes, width = part.codes, len(part.labels) + 1
+    d, n = codes.shape
     if weights is None and width <= 12:
         found = np.zeros((width, d), bool)
         if n > 4096:  # most tables show all their labels early
             for k in range(width):
-                found[k] = (part.codes[:, :2048] == k).any(axis=1)
-            if found[:-1].all() and int(part.codes.max()) < width - 1:
+                found[k] = (codes[:, :2048] == k).any(axis=1)
+            if found[:-1].all() and int(codes.max()) < width - 1:
                 return found.T
-        lowest, highest = part.extremes or (
-            part.codes.min(axis=1),
-            part.codes.max(axis=1),
-        )
+        lowest, highest = part.extremes or (codes.min(axis=1), codes.max(axis=1))
         for k in range(width):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)
             found[k] |= (lowest == k) | (highest == k)
             if (between & ~found[k]).any():
-                found[k] |= (part.codes == k).any(axis=1)
+                found[k] |= (codes == k).any(axis=1)
         return found.T
-    counts = np.empty((d, width))
-    step = max(1, 1_000_000 // max(n, width))
-    for s in range(0, d, step):
-        block = part.codes[s : s + step].astype(np.intp)
-        flat = (block + width * np.arange(len(block))[:, None]).ravel()
-        repeated = None if weights is None else np.tile(weights, len(block))
-        total = np.bincount(flat, repeated, minlength=width * len(block))
-        counts[s : s + step] = total.reshape(len(block), width)
-    return counts
+    return np.array([np.bincount(row, weights, width) for row in codes])
