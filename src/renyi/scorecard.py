@@ -11,10 +11,10 @@ any marginals, to points: each gets what `predict` gives to a cell with its labe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
-from renyi.storage import LABEL, NUMBER, check_fields, read_json, write_json
+from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from renyi.solvers import Solver
 
 Floats = NDArray[np.float64]
-_Model = TypeVar("_Model")
 
 FORMAT = "renyi-model"
 
@@ -153,11 +152,8 @@ class Scorecard:
     @cached_property
     def mean_points(self) -> Floats:
         """Mean effect of each feature: one row per feature."""
-        starts = offsets(self.encoder.columns.sizes)[:-1]
-        weights = self.counts.astype(np.float64)
-        totals = np.add.reduceat(weights, starts)
-        sums = np.add.reduceat(weights[:, None] * self._points, starts, axis=0)
-        return _frozen(sums / totals[:, None])
+        weights, sizes = self.counts.astype(np.float64), self.encoder.columns.sizes
+        return _frozen(_means(self._points, weights, sizes))
 
     @cached_property
     def tables(self) -> tuple[Floats, NDArray[np.int64]]:
@@ -203,10 +199,9 @@ class Scorecard:
         """
         m, classes = self._aligned(m)
         tables, starts = self.tables
-        codes = _codes_in(self.encoder, m)
-        rows = np.concatenate([s + c for s, c in zip(starts, codes, strict=True)])
-        intercept = class_points(self)[1]
-        return Match(m, self.per_class(tables[rows]), intercept, classes)
+        pairs = zip(starts, _codes_in(self.encoder, m), strict=True)
+        points = tables[np.concatenate([s + codes for s, codes in pairs])]
+        return Match(m, self.per_class(points), class_points(self)[1], classes)
 
     def _aligned(self, m: Marginals) -> tuple[Marginals, NDArray[np.intp]]:
         """Return the marginals of the model's features, and the places of classes."""
@@ -248,9 +243,8 @@ class Scorecard:
     @cached_property
     def importance(self) -> Floats:
         """Standard deviation of each feature's points over the training rows."""
-        starts = offsets(self.encoder.columns.sizes)[:-1]
-        sizes = self.encoder.columns.sizes
-        weights = self.counts.astype(np.float64)
+        sizes, weights = self.encoder.columns.sizes, self.counts.astype(np.float64)
+        starts = offsets(sizes)[:-1]
         off = (self._points - np.repeat(self.mean_points, sizes, axis=0)) ** 2
         spread = np.add.reduceat(weights * off.sum(axis=1), starts)
         return _frozen(np.sqrt(spread / np.add.reduceat(weights, starts)))
@@ -390,25 +384,10 @@ class Scorecard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-
-        def card(data: dict[str, Any]) -> Scorecard:
-            known = data.get("target")
-            target = known if isinstance(known, str) else None
-            return replace(cls.from_dict(data.get("scorecard")), target=target)
-
-        return read_model(path, card)
-
-
-def read_model(
-    path: str | os.PathLike[str], build: Callable[[dict[str, Any]], _Model]
-) -> _Model:
-    """Return what `build` makes of a model file, which may come from a stranger."""
-    data = read_json(path, FORMAT, versions=2)
-    try:
-        return build(data)
-    except (ValueError, TypeError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(f"{path} is not valid: {reason}.") from None
+        data = read_json(path, FORMAT, versions=2)
+        with valid(path):
+            card, target = cls.from_dict(data.get("scorecard")), data.get("target")
+            return replace(card, target=target if isinstance(target, str) else None)
 
 
 def scorecard_of(model: Any) -> Scorecard:
@@ -460,12 +439,17 @@ def centred(
     A number that is added to all points of one feature and taken from another's would
     else drown what the points say; hence sums that are rounded once.
     """
-    starts = offsets(sizes)[:-1]
-    totals = np.add.reduceat(weights, starts)[:, None]
-    means = np.add.reduceat(weights[:, None] * points, starts) / totals
+    means = _means(points, weights, sizes)
     pairs = zip(intercept.tolist(), means.T.tolist(), strict=True)
     moved = [_sum_of([b, *each]) for b, each in pairs]
     return points - np.repeat(means, sizes, axis=0), np.array(moved)
+
+
+def _means(points: Floats, weights: Floats, sizes: NDArray[Any]) -> Floats:
+    """Return the mean points of each feature."""
+    starts = offsets(sizes)[:-1]
+    totals = np.add.reduceat(weights, starts)[:, None]
+    return np.asarray(np.add.reduceat(weights[:, None] * points, starts) / totals)
 
 
 def _sum_of(values: list[float]) -> float:

@@ -158,6 +158,18 @@ def write_json(path: Place, data: Mapping[str, Any]) -> None:
         stream.write(raw)
 
 
+@contextlib.contextmanager
+def valid(path: Place) -> Iterator[None]:
+    """Let errors about what a file holds name the file."""
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{path} is not valid: it lacks {error}.") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"{path} is not valid: {reason}.") from None
+
+
 def read_json(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
     """Read a document of the format `kind`, in one of its versions, from 1 on."""
     try:

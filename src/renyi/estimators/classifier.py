@@ -568,12 +568,10 @@ class RenyiClassifier(CountsClassifier):
         """Read a model that `save` wrote; the file may come from a stranger.
 
         >>> import renyi, tempfile
-        >>> X, y = renyi.datasets.load("votes")
-        >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> place = tempfile.mkdtemp() + "/votes.json"
+        >>> clf = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9)
+        >>> place = tempfile.mkdtemp() + "/model.json"
         >>> clf.save(place)
-        >>> again = renyi.RenyiClassifier.load(place)
-        >>> bool((again.decision_function(X) == clf.decision_function(X)).all())
+        >>> bool((renyi.RenyiClassifier.load(place).z_ == clf.z_).all())
         True
         """
         return model_file.read(path, cls)

@@ -8,7 +8,6 @@ here, what is inside the scorecard and the certificate by these themselves.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,9 @@ from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import column_rules
 from renyi.marginals.file import DataDigest
-from renyi.scorecard import FORMAT, Scorecard, read_model
+from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.ridge import AlphaChoice
-from renyi.storage import LABEL, NUMBER, check_fields, write_json
+from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
 
 if TYPE_CHECKING:
     import os
@@ -98,11 +97,13 @@ def _plain(value: Any) -> Any:
 
 def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClassifier:
     """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
-    return read_model(path, partial(_from_document, kind))
+    data = read_json(path, FORMAT, versions=2)
+    with valid(path):
+        return _from_document(data, kind)
 
 
 def _from_document(
-    kind: type[RenyiClassifier], data: dict[str, Any]
+    data: dict[str, Any], kind: type[RenyiClassifier]
 ) -> RenyiClassifier:
     later = _DATA_DIGEST if data["version"] > 1 else {}
     check_fields(data, {**_DOCUMENT, **later}, "document")

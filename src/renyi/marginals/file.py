@@ -14,10 +14,9 @@ to a millionth of their total, which no order of summation can change.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.marginals import consistency
-from renyi.storage import read_arrays, read_header, write_arrays
+from renyi.storage import read_arrays, read_header, valid, write_arrays
 
 if TYPE_CHECKING:
     import os
@@ -84,7 +83,7 @@ def write(m: Marginals, path: str | os.PathLike[str]) -> None:
 def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
     """Read marginals, made by their class, from a file; see `Marginals.load`."""
     header = read_header(path, FORMAT)
-    with _valid(path):
+    with valid(path):
         facts = _facts(header)
         columns, target = facts["columns"], facts["target"]
         size = int(columns.sizes.sum())
@@ -92,7 +91,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
         inner = (classes, size - classes, size - classes)
         shapes = {"counts": (size, size), "class_counts": inner}
     arrays = read_arrays(path, FORMAT, header, shapes)
-    with _valid(path):
+    with valid(path):
         m = make(arrays["counts"], class_counts=arrays.get("class_counts"), **facts)
         if not np.isfinite(m.counts).all() or not np.array_equal(m.counts, m.counts.T):
             raise ValueError("its counts are not finite and symmetric")
@@ -100,18 +99,6 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
             raise ValueError("its class counts are of another type than its counts")
         consistency.check_counts(m, header.get("tolerance", _TOLERANCE))
         return m
-
-
-@contextlib.contextmanager
-def _valid(path: Any) -> Iterator[None]:
-    """Let errors name the file."""
-    try:
-        yield
-    except KeyError as error:
-        raise ValueError(f"{path} is not valid: it lacks {error}.") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(f"{path} is not valid: {reason}.") from None
 
 
 def _facts(header: dict[str, Any]) -> dict[str, Any]:
