@@ -53,6 +53,7 @@ MAX_LABELS = 20_000
 _TILE = 12  # columns along one side of a tile of pairs that one statement counts
 
 Group = tuple[int, ...]  # places of the columns that are counted together
+_Rows = NDArray[np.int64]
 _T = TypeVar("_T")
 
 
@@ -157,21 +158,13 @@ class SqlColumn(NamedTuple):
         return cls(name, expression, levels, places, counts)
 
 
-class Values(NamedTuple):
-    """The different values of a column, the rows of each and their weight."""
-
-    cells: list[Any]
-    rows: NDArray[np.int64]
-    weights: NDArray[Any]
-
-    @classmethod
-    def of(cls, answer: Sequence[Row], name: str) -> Values:
-        """Return the values of an answer to `FilteredTable.count_by`."""
-        cells = [cell_of(row[0], name) for row in answer]
-        rows = np.array([int(row[1]) for row in answer], np.int64)
-        if answer and len(answer[0]) > 2:
-            return cls(cells, rows, np.array([float(row[2]) for row in answer]))
-        return cls(cells, rows, rows)
+def _split(answer: Sequence[Row], name: str) -> tuple[list[Any], _Rows, NDArray[Any]]:
+    """Return the values in an answer to `count_by`, the rows of each, their weight."""
+    cells = [cell_of(row[0], name) for row in answer]
+    rows = np.array([int(row[1]) for row in answer], np.int64)
+    if answer and len(answer[0]) > 2:
+        return cells, rows, np.array([float(row[2]) for row in answer])
+    return cells, rows, rows
 
 
 class ColumnReader:
@@ -193,9 +186,9 @@ class ColumnReader:
         column = self._database.expression(name)
         with closing(self._values(name, column)) as blocks:
             first = _first(blocks)
-            values = Values.of(first, name)
-            fitted, codes = self._decided(name, values, settings)
-            levels, (cells, rows, weights) = fitted.columns[0].levels, values
+            cells, rows, weights = _split(first, name)
+            fitted, codes = self._decided(name, cells, weights, settings)
+            levels = fitted.columns[0].levels
             if levels.kind == "label":
                 if target:
                     labels = tuple(c for c in levels.categories if c is not None)
@@ -227,14 +220,14 @@ class ColumnReader:
         return dataclasses.replace(self._encoder, numeric=numeric)
 
     def _decided(
-        self, name: str, values: Values, settings: Encoder
+        self, name: str, cells: list[Any], weights: NDArray[Any], settings: Encoder
     ) -> tuple[Encoder, NDArray[Any]]:
         """Return what the encoder makes of a column, and the code of each value."""
-        column, weights = self._as_table(name, values.cells), values.weights
+        column, weights = self._as_table(name, cells), weights.astype(np.float64)
         fitted, codes = settings.fit_transform(
-            column, weights.astype(np.float64), refuse_identifiers=False
+            column, weights, refuse_identifiers=False
         )
-        if fitted.columns[0].kind == "label" and len(values.cells) > MAX_LABELS:
+        if fitted.columns[0].kind == "label" and len(cells) > MAX_LABELS:
             raise ValueError(
                 f"Column {name!r} has more than {MAX_LABELS:,} different labels: drop "
                 "it (on the command line, --id or --drop), or make fewer of them in a "
@@ -260,15 +253,15 @@ class ColumnReader:
         """Return a number whose bins are those of all its values."""
         sketch, whole, texts, n, gaps = Sketch(), True, False, 0, 0.0
         for block in answer:
-            values = Values.of(block, name)
-            weights = values.weights.astype(np.float64)
-            part = next(parts(self._as_table(name, values.cells), [name]))
+            cells, rows, weights = _split(block, name)
+            weights = weights.astype(np.float64)
+            part = next(parts(self._as_table(name, cells), [name]))
             (numbers,) = resolve(part, frozenset([name]), self._missing)
             assert isinstance(numbers, Numbers)
             sketch.add(numbers.values, weights)
             whole &= numbers.integer
-            texts |= any(isinstance(cell, (str, bytes)) for cell in values.cells)
-            n += int(values.rows.sum())
+            texts |= any(isinstance(cell, (str, bytes)) for cell in cells)
+            n += int(rows.sum())
             gaps += float(weights[np.isnan(numbers.values)].sum())
         if settings.numeric == "auto" and whole and not gaps:
             check_row_numbers(name, sketch, n)
@@ -288,12 +281,13 @@ class ColumnReader:
         """Return a number whose bins are known: only their counts are asked for."""
         made = self._bin_expression(name, known.edges, name not in self._database.reals)
         sql = self._table.count_by({name: made}, rows=True)
-        values = Values.of(self._database.fetch(sql, f"the bins of {name!r}"), name)
-        codes = np.array([int(cell) for cell in values.cells], np.intp)
+        answer = self._database.fetch(sql, f"the bins of {name!r}")
+        cells, _, weights = _split(answer, name)
+        codes = np.array([int(cell) for cell in cells], np.intp)
         bins = tuple(c for c in known.categories if c is not None)
         categories = (*bins, None) if len(bins) in codes else bins
         levels = Levels("number", categories, known.edges)
-        return SqlColumn.of(name, made, levels, codes.tolist(), codes, values.weights)
+        return SqlColumn.of(name, made, levels, codes.tolist(), codes, weights)
 
     def _bin_expression(self, name: str, edges: Sequence[float], texts: bool) -> str:
         dialect, answers = self._table.dialect, map(str, range(len(edges) + 2))
@@ -419,7 +413,17 @@ class TableCounts:
                     f"The target {target.name!r} holds missing codes that the database "
                     "cannot leave out: leave these rows out with `where`."
                 )
-        self._rows, self._columns = rows, [*self._features(reader), target]
+        found, errors = [], []
+        for name in self._watched("reading columns", request.columns):
+            try:
+                found.append(reader.column(name))
+            except QueryError:
+                raise
+            except ValueError as error:  # all of them are reported at once
+                errors.append(str(error))
+        if errors:
+            raise ValueError(" ".join(errors))
+        self._rows, self._columns = rows, [*found, target]
         for column in self._columns:
             self._check_unchanged(column.counts.sum(), target.counts.sum())
         check_table_size(
@@ -463,19 +467,6 @@ class TableCounts:
                     inner[:, places, places] = block.T
         n, settings = target.sum().item(), request.encoder.settings()
         return Marginals(counts, n, columns, request.target, settings, inner)
-
-    def _features(self, reader: ColumnReader) -> list[SqlColumn]:
-        found, errors = [], []
-        for name in self._watched("reading columns", self._request.columns):
-            try:
-                found.append(reader.column(name))
-            except QueryError:
-                raise
-            except ValueError as error:  # all of them are reported at once
-                errors.append(str(error))
-        if errors:
-            raise ValueError(" ".join(errors))
-        return found
 
     def _watched(self, step: str, items: Sequence[_T]) -> Iterator[_T]:
         """Yield items, and tell how many are done before each."""
