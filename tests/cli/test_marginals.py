@@ -143,7 +143,7 @@ def test_small_file_that_declares_many_categories(bad: Callable[..., str]) -> No
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "big.renyi" in message
-    assert "'counts.npy' has 128 bytes, but its columns need 12 × 12" in message
+    assert "'counts.npy' has 128 bytes, but its columns need" in message
     assert peak < 50e6
 
 
