@@ -15,8 +15,7 @@ from renyi.cli.inputs import check_missing_class, counted
 from renyi.cli.output import TABLES, Facts, Meter, Recorded, check_place, show, writing
 from renyi.figures import wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.robust.feature_importance import swings
-from renyi.robust.minimax_problem import MinimaxResult, minimax
+from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.warnings import warn
 
 _TOP = 10

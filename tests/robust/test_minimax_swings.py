@@ -11,7 +11,7 @@ import pytest
 
 import renyi
 from renyi.datasets import random_joint
-from renyi.robust.feature_importance import swings
+from renyi.robust.minimax_problem import swings
 from support import counted
 from support.joints import outcomes
 
