@@ -19,7 +19,6 @@ import numpy as np
 
 import renyi
 from renyi.counting.onehot import dense
-from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.solvers import ridge, ridge_dual
 from renyi.solvers.ridge import Rows, alpha_grid, cholesky
@@ -39,7 +38,7 @@ def pairs_of(name: str, share: float = 0.7) -> Rows:
     """Rows of a bundled set with its pairs of columns as features."""
     X, y = renyi.datasets.load(name)
     chosen = np.random.default_rng(0).permutation(len(y))[: int(share * len(y))]
-    encoder, codes = TupleEncoder.of(Encoder(), 2).fit_transform(X.iloc[chosen])
+    encoder, codes = TupleEncoder(order=2).fit_transform(X.iloc[chosen])
     classes, labels = np.unique(y.iloc[chosen], return_inverse=True)
     sizes = encoder.columns.sizes
     factors = encoder.factors(codes)

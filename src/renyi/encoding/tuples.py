@@ -39,7 +39,6 @@ class Factors(NamedTuple):
     """Codes of the columns that the tuples are made of."""
 
     codes: NDArray[Any]
-    sizes: NDArray[Any]
     order: int
 
 
@@ -61,23 +60,7 @@ class TupleEncoder(Encoder):
     order: int = 2
     base: Columns = field(default_factory=lambda: Columns.of([]))
 
-    @classmethod
-    def of(cls, encoder: Encoder, order: int) -> TupleEncoder:
-        """Return the encoder of tuples with the settings of another one.
-
-        The columns of a fitted encoder are the columns that tuples are made of.
-        """
-        if isinstance(encoder, cls):
-            if encoder.order != order:
-                raise ValueError(
-                    f"The encoder makes tuples of {encoder.order} columns, and "
-                    f"{order} are asked for: give an encoder of single columns."
-                )
-            return encoder
-        return cls(**_fields(encoder.settings()), order=order, base=encoder.columns)
-
     def __post_init__(self) -> None:
-        """Check the order beside the settings."""
         super().__post_init__()
         if type(self.order) is not int or self.order < 2:
             raise ValueError(f"a tuple has two columns or more, not {self.order!r}")
@@ -85,7 +68,7 @@ class TupleEncoder(Encoder):
     @property
     def single(self) -> Encoder:
         """The encoder of the columns that the tuples are made of."""
-        return Encoder(**{**_fields(self), "columns": self.base})
+        return Encoder(**{**_settings(self), "columns": self.base})
 
     @property
     def input_names(self) -> Sequence[str]:
@@ -145,8 +128,8 @@ class TupleEncoder(Encoder):
         d = len(self.base)
         if len(self.columns) != math.comb(d, self.order):
             return None
-        sizes = self.base.sizes
-        out = np.empty((d, codes.shape[1]), np.min_scalar_type(int(sizes.max())))
+        dtype = np.min_scalar_type(int(self.base.sizes.max()))
+        out = np.empty((d, codes.shape[1]), dtype)
         for i in range(d):
             where = next(s for s, S in enumerate(self._members) if i in S)
             axis = self._members[where].index(i)
@@ -154,13 +137,13 @@ class TupleEncoder(Encoder):
             table = self._tables[where]
             back[table.ravel()] = np.indices(table.shape)[axis].ravel()
             out[i] = back[codes[where]]
-        return Factors(out, sizes, self.order)
+        return Factors(out, self.order)
 
     def joined(self, other: Encoder) -> Encoder:
         """Return the encoder that knows the columns of both."""
         super().joined(other)
         assert isinstance(other, TupleEncoder)
-        if list(self.base.names) != list(other.base.names):
+        if self.base.names != other.base.names:
             raise ValueError("The two are of different columns.")
         pairs = zip(self.base, other.base, strict=True)
         return dataclasses.replace(self, base=Columns.of(a.union(b) for a, b in pairs))
@@ -170,15 +153,13 @@ class TupleEncoder(Encoder):
         """Return the encoder of a plain form, checked: it may be a stranger's."""
         found = super().from_dict(data)
         assert isinstance(found, cls)
-        if len(found.base) < found.order or any(
-            len(set(S)) != found.order for S in found._members
-        ):
-            raise ValueError("the tuples of the encoder are not of its order")
         _subsets(found.base, found.order, 1)
+        if any(len(set(S)) != found.order for S in found._members):
+            raise ValueError("the tuples of the encoder are not of its order")
         return found
 
 
-def _fields(encoder: Encoder) -> dict[str, Any]:
+def _settings(encoder: Encoder) -> dict[str, Any]:
     return {f.name: getattr(encoder, f.name) for f in dataclasses.fields(Encoder)}
 
 
@@ -188,7 +169,15 @@ def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     if not whole or order < 1:
         raise ValueError(f"order must be a whole number of at least 1, not {order!r}.")
     encoder = encoder or Encoder()
-    return encoder if order == 1 else TupleEncoder.of(encoder, int(order))
+    if order in (1, encoder.order):
+        return encoder
+    if encoder.order > 1:
+        raise ValueError(
+            f"The encoder makes tuples of {encoder.order} columns, and {order} are "
+            "asked for: give an encoder of single columns."
+        )
+    settings = _settings(encoder.settings())
+    return TupleEncoder(**settings, order=int(order), base=encoder.columns)
 
 
 def encoder_from_dict(data: Any) -> Encoder:
@@ -228,7 +217,7 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
     texts = [list(_code_of_text(columns[i].levels)) for i in S]
     labels = [
-        AND.join(texts[a][k] for a, k in enumerate(place))
+        AND.join(text[k] for text, k in zip(texts, place, strict=True))
         for place in zip(*np.unravel_index(held, sizes), strict=True)
     ]
     name = AND.join(_escaped(columns.names[i]) for i in S)
@@ -254,15 +243,13 @@ def _table(levels: Levels, known: list[dict[str, int]]) -> NDArray[Any]:
     size = len(levels.categories)
     labels = {label_text(c): k for k, c in enumerate(levels.categories)}
     table = np.full([len(texts) + 1 for texts in known], size, np.min_scalar_type(size))
-    inner = tuple(slice(0, len(texts)) for texts in known)
-    table[inner] = labels.get(NEW, size)
+    table[tuple(slice(len(texts)) for texts in known)] = labels.pop(NEW, size)
     for label, code in labels.items():
-        if label == NEW:
-            continue
-        parts = label.split(AND)
-        if len(parts) != len(known) or not all(
-            part in texts for part, texts in zip(parts, known, strict=True)
-        ):
-            raise ValueError(f"the encoder has no labels for the tuple {label!r:.60}")
-        table[tuple(t[p] for p, t in zip(parts, known, strict=True))] = code
+        try:
+            pairs = zip(label.split(AND), known, strict=True)
+            table[tuple(texts[part] for part, texts in pairs)] = code
+        except (KeyError, ValueError):
+            raise ValueError(
+                f"the encoder has no labels for the tuple {label!r:.60}"
+            ) from None
     return table
