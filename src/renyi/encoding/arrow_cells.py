@@ -197,8 +197,8 @@ def numbers(
         whole, cells = family == "integer", as_floats(column)
     else:  # labels that the user wants as numbers
         indices, dictionary = coded(column)
-        found = entries(trimmed(dictionary) if text else dictionary)
-        ordered, places = ranked([plain_label(value) for value in found])
+        found = labels(dictionary, "words" if text else "", frozenset())
+        ordered, places = ranked(found)
         codes = np.array([*places, len(ordered)])[filled(indices)]
         return label_numbers(name, ordered, codes, missing)
     return without_missing(cells.to_numpy(zero_copy_only=False), missing), whole

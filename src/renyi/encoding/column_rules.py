@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -56,11 +57,9 @@ _LEAST_ROWS = 20  # of a table in which identifiers are looked for
 
 def check_names(names: Iterable[str]) -> None:
     """Raise an error that names a column which is there twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise ValueError(f"Two columns are named {name!r}: rename one of them.")
-        seen.add(name)
 
 
 # ---- missing cells

@@ -161,11 +161,8 @@ class Levels(NamedTuple):
         labels = (*self.categories, None, *self.rare)
         return (*self, tuple(isinstance(label, bool) for label in labels))
 
-    def reads_as(self, other: Levels) -> bool:
-        """Whether these are the same levels, labels being compared by their texts."""
-        return self == other or self._read() == other._read()
-
-    def _read(self) -> tuple[Any, ...]:
+    def as_read(self) -> tuple[Any, ...]:
+        """Return what is the same in levels whose labels have the same texts."""
         labels = (*self.categories, *self.rare)
         texts = [label if label is None else label_text(label) for label in labels]
         return self.kind, self.edges, texts, len(self.rare)
@@ -318,7 +315,9 @@ class Columns(Sequence[Column]):
         if self.names != other.names:
             return False
         pairs = {*zip(self.which.tolist(), other.which.tolist(), strict=True)}
-        return all(self.levels[a].reads_as(other.levels[b]) for a, b in pairs)
+        return all(
+            self.levels[a].as_read() == other.levels[b].as_read() for a, b in pairs
+        )
 
     def __hash__(self) -> int:
         return hash(len(self))
