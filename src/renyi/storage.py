@@ -114,20 +114,20 @@ def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str
 # ---- JSON documents
 
 
-def to_text(data: Mapping[str, Any]) -> str:
-    """Return data as JSON, the same text for the same data."""
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, sort_keys=True)
-
-
-def to_bytes(text: str) -> bytes:
-    """Encode JSON text; a lone surrogate in a label becomes JSON's own escape of it."""
+def to_bytes(data: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """Return data as JSON: the same for the same data, or indented as they come."""
+    sort = indent is None
+    text = json.dumps(
+        data, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort
+    )
+    # A lone surrogate in a label becomes JSON's own escape of it.
     return text.encode("utf-8", "backslashreplace")
 
 
 def checksum(data: Mapping[str, Any], arrays: Arrays) -> str:
     """Checksum of a header (without its own checksum) and the arrays that follow."""
     plain = {key: value for key, value in data.items() if key != "checksum"}
-    total = hashlib.sha256(to_bytes(to_text(plain)))
+    total = hashlib.sha256(to_bytes(plain))
     for name in sorted(arrays):
         array = arrays[name]
         total.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -149,9 +149,7 @@ def _verify(path: Any, data: Mapping[str, Any], arrays: Arrays) -> None:
 
 def write_json(path: Place, data: Mapping[str, Any]) -> None:
     """Write a JSON document with its checksum."""
-    signed = {**data, "checksum": checksum(data, {})}
-    document = json.dumps(signed, ensure_ascii=False, allow_nan=False, indent=1)
-    raw = to_bytes(document) + b"\n"
+    raw = to_bytes({**data, "checksum": checksum(data, {})}, indent=1) + b"\n"
     if len(raw) > _MAX_JSON_BYTES:
         raise ValueError(f"{path} would take {len(raw):,} bytes; 10⁹ is the most.")
     with replacing(path) as stream:
@@ -265,7 +263,7 @@ def write_archive(
     compressed: bool = False,
 ) -> None:
     """Write arrays as npz, with a JSON header and one checksum over everything."""
-    text = to_bytes(to_text({**header, "checksum": checksum(header, arrays)}))
+    text = to_bytes({**header, "checksum": checksum(header, arrays)})
     if compressed and len(text) > _MAX_HEADER_BYTES:
         raise ValueError(
             f"The description of the columns takes {len(text):,} bytes, more than a "
@@ -295,13 +293,10 @@ def read_arrays(
     header: Mapping[str, Any],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays beside a header, and verify the checksum.
-
-    `shapes` are of the arrays that there may be, int64 or float64. The archive's
-    directory must agree before one is unpacked.
-    """
+    """Read the arrays beside a header, which may be of some shapes, and verify them."""
     with _opened(path, path, kind) as archive:
         members = _members(archive)
+        # The archive's directory must agree before anything is unpacked.
         for name, info in members.items():
             if name not in shapes:
                 raise InvalidFileError(f"it has an unknown part {info.filename!r:.60}")

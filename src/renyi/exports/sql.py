@@ -58,12 +58,7 @@ def expression(card: Scorecard, dialect: str, label: Label | None = None) -> str
 
 
 def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
-    """Return the query that adds scores and predictions to the rows of a table.
-
-    The scores are in the column ``renyi_score``, or one column ``renyi_score_…`` for
-    each of more than two classes; the answer of the rule ``map`` is in
-    ``renyi_prediction``.
-    """
+    """Return the query that adds scores and the answer of `map` to rows of a table."""
     engine = named(dialect)
     name = engine.identifier
     labels = {SCORE: card.classes[1]}

@@ -107,12 +107,8 @@ def _name(m: Marginals, place: int) -> str:
 
 
 def _sums(m: Marginals) -> tuple[NDArray[np.float64], ...]:
-    """Return the rows of each column, and of each category in its tables.
-
-    The second has the tables with each column down, the third by how much these differ
-    from the rows of the category alone. As floats: integers might overflow to the right
-    sum.
-    """
+    """Return rows by column, of each category in its tables, and how these are off."""
+    # As floats: integers might overflow to the right sum.
     starts, alone = offsets(m.columns.sizes)[:-1], np.diag(m.counts)
     totals = np.add.reduceat(alone, starts, dtype=np.float64)
     sums = np.add.reduceat(m.counts, starts, axis=0, dtype=np.float64)

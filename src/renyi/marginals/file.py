@@ -137,14 +137,10 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DataDigest:
-    """Digests of the counts of some data.
+    """Digests of the counts of some data."""
 
-    `classes` is of the counts of every category with every class, `pairs` of all pairs
-    of categories; None where these were never counted.
-    """
-
-    classes: str
-    pairs: str | None = None
+    classes: str  # of every category with every class
+    pairs: str | None = None  # of all pairs of categories, where these were counted
 
     def matches(self, other: DataDigest) -> bool:
         """Whether both are of the same counts, as far as both know them."""

@@ -141,19 +141,13 @@ class Database:
         return [str(entry[0]) for entry in description]
 
     def expression(self, name: str) -> str:
-        """Return what to select of a column, so that its labels are those of memory.
-
-        What drivers or Arrow would change is sent in another form: floats of single
-        precision as doubles, times with a zone as their labels, times of DuckDB as
-        texts, and texts of a fixed length without the spaces that fill them up. On
-        servers, which group by it, texts are compared letter by letter.
-        """
+        """Return a column in a form that neither drivers nor Arrow would change."""
         dialect, kind = self.dialect, self.kinds.get(name)
         column = dialect.identifier(name)
         if dialect.name == "postgres":
             forms = {
                 _SINGLE: dialect.as_double,
-                _PADDED: dialect.as_text,
+                _PADDED: dialect.as_text,  # without the spaces that fill it up
                 _ZONED: dialect.in_utc,
                 **dict.fromkeys(_TEXTS, dialect.by_letters),
             }
@@ -309,13 +303,10 @@ def _is_aborted(error: Exception) -> bool:
 
 
 def cell_of(value: Any, name: str) -> Any:
-    """Return a value of a driver as encoders take it; NaN is a missing value.
-
-    A decimal without a fraction is an integer, as sums of integers are.
-    """
+    """Return a value of a driver as encoders take it; NaN is a missing value."""
     if isinstance(value, (memoryview, bytearray)):
         value = bytes(value)
-    elif isinstance(value, decimal.Decimal):
+    elif isinstance(value, decimal.Decimal):  # which sums of integers are, too
         value = int(value) if value.as_tuple().exponent == 0 else float(value)
     if isinstance(value, (list, dict, set, tuple)):
         raise TypeError(
@@ -328,10 +319,7 @@ def cell_of(value: Any, name: str) -> Any:
 
 
 def key_of(cell: Any) -> tuple[type, Any]:
-    """Return what tells cells apart: True is not 1, though hashing takes them for one.
-
-    An engine may take 1 and 1.0 for one, and return now this, now that.
-    """
+    """Return what tells cells apart: 1 from True, not from 1.0, as engines may mix."""
     return (float if type(cell) is int else type(cell)), cell
 
 

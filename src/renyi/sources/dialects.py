@@ -225,10 +225,9 @@ def binned(
 ) -> str:
     """Return the CASE that finds the bin of a number in a quoted column.
 
-    Bins begin at `edges`, but for the first one. `answers` are the results: one for
-    each bin, the last for a missing number, whose codes are the texts `missing`.
-    `stray` is the result for a text that SQLite would read as 0. `texts` says whether
-    the column may be one of texts.
+    `answers` has one for each bin, and the last for a missing number, whose codes are
+    the texts `missing`; `stray` is for a text that SQLite would read as 0. `texts` says
+    whether the column may be one of texts.
     """
     *bins, absent = answers
     value = dialect.as_double(column)

@@ -149,11 +149,7 @@ class Stream:
 
 
 class Query:
-    """A query whose answer is read in batches, as often as needed.
-
-    `sql` is one SELECT statement, `data` what it may name as the table `data`: a
-    table function of DuckDB's, a `Stream`, or a data set of pyarrow.
-    """
+    """A SELECT statement, and the table function, `Stream` or data set it may name."""
 
     def __init__(self, sql: str, data: Any = None) -> None:
         self._sql, self._data = sql, data

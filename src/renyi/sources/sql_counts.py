@@ -69,13 +69,10 @@ class Request(NamedTuple):
 
 
 class FilteredTable(NamedTuple):
-    """The rows that are counted: those of a quoted table that meet some conditions.
-
-    `weight` is the quoted column of weights, if any.
-    """
+    """The rows that are counted: those of a table that meet some conditions."""
 
     dialect: Dialect
-    table: str
+    table: str  # in quotes, as is the column of weights
     conditions: tuple[str, ...] = ()
     weight: str | None = None
 
@@ -100,19 +97,14 @@ class FilteredTable(NamedTuple):
         sets: Sequence[Sequence[str]] = (),
         rows: bool = False,
     ) -> str:
-        """Return the statement that counts by some columns, or by sets of them.
-
-        With `sets`, rows begin with a number for the set: a bit for each column, the
-        last one lowest, which is set if the column is not in it. With `rows`, rows are
-        counted before their weights are added up.
-        """
+        """Return the statement that counts by some columns, or by sets of them."""
 
         def listed(names: Iterable[str]) -> str:
             return ", ".join(map(self.dialect.identifier, names))
 
         names = grouped = listed(expressions)
         columns, weights = [names], [] if self.weight is None else [self.weight]
-        if sets:
+        if sets:  # of columns, the last has the lowest bit: set if it is not in the set
             columns.insert(0, f"GROUPING({names})")
             grouped = f"GROUPING SETS ({', '.join(f'({listed(s)})' for s in sets)})"
         if rows or not weights:
@@ -129,17 +121,13 @@ class FilteredTable(NamedTuple):
 
 
 class SqlColumn(NamedTuple):
-    """A column as it is counted.
-
-    `expression` is what SQL groups by, `codes` the code of each of its values, `counts`
-    the rows (or weight) of each category.
-    """
+    """A column as it is counted."""
 
     name: str
-    expression: str
+    expression: str  # that SQL groups by
     levels: Levels
-    codes: Mapping[Any, int]
-    counts: NDArray[Any]
+    codes: Mapping[Any, int]  # of each of its values
+    counts: NDArray[Any]  # rows, or weight, of each category
 
     @classmethod
     def of(

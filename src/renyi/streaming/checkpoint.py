@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from renyi.storage import check_fields, parse, replacing, to_text
+from renyi.storage import check_fields, parse, replacing, to_bytes
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
@@ -98,7 +98,7 @@ class Checkpoint:
             self.path = self.path.resolve()  # else the link would be replaced
         # As it will come back from a file, in the order given.
         self._request = {
-            name: json.loads(to_text({name: value}))[name]
+            name: json.loads(to_bytes({name: value}))[name]
             for name, value in request.items()
         }
         if self.path.exists() and not self.path.is_file():
