@@ -61,7 +61,8 @@ def test_an_order_is_a_fit_on_explicit_tuples(order, n, K, alpha):
 def test_agreements_of_tuples_are_binomial(order):
     X = table(30)
     encoder, codes = TupleEncoder(order=order).fit_transform(X)
-    same = agreement(TupleEncoder.factors(encoder, codes).codes)
+    singles = TupleEncoder.factors(encoder, codes).codes
+    same = agreement(singles, int(singles.max()) + 1)
     W = dense(codes, encoder.columns.sizes)
     ways = np.vectorize(lambda a: math.comb(int(a), order))(same)
     np.testing.assert_array_equal(W @ W.T, ways)

@@ -165,23 +165,28 @@ def level_sums(rows, values, block, out):
 def class_level_counts(rows, y, block, out):
     """Add 1 to ``out[j, code, y[r]]`` for the code of every row r and column j.
 
-    Sums are kept in bytes, 64 to an instruction, and emptied before they overflow.
+    Sums are kept in bytes, 64 to an instruction, and emptied before they overflow. All
+    rows begin at the last level, from which those of the others are taken.
     """
     n, d = rows.shape
-    levels, classes = out.shape[1], out.shape[2]
-    small = np.zeros((classes, levels, min(block, d)), np.uint8)
+    last, classes = out.shape[1] - 1, out.shape[2]
+    small = np.zeros((classes, last, min(block, d)), np.uint8)
+    for k in range(classes):
+        out[:, last, k] += (y == k).sum()
     for low in range(0, d, block):
-        high = min(d, low + block)
+        size = min(d - low, block)
         for r in range(n):
-            codes = rows[r, low:high]
-            for level in range(levels):
-                target, wanted = small[y[r], level, : high - low], np.uint8(level)
+            codes = rows[r, low : low + size]
+            for level in range(last):
+                target, wanted = small[y[r], level, :size], np.uint8(level)
                 for j in range(codes.size):
                     target[j] += np.uint8(codes[j] == wanted)
             if r % 255 == 254 or r == n - 1:
-                for level in range(levels):
+                for level in range(last):
                     for k in range(classes):
-                        out[low:high, level, k] += small[k, level, : high - low]
+                        for j in range(size):
+                            out[low + j, level, k] += small[k, level, j]
+                            out[low + j, last, k] -= small[k, level, j]
                 small[:] = 0
 
 
@@ -221,16 +226,22 @@ def agreements(planes, out):
 
 
 @compile_loop
-def bit_agreements(bits, out):
-    """Do the same for codes of one bit: rows differ in |x| + |y| − 2|x & y| columns."""
-    n, words = bits.shape
-    width = min(WORDS, LANES * ((words + LANES - 1) // LANES))
-    planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), width)
+def bit_agreements(rows, out):
+    """Do the same for bytes 0 and 1: rows differ in |x| + |y| − 2|x & y| columns."""
+    n, d = rows.shape
+    words = min(WORDS, LANES * ((d + 64 * LANES - 1) // (64 * LANES)))
+    planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
     pairs = np.zeros((len(planes), len(planes)), np.int64)
-    for low in range(0, words, WORDS):
-        size = min(WORDS, words - low)
-        planes[:n, :size] = bits[:, low : low + size]
-        planes[:n, size:] = 0
+    rest = np.zeros(64, np.uint8)
+    for low in range(0, d, 64 * words):
+        whole, left = divmod(min(64 * words, d - low), 64)
+        for r in range(n):
+            planes[r, whole:] = 0
+            source = rows[r, low:]
+            _write_plane(source, np.uint8(1), whole, planes[r])
+            if left:
+                rest[:left] = source[64 * whole :]
+                _write_plane(rest, np.uint8(1), 1, planes[r, whole:])
         _add_shared(planes, np.arange(len(planes)), pairs)
     for a in range(n):
         for b in range(a + 1, n):

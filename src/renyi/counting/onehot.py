@@ -256,8 +256,11 @@ def _is_wide(codes: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
 # ---- W Wᵀ and Wᵀ W
 
 
-def agreement(codes: NDArray[Any]) -> NDArray[np.float64]:
-    """Count the columns on which two rows agree: `W @ W.T`, exact, as floats."""
+def agreement(codes: NDArray[Any], levels: int) -> NDArray[np.float64]:
+    """Count the columns on which two rows agree: `W @ W.T`, exact, as floats.
+
+    No column has more than so many `levels`.
+    """
     d, n = codes.shape
     if 8 * n * n > MAX_TABLE_BYTES:  # before memory is taken
         raise ValueError(
@@ -269,25 +272,25 @@ def agreement(codes: NDArray[Any]) -> NDArray[np.float64]:
     out = np.full((n, n), float(d))
     if not codes.size:
         return out
-    planes = _bit_planes(codes)
+    planes = max(1, (levels - 1).bit_length())
+    rows = np.ascontiguousarray(codes.T)
     kernels = kernels_for(COMPARE_SECONDS * codes.size * n)
     if kernels is None:
-        _subtract_differences(planes, out)
-    elif planes.shape[1] == 1:
-        kernels.bit_agreements(planes[:, 0], out)
+        _subtract_differences(_bit_planes(rows, planes), out)
+    elif planes == 1:
+        kernels.bit_agreements(rows.astype(np.uint8, copy=False), out)
     else:
-        kernels.agreements(planes, out)
+        kernels.agreements(_bit_planes(rows, planes), out)
     return out
 
 
-def _bit_planes(codes: NDArray[Any]) -> NDArray[np.uint64]:
+def _bit_planes(rows: NDArray[Any], planes: int) -> NDArray[np.uint64]:
     """Return the bits of the codes: (rows, planes, words of 64 columns)."""
-    d, n = codes.shape
-    rows, one = np.ascontiguousarray(codes.T), codes.dtype.type(1)
-    planes = max(1, int(codes.max()).bit_length())
+    n, d = rows.shape
+    one = rows.dtype.type(1)
     packed = np.zeros((n, planes, 8 * -(-d // 64)), np.uint8)
     for p in range(planes):
-        bits = rows if planes == 1 else (rows >> codes.dtype.type(p)) & one
+        bits = rows if planes == 1 else (rows >> rows.dtype.type(p)) & one
         packed[:, p, : -(-d // 8)] = np.packbits(bits, axis=1)
     return packed.view(np.uint64)
 

@@ -327,7 +327,7 @@ class Columns(Sequence[Column]):
         more = f", … {len(self) - 6} more" if len(self) > 6 else ""
         return f"<{len(self)} columns: {shown}{more}>"
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.intp]:
         """Number of categories of each column."""
         each = np.array([len(v.categories) for v in self.levels], np.intp)

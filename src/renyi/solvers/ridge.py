@@ -139,10 +139,11 @@ class Rows:
     def agreement(self) -> Floats:
         """In how many features each two rows agree."""
         if self.factors is None:
-            return agreement(self.codes)
-        same = agreement(self.factors.codes).astype(np.intp)
-        ways = comb(np.arange(len(self.factors.codes) + 1), self.factors.order)
-        return np.asarray(ways[same], np.float64)
+            return agreement(self.codes, int(self.sizes.max()))
+        codes, order = self.factors
+        ways = comb(np.arange(len(codes) + 1), order)
+        same = agreement(codes, int(codes.max()) + 1)
+        return np.asarray(ways[same.astype(np.intp)], np.float64)
 
     def indicators(self) -> Floats:
         """Class indicators, the second one alone for two classes."""
