@@ -47,6 +47,7 @@ from renyi.encoding.columns import Columns
 from renyi.scorecard import Match, Scorecard, centred, score_error
 
 Floats = NDArray[np.float64]
+Array = NDArray[Any]
 
 _EPS = float(np.finfo(np.float64).eps)
 # What rounded counts may be off by, as in Marginals.validate.
@@ -144,17 +145,13 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
     off, shift = P - P.mean(axis=1, keepdims=True), b - b.mean()
     lead = float((F * off).sum() + priors @ shift)  # E[s_Y − s̄]
     square = float(_squares(Q, mu, P, b).sum())  # E‖s‖²
+    risk = square - 2 * lead + 1 - 1 / K
+    spread = max(0.0, float(_squares(Q, mu, off, shift).sum()))
+    rounding = len(mu) * _EPS * _magnitude(mu, P, b, columns)
+    off_rounding = len(mu) * _EPS * _magnitude(mu, off, shift, columns)
+    used = int((mu > 0).sum())
     return ScoreMoments(
-        m.n,
-        int((mu > 0).sum()),
-        priors,
-        square - 2 * lead + 1 - 1 / K,
-        len(mu) * _EPS * _magnitude(mu, P, b, columns),
-        max(0.0, float(_squares(Q, mu, off, shift).sum())),
-        lead,
-        len(mu) * _EPS * _magnitude(mu, off, shift, columns),
-        F,
-        columns,
+        m.n, used, priors, risk, rounding, spread, lead, off_rounding, F, columns
     )
 
 
@@ -172,9 +169,9 @@ def _magnitude(mu: Floats, P: Floats, b: Floats, columns: Columns) -> float:
 
 def moments_of_rows(
     t: Floats,
-    y: NDArray[Any],
-    sample_weight: Floats | None,
-    F: NDArray[Any],
+    y: Array,
+    weights: Floats | None,
+    F: Array,
     columns: Columns,
     error: float,
 ) -> ScoreMoments:
@@ -183,24 +180,19 @@ def moments_of_rows(
     Estimates t may be off by `error` at each class.
     """
     n, K = t.shape
-    share = np.full(n, 1 / n)
-    if sample_weight is not None:
-        share = sample_weight / sample_weight.sum()
+    total = float(n if weights is None else weights.sum())
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    priors = np.bincount(y, share, minlength=K).astype(np.float64)
     own, middle = t[np.arange(n), y], t.mean(axis=1)
+    lead = float(share @ (own - middle))
     risk = float(share @ ((t - np.eye(K)[y]) ** 2).sum(axis=1))
     spread = float(share @ ((t - middle[:, None]) ** 2).sum(axis=1))
-    rounding = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
+    near = n * _EPS * (1 + float(share @ (t**2).sum(axis=1))) + K * error**2
+    rounding = near + 2 * math.sqrt(K * risk) * error
+    off_rounding = near + 2 * (1 + math.sqrt(K * spread)) * error
+    used = int(np.count_nonzero(F @ np.ones(K, F.dtype)))
     return ScoreMoments(
-        float(n if sample_weight is None else sample_weight.sum()),
-        int(np.count_nonzero(F @ np.ones(K, F.dtype))),
-        np.bincount(y, share, minlength=K).astype(np.float64),
-        risk,
-        rounding + 2 * math.sqrt(K * risk) * error,
-        spread,
-        float(share @ (own - middle)),
-        rounding + 2 * (1 + math.sqrt(K * spread)) * error,
-        F,
-        columns,
+        total, used, priors, risk, rounding, spread, lead, off_rounding, F, columns
     )
 
 
@@ -245,9 +237,7 @@ def _class_conditional(match: Match) -> float | None:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def class_moments(
-    P: Floats, b: Floats, inner: NDArray[Any], sizes: NDArray[Any]
-) -> ClassMoments:
+def class_moments(P: Floats, b: Floats, inner: Array, sizes: Array) -> ClassMoments:
     """Return the moments of additive scores from class-conditional pairs.
 
     P and b are points (D, K) and intercepts (K,), `inner` the probabilities or counts

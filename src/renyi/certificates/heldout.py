@@ -28,6 +28,7 @@ from renyi.encoding import column_rules
 from renyi.scorecard import Scorecard, class_places
 
 Floats = NDArray[np.float64]
+Codes = NDArray[Any]
 
 # Multiples of the scores, relative to the largest score possible, at which held-out
 # rows bound the rule map. Neighbours lose at most 2 % of the gain between them.
@@ -37,7 +38,7 @@ _SCALES = 0.25 * 1.3 ** np.arange(17)
 class HeldoutRows(NamedTuple):
     """Rows as a model sees them."""
 
-    codes: NDArray[Any]  # (features, n)
+    codes: Codes  # (features, n)
     t: Floats  # (n, K) estimates, neither clipped nor projected
     y: NDArray[np.intp]  # places of the classes among the model's
 
@@ -64,11 +65,11 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
 
 def heldout_bounds(
     t: Floats,
-    y: NDArray[Any],
-    answers: NDArray[Any],
+    y: Codes,
+    answers: Codes,
     P: Floats,
     b: Floats,
-    sizes: NDArray[Any],
+    sizes: Codes,
     confidence: float = 0.95,
 ) -> HeldoutBounds:
     """Return the bounds from estimates, classes and answers; P and b are the points."""
@@ -81,22 +82,15 @@ def heldout_bounds(
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def heldout_gamma(
-    t: Floats, y: NDArray[Any], upper_range: float, confidence: float
-) -> float:
+def heldout_gamma(t: Floats, y: Codes, upper: float, confidence: float) -> float:
     """Upper confidence bound on γ = ½E‖t − e_Y‖² in the population of the rows."""
     off = t.copy()
     off[np.arange(len(y)), y] -= 1
-    return empirical_bernstein((off**2).sum(axis=1) / 2, upper_range, confidence)
+    return empirical_bernstein((off**2).sum(axis=1) / 2, upper, confidence)
 
 
 def heldout_map(
-    t: Floats,
-    y: NDArray[Any],
-    P: Floats,
-    b: Floats,
-    sizes: NDArray[Any],
-    confidence: float,
+    t: Floats, y: Codes, P: Floats, b: Floats, sizes: Codes, confidence: float
 ) -> float:
     """Worst error of the rule map, on every population with the rows' marginals.
 
@@ -119,7 +113,7 @@ def heldout_map(
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
+def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     r"""Bound ``½‖t(x) − e_y‖²`` over all x and y, with ``t = 1/K + b + points``.
 
     Every t_k lies between l_k and h_k, which add up each feature's extremes, so
@@ -145,7 +139,7 @@ def risk_range(P: Floats, b: Floats, sizes: NDArray[Any]) -> float:
     return found if np.isfinite(found) else np.inf
 
 
-def _extremes(P: Floats, sizes: NDArray[Any]) -> tuple[Floats, Floats]:
+def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
     """Return the least and the most points that a row can have."""
     starts = offsets(sizes)[:-1]
     least = np.minimum.reduceat(P, starts, axis=0).sum(axis=0)

@@ -440,9 +440,8 @@ class RenyiClassifier(CountsClassifier):
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
         self._finish(block.encoder, dual.fit, totals)
         t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
-        self._moments = moments_of_rows(
-            t, block.y, block.sample_weight, counts, columns, dual.score_error
-        )
+        weights, error = block.sample_weight, dual.score_error
+        self._moments = moments_of_rows(t, block.y, weights, counts, columns, error)
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
