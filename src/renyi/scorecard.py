@@ -164,13 +164,7 @@ class Scorecard:
         return _frozen(np.ascontiguousarray(tables)), offsets(sizes + 1)[:-1]
 
     def per_class(self, values: Floats) -> Floats:
-        """Return one column per class: two classes are kept as one column x of [−x, x].
-
-        >>> import renyi
-        >>> card = renyi.RenyiClassifier().fit([["a"], ["b"]], [0, 1]).scorecard_
-        >>> card.per_class(np.array([[0.25]]))
-        array([[-0.25,  0.25]])
-        """
+        """Return one column per class: of two, x is kept for [−x, x]."""
         return np.hstack([-values, values]) if self.n_classes == 2 else values
 
     def scores(self, codes: NDArray[Any]) -> Floats:
@@ -188,8 +182,6 @@ class Scorecard:
         Features and classes are matched by name and text, categories as `predict`
         takes cells; what does not fit is an error that names it.
 
-        Examples
-        --------
         >>> import renyi
         >>> X, y = [["a"], ["b"]] * 9, [0, 1] * 9
         >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
@@ -278,10 +270,9 @@ class Scorecard:
     def __str__(self) -> str:
         """Return the table as text, at most forty rows of it, and how to use it."""
         frame = self.frame()
+        share = {"share": "{:.1%}".format}
         text: str = frame[:40].to_string(
-            index=False,
-            formatters={"share": "{:.1%}".format},
-            float_format="{:+.4f}".format,
+            index=False, formatters=share, float_format="{:+.4f}".format
         )
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
@@ -298,11 +289,8 @@ class Scorecard:
         return "\n".join([text, *rest, use])
 
     def _repr_html_(self) -> str:
-        return str(
-            self.frame().to_html(
-                index=False, max_rows=60, float_format="{:.4f}".format, border=0
-            )
-        )
+        style: Any = {"index": False, "border": 0, "float_format": "{:.4f}".format}
+        return str(self.frame().to_html(max_rows=60, **style))
 
     def to_sql(
         self,

@@ -103,13 +103,9 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
     def fit_marginals(self, m: Marginals) -> Self:
         """Train on marginals; the same answer as `fit` on their rows at the same alpha.
 
-        Marginals compare labels by their text, so that whole floats among the classes
-        (0.0, 1.0) come back as integers, where `fit` keeps the floats of y.
-
-        Parameters
-        ----------
-        m : Marginals
-            Of the training rows; `m.n` counts as their number.
+        `m.n` counts as the number of rows. Marginals compare labels by their text, so
+        that whole floats among the classes (0.0, 1.0) come back as integers, where
+        `fit` keeps the floats of y.
 
         Examples
         --------
@@ -280,6 +276,9 @@ class RenyiClassifier(CountsClassifier):
     ['republican', 'republican', 'democrat']
     >>> round(clf.certificate_.gamma, 4)
     0.0305
+    >>> why = clf.explain(X[:2])
+    >>> np.allclose(why.sum(axis=1), clf.decision_function(X[:2]))
+    True
     """
 
     _kept: TrainingRows | None  # for the next block
@@ -498,13 +497,6 @@ class RenyiClassifier(CountsClassifier):
 
         For two classes the columns are the features and sum to `decision_function`;
         for more, there is such a set of columns for every class.
-
-        >>> import renyi
-        >>> X, y = renyi.datasets.load("votes")
-        >>> clf = renyi.RenyiClassifier().fit(X, y)
-        >>> why = clf.explain(X[:2])
-        >>> np.allclose(why.sum(axis=1), clf.decision_function(X[:2]))
-        True
         """
         import pandas as pd
 

@@ -89,13 +89,6 @@ class ThetaRule:
     """Estimates t(x) of the class probabilities under p̃, and the rules made of them.
 
     `multiplier`, one number per cell of the tables, gives the functions λ_y.
-
-    >>> import renyi
-    >>> X, y = renyi.datasets.load("votes")
-    >>> few = X[["physician-fee-freeze", "crime"]]
-    >>> rule = theta(renyi.Marginals.from_data(few, y)).rule
-    >>> rule.rule_proba(few[:1], "sharp").round(2)
-    array([[0., 1.]])
     """
 
     ambiguity: Ambiguity = field(repr=False)
@@ -136,9 +129,8 @@ class ThetaResult:
         Proven bounds on it. ``lower ≤ e* ≤ 2·upper``.
     p_tilde : DataFrame or None
         A distribution with these marginals, to 1e-9, whose risk is `lower`: outcome of
-        the features, class, probability. None where none was found (`lower` is 0
-        then). It has the least maximal correlation of all if there are two classes and
-        `theta` is known.
+        the features, class, probability. None where none was found (`lower` is 0). Of
+        two classes it has the least maximal correlation of all, if `theta` is known.
     rule : ThetaRule or None
         The estimates under p̃ and the rules made of them; None without `theta`.
 
@@ -191,6 +183,8 @@ def theta(
     >>> gamma = renyi.RenyiClassifier(alpha=0.0).fit_marginals(m).certificate_.gamma
     >>> round(found.theta, 4), round(gamma, 4)
     (0.0376, 0.0381)
+    >>> found.rule.rule_proba(few[:1], "sharp").round(2)
+    array([[0., 1.]])
     """
     check_time_limit(time_limit)
     deadline = Deadline(time_limit)
@@ -317,8 +311,7 @@ class Separability:
     lower : float or None
         Lower bound on the minimax error e* that the test by rows gives.
     class_conditional : bool, default=False
-        Whether θ and e* are about the distributions that have the class-conditional
-        pairs too.
+        Whether the distributions have the class-conditional pairs too.
 
     Examples
     --------
@@ -361,13 +354,10 @@ def separable(
     ----------
     m : Marginals
         At most 2,000 categories are looked into.
-    X : frame or array, optional
-        The rows that the marginals were counted from.
-    sample_weight : sequence of float, optional
-        The weights they were counted with.
+    X, sample_weight : optional
+        The rows that the marginals were counted from, and their weights.
     class_conditional : bool, default=True
-        Ask about the distributions that have the class-conditional pairs too, where m
-        has them, as `theta` does.
+        Use the pairs within each class where m has them, as `theta` does.
     tolerance : float, default=1e-7
         What an estimate may be below 0, or a probability be off, by rounding.
 
@@ -404,8 +394,7 @@ def separable(
 def minimisers(m: Marginals) -> tuple[Floats, Floats]:
     """Return Z with ``Q Z = F``, so that t(x) = Zᵀ W, and what can be added to it.
 
-    That is the null space of Q but for constants that features exchange, which change
-    no score.
+    That is the null space of Q but for constants that features exchange.
     """
     values, vectors = eigen(m.Q)
     positive = values > _NULL * max(1.0, float(values[-1]))

@@ -120,10 +120,9 @@ class WorstDistribution:
         return float((self.p * (1 - proba)).sum())
 
     def frame(self) -> pd.DataFrame:
-        """Return the outcomes with mass: features, class and probability.
+        """Return the outcomes with mass: features, class and ``probability``.
 
-        The last column is named ``probability``, with underscores behind if a column
-        of the table has that name.
+        The last has underscores behind if a column of the table has that name.
         """
         rows, classes = np.nonzero(self.p > 0)
         mass = self.p[rows, classes]
