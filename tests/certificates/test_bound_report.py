@@ -18,7 +18,7 @@ from renyi import Marginals, RenyiClassifier, rules
 from renyi.certificates.record import BoundReport, Step
 from renyi.certificates.text import verdict
 from renyi.certification import bound_report
-from renyi.cli.minimax import minimax_facts
+from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
 from renyi.figures import at_least, at_most, wrapped
 from renyi.progress import Progress

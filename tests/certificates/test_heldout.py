@@ -293,7 +293,7 @@ def check_coverage_of_certify(n, simulations, confidence):
 
 @pytest.mark.parametrize("n", [50, 200, 2000])
 def test_coverage_of_certify(n):
-    check_coverage_of_certify(n, 200, 0.9)
+    check_coverage_of_certify(n, 100, 0.9)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ import pytest
 
 import renyi
 from renyi import RenyiClassifier
-from renyi.cli.predict import UnseenLabels
+from renyi.cli.predict import unseen_labels, warn_of_unseen
 from support.commandline import FIT, Done, save, table
 
 
@@ -95,23 +95,19 @@ def test_predict_ignores_extra_columns_with_one_note(
     assert "error rate" not in done.err
 
 
-def warn_of_unseen(clf: RenyiClassifier, X: pa.Table) -> None:
-    unseen = UnseenLabels(clf)
-    unseen.add(X)
-    unseen.warn()
-
-
 def test_unseen_labels_are_counted_as_cells_whatever_the_order() -> None:
     X = pd.DataFrame({"a": list("xyxy"), "b": list("ppqq"), "c": list("uvvu")})
     clf = RenyiClassifier(order=2, alpha=0.1).fit(X, [0, 1, 0, 1])
     new = pa.table({"a": ["x", "z"], "b": ["r", "s"], "c": ["u", "u"]})
     with pytest.warns(UserWarning, match="^3 cells hold .* most of them in 'b'; they"):
-        warn_of_unseen(clf, new)
+        warn_of_unseen(clf, unseen_labels(clf, new))
     with pytest.warns(UserWarning, match="^1 cell holds a label .* in 'b'; it counts"):
-        warn_of_unseen(clf, pa.table({"a": ["x"], "b": ["r"], "c": ["u"]}))
+        one = pa.table({"a": ["x"], "b": ["r"], "c": ["u"]})
+        warn_of_unseen(clf, unseen_labels(clf, one))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # x & q & v is new, and its labels are not
-        warn_of_unseen(clf, pa.table({"a": ["x"], "b": ["q"], "c": ["u"]}))
+        none = pa.table({"a": ["x"], "b": ["q"], "c": ["u"]})
+        warn_of_unseen(clf, unseen_labels(clf, none))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -1,30 +1,59 @@
-"""The command certify: the worst error of a model, by marginals or held-out rows."""
+"""Worst errors: of a model (certify), and the smallest of any rule (minimax)."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from renyi.certification import bound_report, certify
-from renyi.cli.fit import certificate_facts, certificate_text
-from renyi.cli.inputs import load_marginals, load_model, table_path
-from renyi.cli.output import Meter, Recorded, notes_of, print_json, print_notes
-from renyi.cli.predict import UnseenLabels, check_features, known_classes
+from renyi.certificates.record import Step
+from renyi.certificates.text import table, verdict
+from renyi.certification import MINIMAX, bound_report, certify, simple_rules
+from renyi.cli import inputs
+from renyi.cli.fit import certificate_facts, certificate_text, one_line
+from renyi.cli.output import (
+    TABLES,
+    Facts,
+    Meter,
+    Recorded,
+    check_place,
+    notes_of,
+    print_json,
+    print_notes,
+    show,
+    writing,
+)
+from renyi.cli.predict import (
+    check_features,
+    known_classes,
+    unseen_labels,
+    warn_of_unseen,
+)
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.figures import wrapped
+from renyi.marginals.marginals import Marginals
+from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
 from renyi.sources.frames import encoded_target
+from renyi.warnings import warn
+
+_TOP = 10
+_NAME = 40
+_NOTHING = 1e-6  # a swing that is rounding
+_SHOWN = 5e-4  # a swing that is not shown as 0.000
 
 
 def run(args: argparse.Namespace, recorded: Recorded) -> None:
     """Print the worst error of a model, by marginals or by held-out rows."""
     _check_basis(args)
-    clf = load_model(args.model)
+    clf = inputs.load_model(args.model)
     if args.level in ("lp", "exact"):
         limits: Any = {"level": args.level, "time_limit": args.time_limit}
-        m = load_marginals(args.file)
+        m = inputs.load_marginals(args.file)
         with Meter() as meter:
             report = bound_report(clf, m, progress=meter.search, **limits)
         if args.json:
@@ -35,7 +64,7 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
     if args.rows is not None:
         c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
     else:
-        c = certify(clf, load_marginals(args.file))
+        c = certify(clf, inputs.load_marginals(args.file))
     notes = notes_of(recorded)
     if args.json:
         print_json(certificate_facts(c) | ({"notes": notes} if args.rows else {}))
@@ -70,7 +99,7 @@ def _heldout_rows(
     args: argparse.Namespace, clf: RenyiClassifier
 ) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
-    path = table_path(args.rows)
+    path = inputs.table_path(args.rows)
     names = files.opened(path).schema.names
     target = clf._target if args.target is None else args.target
     if target is None:
@@ -90,9 +119,140 @@ def _heldout_rows(
     answer, codes = encoded_target(table[target], target, clf.encoder_)
     known = codes >= 0
     X = table.filter(pa.array(known)).drop_columns([target])
-    unseen = UnseenLabels(clf)
-    unseen.add(X)
-    unseen.warn()
+    warn_of_unseen(clf, unseen_labels(clf, X))
     cells = [answer.categories[k] for k in codes[known]]
     pairs = zip(cells, known_classes(cells, labels), strict=True)
     return X, [cell if known is None else known for cell, known in pairs]
+
+
+# ---- any rule
+
+
+def run_minimax(args: argparse.Namespace, recorded: Recorded) -> None:
+    """Print the smallest worst error of any rule, and what the rule looks at."""
+    place = _place_of_worst(args)
+    m = inputs.counted(args)
+    inputs.check_missing_class(m, args.file)
+    with Meter() as meter:
+        meter.search(MINIMAX)
+        result = minimax(
+            m,
+            method="exact" if place is not None else args.method,
+            time_limit=args.time_limit,
+            progress=lambda state: meter.search(MINIMAX, state),
+            random_state=args.seed or 0,
+        )
+    facts = minimax_facts(m, result)
+    if place is not None:
+        facts["written"] = _write_worst(place, result)
+    if result.method == "lp" and result.status == "bounded":
+        argv = [text for text in args.argv if not text.startswith("--method=")]
+        while "--method" in argv:
+            at = argv.index("--method")
+            del argv[at : at + 2]
+        facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
+    show(args, facts, minimax_text, recorded)
+
+
+def _place_of_worst(args: argparse.Namespace) -> Path | None:
+    """Return where the worst distribution goes, if it is asked for."""
+    if args.worst is None:
+        return None
+    place = check_place(args.worst, TABLES)
+    if place.exists() and Path(args.file).exists() and place.samefile(args.file):
+        raise ValueError(f"--worst would write over {args.file}: name another.")
+    if args.method == "lp":
+        raise ValueError(
+            "--method lp exhibits no distribution for --worst: use --method exact."
+        )
+    return place
+
+
+def _write_worst(place: Path, result: MinimaxResult) -> str | None:
+    """Write the worst distribution; warn if none was found."""
+    if result.worst_distribution is None:
+        warn(
+            f"{place} was not written: no distribution was exhibited before the search "
+            "was stopped. Allow it more time."
+        )
+        return None
+    with writing(place, {}) as write:
+        write(result.worst_distribution.frame())
+    return str(place)
+
+
+def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
+    """Return what is known of the smallest worst error, as plain values."""
+    worst, lp = result.worst_distribution, result.method == "lp"
+    lower = None if worst is None else result.lower
+    name = result.origin if lp else f"{MINIMAX} ({result.method})"
+    found = Step(name, result.upper, lower, result.seconds, result.status)
+    steps = [*simple_rules(m), found]
+    promise = min(step.upper for step in steps)
+    where = "these marginals"
+    if result.note:
+        where = f"the very marginals of these {m.n:,.10g} rows"
+    return {
+        "target": m.target,
+        "rows": m.n,
+        "features": len(m.feature_names),
+        "categories": int(m.encoder.columns.sizes.sum()),
+        "class_conditional": any(
+            t.with_target and len(t.features) > 1 for t in result.rule.ambiguity.tables
+        ),
+        "lower": lower,
+        "upper": result.upper,
+        "method": result.method,
+        "status": result.status,
+        "seconds": result.seconds,
+        "outcomes": None if worst is None else len(worst),
+        "rules": [asdict(step) for step in steps],
+        "looks_at": [
+            {"feature": str(name), "swing": float(swing)}
+            for name, swing in swings(result.rule).items()
+            if swing > _NOTHING
+        ],
+        "sentence": verdict("its rule", where, result.upper, result.lower, promise),
+        "doubtful": bool(result.note),
+        "warnings": [result.note] if result.note else [],
+    }
+
+
+def minimax_text(facts: Facts) -> str:
+    """Return these facts as plain text."""
+    lines = [wrapped(f"Warning: {text}") for text in facts["warnings"]]
+    lines += [""] if lines else []
+    within = " within each class" if facts["class_conditional"] else ""
+    lines += [
+        wrapped(
+            f"The smallest worst error of any rule that predicts {facts['target']!r}, "
+            f"from {facts['rows']:,.10g} rows"
+        ),
+        f"({facts['features']:,} features with {facts['categories']:,} categories; "
+        f"pairs of columns{within})",
+        "",
+        *table("A rule can promise", [Step(**step) for step in facts["rules"]]),
+        "",
+        *_looks_at(facts["looks_at"]),
+        "",
+        wrapped(facts["sentence"]),
+    ]
+    if facts.get("written"):
+        lines.append(
+            f"Wrote {facts['written']} (a distribution on {facts['outcomes']:,} "
+            "outcomes that shows it)"
+        )
+    if facts.get("next"):
+        lines += ["", f"Next: {facts['next']}   (closes the interval)"]
+    return "\n".join(lines)
+
+
+def _looks_at(found: list[Facts]) -> list[str]:
+    found = [entry for entry in found if entry["swing"] >= _SHOWN]
+    if not found:
+        return ["Its rule looks at no feature: it answers the same everywhere."]
+    lines = ["What its rule looks at most (swing: how far a feature moves the choice)"]
+    for entry in found[:_TOP]:
+        name = one_line(entry["feature"], _NAME)
+        lines.append(f"  {name:<{_NAME}} {entry['swing']:.3f}")
+    return lines

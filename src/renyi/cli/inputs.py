@@ -271,15 +271,9 @@ class Rows(NamedTuple):
         self, encoder: Encoder, class_conditional: bool, order: int = 1
     ) -> Marginals:
         """Return the counts of their pairs."""
-        return Marginals.from_data(
-            self.X,
-            self.y,
-            target=self.target,
-            encoder=encoder,
-            class_conditional=class_conditional,
-            sample_weight=self.weights,
-            order=order,
-        )
+        how: Any = {"class_conditional": class_conditional, "order": order}
+        how |= {"target": self.target, "sample_weight": self.weights}
+        return Marginals.from_data(self.X, self.y, encoder=encoder, **how)
 
     def error(self, model: Any) -> float:
         """Return the share of rows that a model answers wrongly."""
@@ -364,20 +358,18 @@ def to_be_streamed(args: argparse.Namespace, order: int, limit: int) -> bool:
     Features of several columns (`order`) need the rows in memory. `limit` is the number
     of bytes beyond which the rows of a file are not held.
     """
-    one = len(args.files) == 1
-    given = any((args.where, args.sql, args.table, args.checkpoint))
-    if one and (databases.is_database(args.file) or _is_searched(args.file)):
-        given = True
-    if order > 1:
-        if not one or given:
-            raise ValueError(
-                f"Features of {order} columns need the rows in memory: name one file, "
-                "without --where, --sql, --table and --checkpoint."
-            )
-        return False
+    given = len(args.files) != 1 or any(
+        (args.where, args.sql, args.table, args.checkpoint)
+    )
+    given = given or databases.is_database(args.file) or _is_searched(args.file)
+    if given and order > 1:
+        raise ValueError(
+            f"Features of {order} columns need the rows in memory: name one file, "
+            "without --where, --sql, --table and --checkpoint."
+        )
     path = Path(args.file)
-    if not one or given or not path.is_file() or path.suffix == MARGINALS:
-        return not one or given
+    if given or order > 1 or path.suffix == MARGINALS or not path.is_file():
+        return given
     return path.stat().st_size * _PACKED.get(path.suffix.lower(), 1) > limit
 
 
@@ -426,8 +418,8 @@ def _of_files(
 ) -> Marginals:
     tables = files.open_tables(table_paths(args.files)) if args.files else []
     missing = missing_texts(encoder.missing)
-    schema = tables[0].schema if args.sql is None else None
-    names = (schema or files.query(args.sql, missing, tables).schema).names
+    source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
+    names = source.schema.names
     target, columns, kinds = _chosen_columns(args, _named(args), names, encoder)
     columns = [name for name in columns if name not in (target, args.weight)]
     if not encoder.columns and args.sql is None:  # of the first rows with a target
@@ -438,23 +430,13 @@ def _of_files(
             known = [label is not None for label in labels(found, "", missing)]
             rows = first.filter(pa.array(known, pa.bool_()).take(indices))
             warn_of_identifiers(rows.select(suspects), "" if whole else "the first ")
+    kept, how = args.checkpoint, (target, encoder, class_conditional)
+    which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
+    which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
     try:
         with Meter() as meter:
-            return files.marginals(
-                tables or None,
-                target,
-                encoder,
-                class_conditional,
-                columns=columns,
-                where=args.where,
-                sql=args.sql,
-                weight=args.weight,
-                checkpoint=args.checkpoint,
-                progress=meter,
-                kinds=kinds,
-            )
+            return files.marginals(tables or None, *how, progress=meter, **which)
     except KeyboardInterrupt:
-        kept = args.checkpoint
         text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
         if kept is not None:
             text = f"{kept} keeps what was counted: the same command goes on."

@@ -159,7 +159,7 @@ def _add_certify(commands: Any) -> None:
 
 def _add_minimax(commands: Any) -> None:
     text = "find the smallest worst error that any rule can promise"
-    parser = _command(commands, "minimax", text)
+    parser = _command(commands, "minimax", text, "certify.run_minimax")
     parser.add_argument("file", metavar="FILE", help=_SOURCE)
     _add(parser, "--target COL")
     search = parser.add_argument_group("search")
@@ -178,7 +178,7 @@ def _add_minimax(commands: Any) -> None:
 
 def _add_hgr(commands: Any) -> None:
     text = "rank columns by their maximal correlation with the target"
-    parser = _command(commands, "hgr", text)
+    parser = _command(commands, "hgr", text, "select.run_hgr")
     parser.add_argument("file", metavar="FILE", help=_SOURCE)
     _add(parser, "--target COL")
     _add(parser, "--matrix", "print that of every pair of columns")

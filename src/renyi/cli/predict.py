@@ -217,14 +217,17 @@ def _answer_all(
     args: argparse.Namespace, rows: RowsToAnswer, write: Write, meter: Meter
 ) -> tuple[int, Facts | None]:
     """Answer batch after batch; return the number of rows, and the errors if known."""
-    count, begun = 0, time.monotonic()
-    unseen = UnseenLabels(rows.clf)
-    errors = None if rows.target is None else Errors(rows.clf, rows.target)
+    begun, labels = time.monotonic(), rows.clf.classes_.tolist()
+    unseen: Any = 0
+    count = judged = wrong = 0
     for X, ids, truth in rows.batches():
-        unseen.add(X)
+        unseen += unseen_labels(rows.clf, X)
         table = _answers(rows.clf, X, ids, args.proba, args.score)
-        if errors is not None:
-            errors.add(truth, table[PREDICTION])
+        if truth is not None:
+            classes = _known_classes(truth, labels)
+            known = classes != None  # noqa: E711, cell by cell
+            judged += int(known.sum())
+            wrong += int((_texts(table[PREDICTION]) != classes)[known].sum())
         write(table)
         count += len(table)
         seconds = max(time.monotonic() - begun, 1e-9)
@@ -232,8 +235,16 @@ def _answer_all(
         meter(Progress("answering", seconds, facts=pace))
     if not count:
         raise files.no_rows(rows.tables, rows.where)
-    unseen.warn()
-    return count, None if errors is None else errors.facts()
+    warn_of_unseen(rows.clf, unseen)
+    if rows.target is not None and not judged:
+        warn(
+            f"The column {rows.target!r} has none of the model's classes, so the error "
+            "is not known."
+        )
+    if not judged:
+        return count, None
+    told = {"rows": judged, "wrong": wrong, "error": wrong / judged}
+    return count, {**told, "unjudged": count - judged}
 
 
 def _answers(
@@ -264,71 +275,42 @@ def _answers(
 # ---- what is found out about the rows
 
 
-class UnseenLabels:
-    """Cells whose labels training never saw, counted batch by batch."""
-
-    def __init__(self, clf: RenyiClassifier) -> None:
-        self._encoder, self._order = clf.encoder_.single, clf.encoder_.order
-        self._counts = np.zeros(len(self._encoder.columns), np.int64)
-
-    def add(self, X: pa.Table) -> None:
-        """Look at some rows."""
-        codes = self._encoder.transform(X)
-        self._counts += (codes >= self._encoder.columns.sizes[:, None]).sum(axis=1)
-
-    def warn(self) -> None:
-        """Warn of what was found, if anything."""
-        total = int(self._counts.sum())
-        if not total:
-            return
-        worst = self._encoder.feature_names[int(self._counts.argmax())]
-        whose = "their column" if self._order == 1 else "each of their features"
-        text = f"{total:,} cells hold labels that training never saw, most of them in"
-        text = f"{text} {worst!r}; they count as the mean of {whose}."
-        if total == 1:
-            whose = whose.replace("their", "its")
-            text = (
-                f"1 cell holds a label that training never saw, in {worst!r}; it "
-                f"counts as the mean of {whose}."
-            )
-        warn(text)
+def unseen_labels(clf: RenyiClassifier, X: pa.Table) -> Any:
+    """Return the number of cells of each column whose labels training never saw."""
+    encoder = clf.encoder_.single
+    codes = encoder.transform(X)
+    return (codes >= encoder.columns.sizes[:, None]).sum(axis=1)
 
 
-class Errors:
-    """Wrong answers on the rows whose class is known, counted batch by batch."""
+def warn_of_unseen(clf: RenyiClassifier, counts: Any) -> None:
+    """Warn of labels that training never saw, if there are any."""
+    total = int(counts.sum())
+    if not total:
+        return
+    cells, count, their = f"{total:,} cells hold labels", "they count", "their"
+    where = f"most of them in {clf.encoder_.single.feature_names[counts.argmax()]!r}"
+    if total == 1:
+        cells, count, their = "1 cell holds a label", "it counts", "its"
+        where = where.removeprefix("most of them ")
+    whose = (
+        f"{their} column" if clf.encoder_.order == 1 else f"each of {their} features"
+    )
+    warn(f"{cells} that training never saw, {where}; {count} as the mean of {whose}.")
 
-    def __init__(self, clf: RenyiClassifier, target: str) -> None:
-        self._labels, self._target = clf.classes_.tolist(), target
-        self._rows = self._judged = self._wrong = 0
 
-    def add(self, truth: pa.ChunkedArray, predictions: Any) -> None:
-        """Compare some cells of the target with the answers."""
-        cells = truth.combine_chunks().dictionary_encode()
-        values = cells.dictionary.to_pylist()
-        values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-        meant = np.array([*known_classes(values, self._labels), None], object)
-        classes = meant[cells.indices.fill_null(len(values)).to_numpy()]
-        codes, different = pd.factorize(np.asarray(predictions))
-        said = np.array([label_text(v) for v in different.tolist()], object)[codes]
-        judged = classes != None  # noqa: E711, cell by cell
-        self._rows += len(classes)
-        self._judged += int(judged.sum())
-        self._wrong += int((said != classes)[judged].sum())
+def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
+    """Return the texts of the classes that cells of the target mean, or None."""
+    cells = truth.combine_chunks().dictionary_encode()
+    values = cells.dictionary.to_pylist()
+    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
+    meant = np.array([*known_classes(values, labels), None], object)
+    return meant[cells.indices.fill_null(len(values)).to_numpy()]
 
-    def facts(self) -> Facts | None:
-        """Return the share of errors; None, and a warning, if no class is known."""
-        if not self._judged:
-            warn(
-                f"The column {self._target!r} has none of the model's classes, so the "
-                "error is not known."
-            )
-            return None
-        return {
-            "rows": self._judged,
-            "wrong": self._wrong,
-            "error": self._wrong / self._judged,
-            "unjudged": self._rows - self._judged,
-        }
+
+def _texts(predictions: Any) -> Any:
+    """Return predictions as texts, of which each is made once."""
+    codes, different = pd.factorize(np.asarray(predictions))
+    return np.array([label_text(v) for v in different.tolist()], object)[codes]
 
 
 def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
