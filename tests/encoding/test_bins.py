@@ -1,8 +1,10 @@
-"""Bins of numbers: what each holds, how weights count, and what they are called."""
+"""Bins of numbers, and the sketches that bins of a stream are made of."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import renyi
-from renyi.encoding.bins import Cells, bin_cells, bin_codes
+from renyi.encoding.bins import (
+    MOST,
+    Cells,
+    Sample,
+    Sketch,
+    ascending,
+    bin_cells,
+    bin_codes,
+    joined,
+    keys,
+)
 
 whole = st.integers(-50, 50)
 numbers = st.one_of(whole.map(float), st.floats(allow_nan=False))
@@ -105,3 +117,228 @@ def test_capital_gain_of_adult_has_a_bin_for_zero():
     assert set(zero.tolist()) == {0}
     assert (codes[0] == 0).sum() == (gain["capital-gain"] == 0).sum()
     assert encoder.categories["capital-gain"][0] == "up to 0"
+
+
+# ---- sketches
+
+floats = st.floats(width=64, allow_nan=True, allow_infinity=True)
+arrays = st.lists(floats, max_size=60).map(np.array)
+
+
+def _same(first: Sketch, second: Sketch) -> bool:
+    return (
+        first.to_parts()[0] == second.to_parts()[0]
+        and first.distinct == second.distinct
+        and all(map(np.array_equal, first.cells, second.cells))
+    )
+
+
+@given(st.lists(floats.filter(lambda x: x == x), min_size=2, max_size=2))
+def test_keys_are_in_the_order_of_the_floats(pair: list[float]) -> None:
+    first, second = keys(np.array(pair))
+    assert (first < second) == (pair[0] < pair[1])
+    assert (first == second) == (pair[0] == pair[1])
+
+
+def test_ascending_does_not_overflow() -> None:
+    ends = np.array([-(2**63), 2**63 - 1])
+    assert ascending(ends)
+    assert not ascending(ends[::-1])
+    assert not ascending(np.array([1, 1]))
+
+
+@given(arrays)
+def test_exact_sketch_has_every_value_with_its_rows(values: np.ndarray) -> None:
+    sketch = Sketch()
+    for value in values:
+        sketch.add(np.array([value], float))
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    largest = np.finfo(float).max
+    points, counts = np.unique(np.clip(known, -largest, largest), return_counts=True)
+    assert sketch.exact
+    assert np.array_equal(sketch.cells.low, points)
+    assert np.array_equal(sketch.cells.high, points)
+    assert np.array_equal(sketch.cells.weight, counts)
+    assert sketch.distinct == len(points)
+
+
+@given(arrays, st.integers(2, 9), st.randoms(use_true_random=False))
+def test_order_batches_and_merging_make_no_difference(values, most, random) -> None:
+    whole = Sketch(most)
+    whole.add(np.asarray(values, float))
+    shuffled = list(np.asarray(values, float))
+    random.shuffle(shuffled)
+    parts = [Sketch(most) for _ in range(3)]
+    for value in shuffled:
+        random.choice(parts).add(np.array([value]))
+    random.shuffle(parts)
+    for part in parts[1:]:
+        parts[0].merge(part)
+    assert _same(parts[0], whole)
+
+
+@given(arrays, st.integers(2, 9))
+def test_cells_hold_their_values_and_no_bit_too_many_is_lost(values, most) -> None:
+    sketch = Sketch(most)
+    sketch.add(np.asarray(values, float))
+    largest = np.finfo(float).max
+    points = np.asarray(values, float)
+    points = np.unique(np.clip(points[~np.isnan(points)], -largest, largest))
+    shift = next(s for s in itertools.count() if _cells(points, s) <= most)
+    assert sketch.to_parts()[0]["shift"] == shift
+    low, high, mass = sketch.cells
+    assert set(low) <= set(points) and set(high) <= set(points)
+    for point in points:
+        assert ((low <= point) & (point <= high)).sum() == 1
+    assert mass.sum() == (~np.isnan(np.asarray(values, float))).sum()
+
+
+def _cells(points: np.ndarray, shift: int) -> int:
+    return len(np.unique(keys(points) >> shift))
+
+
+def test_weights_are_summed() -> None:
+    sketch = Sketch()
+    sketch.add(np.array([2.0, 1.0, 2.0]), np.array([0.5, 1.0, 0.25]))
+    sketch.add(np.array([1.0, np.nan]), np.array([3.0, 9.0]))
+    assert sketch.cells.weight.tolist() == [4.0, 0.75]
+
+
+def test_sketches_of_different_sizes_are_not_merged() -> None:
+    with pytest.raises(ValueError, match="keep 5 and 6 cells"):
+        Sketch(5).merge(Sketch(6))
+
+
+def test_sample_estimates_the_number_of_different_values() -> None:
+    sample, other = Sample(), Sample()
+    numbers = np.random.default_rng(0).permutation(300_000).astype(float)
+    for part in np.array_split(np.concatenate([numbers, numbers]), 7):
+        sample.add(part)
+    other.add(numbers)
+    assert abs(sample.count / 300_000 - 1) < 0.04
+    assert sample.count == other.count
+    other.merge(sample)
+    assert other.count == sample.count
+
+
+@pytest.mark.parametrize("most", [20, 2000])
+def test_parts_bring_a_sketch_back(most: int) -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    sketch = Sketch(most)
+    sketch.add(values)
+    again = Sketch.from_parts(*sketch.to_parts(), most=most)
+    assert _same(sketch, again)
+    more = np.random.default_rng(1).normal(size=1000)
+    sketch.add(more)
+    again.add(more)
+    assert _same(sketch, again)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"low": np.array([2.0, 1.0])},
+        {"low": np.array([np.nan, 1.0])},
+        {"low": np.array([1.0])},
+        {"low": np.array([1, 2])},
+        {"high": np.array([0.5, 2.0])},
+        {"weight": np.array([1, 0])},
+        {"weight": np.array([1, 2], np.uint8)},
+        {"hashes": np.array([2**63], np.uint64)},
+        {"hashes": np.array([1.5])},
+        {"shift": 64},
+        {"shift": -1},
+        {"bits": 0},
+        {"bits": "many"},
+    ],
+)
+def test_damaged_parts_are_refused(change: dict) -> None:
+    sketch = Sketch()
+    sketch.add(np.array([1.0, 2.0]))
+    told, found = sketch.to_parts()
+    told |= {key: change[key] for key in change.keys() & told.keys()}
+    found |= {key: change[key] for key in change.keys() & found.keys()}
+    with pytest.raises(ValueError, match="the sketch is not valid"):
+        Sketch.from_parts(told, found)
+
+
+def test_lacking_parts_are_refused() -> None:
+    with pytest.raises(ValueError, match="the sketch is not valid"):
+        Sketch.from_parts({"shift": 0, "bits": 6}, {})
+    told, found = Sketch().to_parts()
+    with pytest.raises(ValueError, match="the sketch is not valid"):
+        Sketch.from_parts(told, {k: v for k, v in found.items() if k != "low"})
+
+
+def test_bins_of_cells_keep_a_frequent_value_apart() -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(size=5000), np.full(4000, -7.25)])
+    sketch = Sketch(200)
+    sketch.add(values)
+    assert not sketch.exact
+    edges, texts = bin_cells(sketch.cells, 5, False)
+    assert "-7.25" in "".join(texts)
+    codes = np.searchsorted(edges, values, side="right")
+    share = np.bincount(codes) / len(values)
+    assert share[0] == pytest.approx(4000 / 9000)
+    assert np.abs(share[1:] - share[1:].mean()).max() < 0.02
+
+
+def test_bins_of_cells_never_split_a_cell() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=3000).round(3) * 1e3
+    sketch = Sketch(64)
+    sketch.add(values)
+    low, high, _ = sketch.cells
+    for bins, integer in itertools.product((2, 5, 9), (False, True)):
+        edges, _ = bin_cells(sketch.cells, bins, integer)
+        first = np.searchsorted(edges, low, side="right")
+        assert np.array_equal(first, np.searchsorted(edges, high, side="right"))
+
+
+def test_bins_in_memory_follow_the_cells_beyond_the_limit() -> None:
+    values = np.random.default_rng(0).normal(size=MOST + 300_000)
+    sketch = Sketch()
+    for part in np.array_split(values, 11):
+        sketch.add(part)
+    assert not sketch.exact
+    edges, texts = bin_cells(Cells.of(values), 5, False)
+    streamed, names = bin_cells(sketch.cells, 5, False)
+    assert np.array_equal(edges, streamed) and texts == names
+    share = np.bincount(np.searchsorted(edges, values, side="right")) / len(values)
+    assert np.abs(share - 0.2).max() < 1e-4
+
+
+def test_a_sketch_takes_little_memory() -> None:
+    rng = np.random.default_rng(0)
+    sketch = Sketch()
+    tracemalloc.start()
+    for _ in range(40):
+        sketch.add(rng.normal(size=61_440))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 8e6
+    assert peak < 25e6
+    parts = sketch.to_parts()[1]
+    assert sum(array.nbytes for array in parts.values()) < 2e6
+
+
+def test_bins_in_memory_are_made_of_cells_when_there_are_too_many(monkeypatch) -> None:
+    monkeypatch.setattr("renyi.encoding.bins.MOST", 50)
+    values = np.random.default_rng(0).normal(size=400)
+    sketch = Sketch(50)
+    sketch.add(values)
+    assert not sketch.exact
+    edges, texts = bin_cells(Cells.of(values), 5, False)
+    assert (edges.tolist(), texts) == (
+        bin_cells(sketch.cells, 5, False)[0].tolist(),
+        bin_cells(sketch.cells, 5, False)[1],
+    )
+    assert set(edges) <= set(sketch.cells.low)
+
+
+def test_joined_never_loses_the_sign() -> None:
+    values = np.array([-1.0, 1.0, 5.0])
+    cells, shift = joined(Cells(values, values, np.ones(3, int)), most=1)
+    assert (cells.low.tolist(), cells.weight.tolist(), shift) == ([-1, 1], [1, 2], 63)

@@ -54,14 +54,12 @@ class Labels(NamedTuple):
     """Columns as codes into one shared, sorted list of labels.
 
     A `categorical` column is of labels by its type, even if they are numbers.
-    `extremes` are the smallest and the largest code of each column, where known.
     """
 
     names: Sequence[str]
     codes: NDArray[Any]
     labels: list[Label]
     categorical: bool = False
-    extremes: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
 class Numbers(NamedTuple):
@@ -257,18 +255,14 @@ def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
 
 
 def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
-    wide = X.shape[1] >= _WIDE  # then looking at each column would not be slower
-    if not wide and X.dtype.itemsize > 1 and X.flags.c_contiguous:
+    if X.shape[1] < _WIDE and X.dtype.itemsize > 1 and X.flags.c_contiguous:
         small = _transposed(X, 0, _SMALL_RANGE)
         if small is not None:
             yield Labels(names, small, list(range(int(small.max()) + 1)))
             return
-    lows, highs = (X.min(axis=0), X.max(axis=0)) if wide else (X.min(), X.max())
-    low, high = int(lows.min()), int(highs.max())
+    low, high = int(X.min()), int(X.max())
     if high - low < _SMALL_RANGE:
-        extremes = (lows, highs) if wide and low == 0 else None
-        labels: list[Label] = list(range(low, high + 1))
-        yield Labels(names, _shifted(X, low), labels, extremes=extremes)
+        yield Labels(names, _shifted(X, low), list(range(low, high + 1)))
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
@@ -407,7 +401,7 @@ def resolve(
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]
-        pieces.append(part._replace(names=names, codes=part.codes[kept], extremes=None))
+        pieces.append(part._replace(names=names, codes=part.codes[kept]))
     return pieces
 
 
@@ -446,7 +440,7 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
                 found[k] = (codes[:, :2048] == k).any(axis=1)
             if found[:-1].all() and int(codes.max()) < width - 1:
                 return found.T
-        lowest, highest = part.extremes or (codes.min(axis=1), codes.max(axis=1))
+        lowest, highest = codes.min(axis=1), codes.max(axis=1)
         for k in range(width):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)
