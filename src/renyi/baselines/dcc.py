@@ -77,12 +77,7 @@ from renyi.estimators.minimax_classifier import RuleClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Table
 from renyi.robust.minimax_problem import MinimaxRule
-from renyi.robust.pairwise_program import (
-    consistency_rows,
-    open_cells,
-    tie_rows,
-    without,
-)
+from renyi.robust.pairwise_program import consistency_rows, tie_rows
 from renyi.solvers.programs import (
     TOLERANCE,
     Program,
@@ -184,18 +179,26 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     layout, K, b = ambiguity.layout, ambiguity.n_classes, ambiguity.b
     sets = [S for k in range(K, 1, -1) for S in combinations(range(K), k)]
     members, gains = _members(sets, K), np.array([len(S) - 1.0 for S in sets])
-    agree = consistency_rows(layout, len(sets))
-    cost = np.zeros((len(sets), layout.width))
+    agree, ties = consistency_rows(layout, len(sets)), tie_rows(ambiguity, members)
+    zeros, cost = np.zeros(agree.shape[0]), np.zeros((len(sets), layout.width))
     cost[:, layout.cells(0)] = -gains[:, None]
-    zeros = np.zeros(agree.shape[0])
-    A = sparse.vstack([agree, tie_rows(ambiguity, members)])
     least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
-    whole = Program(cost.ravel(), A, least, most)
-    closed = members.T @ ~open_cells(ambiguity)
-    kept = closed.ravel() == 0  # no class of the set is without mass there
-    program, rows = without(whole, kept)
-    answer = _solved(program, interior)
-    duals, x = np.zeros(len(whole.low)), np.zeros(cost.size)
+    kept = np.ones(cost.size, bool)
+    kept[ties.col[b[ties.row] <= 0]] = False  # a class of the set has no mass there
+    row = np.append(agree.row, len(zeros) + ties.row)
+    column, value = np.append(agree.col, ties.col), np.append(agree.data, ties.data)
+    there = kept[column]
+    if K == 2 and not interior:  # of the two ends of a variable the lower one will do
+        lower = np.repeat(b.reshape(-1, 2).argmin(axis=1), 2) == np.arange(len(b)) % 2
+        there[len(agree.row) :] &= lower[ties.row]
+    row, column = row[there], column[there]
+    rows = np.zeros(len(least), bool)
+    rows[row] = True
+    where = (np.cumsum(rows)[row] - 1, np.cumsum(kept)[column] - 1)
+    shape = (int(rows.sum()), int(kept.sum()))
+    A = sparse.csc_array((value[there], where), shape=shape)
+    answer = _solved(Program(cost.ravel()[kept], A, least[rows], most[rows]), interior)
+    duals, x = np.zeros(len(least)), np.zeros(cost.size)
     duals[rows], x[kept] = answer.duals, np.maximum(answer.x, 0.0)
     # Of cells without mass the program knows nothing: see Ambiguity.completed.
     multiplier = np.where(b > 0, np.maximum(-duals[len(zeros) :], 0.0), 0.0)

@@ -61,7 +61,9 @@ class Layout:
         self.pairs, self.sizes = pairs, sizes
         columns = [(i,) for i in range(len(sizes))]
         self._index = {features: k for k, features in enumerate([*pairs, *columns])}
-        self._starts = offsets([int(sizes[[*f]].prod()) for f in self._index])
+        counts = sizes.tolist()
+        cells = [counts[i] * counts[j] for i, j in pairs]
+        self._starts = offsets([*cells, *counts])
         self.blocks = self._starts[:-1]  # an outcome has one cell in each
         self.width = int(self._starts[-1])
         self.n_pair_cells = int(self._starts[len(pairs)])

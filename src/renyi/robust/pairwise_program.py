@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.checks import Deadline
+from renyi.counting.onehot import offsets
 from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Layout
 from renyi.robust.piecewise_loss import Losses, Moments, Region, regions
 from renyi.solvers.programs import (
@@ -221,65 +222,84 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
 # ---- parts of programs whose variables are tables
 
 
-def consistency_rows(layout: Layout, components: int) -> sparse.csr_array:
+def consistency_rows(layout: Layout, components: int) -> sparse.coo_array:
     """Rows: the margins of every pair's table are those of its columns.
 
     Where pairs do not link some columns to the first, their masses are equal.
     """
-    entries: list[_Entries] = [(np.empty(0, int), np.empty(0, int), 0.0)]
-    count = 0
-    part = np.arange(len(layout.sizes))
+    sizes, part = layout.sizes, np.arange(len(layout.sizes))
     for i, j in layout.pairs:
         part[part == part[j]] = part[i]
-    for j in np.unique(part, return_index=True)[1].tolist():
-        if part[j] != part[0]:
-            for cells, sign in ((layout.cells(0), 1.0), (layout.cells(j), -1.0)):
-                entries.append((np.full(len(cells), count), cells, sign))
-            count += 1
-    for i, j in layout.pairs:
-        cells = layout.cells(i, j)
-        for matrix, column in ((cells, i), (cells.T, j)):
-            rows = np.arange(count, count + len(matrix))
-            entries.append((rows.repeat(matrix.shape[1]), matrix, 1.0))
-            entries.append((rows, layout.cells(column), -1.0))
-            count += len(matrix)
-    one = _matrix(entries, (count, layout.width))
-    return sparse.csr_array(sparse.block_diag([one] * components))
+    heads = np.unique(part, return_index=True)[1]
+    apart = heads[part[heads] != part[0]].tolist()
+    entries: list[_Entries] = []
+    for row, j in enumerate(apart):
+        for own, sign in ((layout.cells(0), 1.0), (layout.cells(j), -1.0)):
+            entries.append((np.full(len(own), row), own, sign))
+    # All pairs at once: each has a row for every category of its two columns.
+    pairs = np.array(layout.pairs, np.intp).reshape(-1, 2)
+    first = len(apart) + offsets(sizes[pairs].ravel())
+    k = np.repeat(np.arange(len(pairs)), sizes[pairs].prod(axis=1))
+    cells = np.arange(len(k))
+    codes = np.divmod(cells - layout.blocks[k], sizes[pairs[k, 1]])
+    for side, code in enumerate(codes):
+        entries.append((first[2 * k + side] + code, cells, 1.0))
+    rows = np.arange(first[0], first[-1])
+    shift = layout.blocks[len(pairs) + pairs.ravel()] - first[:-1]
+    entries.append((rows, rows + np.repeat(shift, sizes[pairs].ravel()), -1.0))
+    one, each = _matrix(entries), np.arange(components)[:, None]
+    height, width = int(first[-1]), layout.width
+    where = (each * height + one[0]).ravel(), (each * width + one[1]).ravel()
+    shape = (components * height, components * width)
+    return sparse.coo_array((np.tile(one[2], components), where), shape=shape)
 
 
-def _matrix(entries: list[_Entries], shape: tuple[int, int]) -> sparse.csr_array:
-    rows, columns = (np.concatenate([np.ravel(e[k]) for e in entries]) for k in (0, 1))
-    values = np.concatenate([np.broadcast_to(v, r.size) for r, _, v in entries])
-    return sparse.csr_array((values, (rows, columns)), shape=shape)
+def _matrix(entries: list[_Entries]) -> tuple[Places, Places, Floats]:
+    """Join rows, columns and values."""
+    rows, columns, values = zip(*entries, strict=True)
+    each = [np.full(len(r), v) for r, v in zip(rows, values, strict=True)]
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(each)
 
 
-def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.csr_array:
+def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
     """Rows: the components, by their shares, add up to the given tables.
 
     `shares` is (classes, components).
     """
-    layout = ambiguity.layout
-    entries: list[_Entries] = []
-    for table, start in zip(ambiguity.tables, ambiguity.starts, strict=False):
-        cells = layout.cells(*table.features).ravel()
-        classes = shares if table.with_target else shares.sum(axis=0, keepdims=True)
-        number = np.arange(len(cells)) * bool(table.features)
+    places, cells, classed = _table_cells(ambiguity)
+    width, together = ambiguity.layout.width, shares.sum(axis=0, keepdims=True)
+    entries = []
+    for own, classes in ((classed, shares), (~classed, together)):
         y, c = np.nonzero(classes)
-        places = int(start) + number[:, None] * len(classes) + y
-        columns = cells[:, None] + c * layout.width
-        entries.append((places, columns, np.tile(classes[y, c], len(cells))))
-    return _matrix(entries, (len(ambiguity.b), shares.shape[1] * layout.width))
+        rows = (cells[own][:, None] + y).ravel()
+        columns = (places[own][:, None] + c * width).ravel()
+        entries.append((rows, columns, np.tile(classes[y, c], int(own.sum()))))
+    rows, columns, values = (
+        np.concatenate(each) for each in zip(*entries, strict=True)
+    )
+    shape = (len(ambiguity.b), shares.shape[1] * width)
+    return sparse.coo_array((values, (rows, columns)), shape=shape)
+
+
+def _table_cells(ambiguity: Ambiguity) -> tuple[Places, Places, Flags]:
+    """Variables of the tables' cells, those cells at class 0, whether they have Y."""
+    places, cells = [], []
+    for table, low in zip(ambiguity.tables, ambiguity.starts, strict=False):
+        own = ambiguity.layout.cells(*table.features).ravel()
+        step = ambiguity.n_classes if table.with_target else 1
+        places.append(own)
+        cells.append(low + np.arange(len(own)) * step * bool(table.features))
+    classed = [table.with_target for table in ambiguity.tables]
+    each = np.repeat(classed, [len(own) for own in places])
+    return np.concatenate(places), np.concatenate(cells), each
 
 
 def open_cells(ambiguity: Ambiguity) -> Flags:
     """Cells that the tables leave open to each class: (classes, width)."""
-    layout = ambiguity.layout
+    layout, (places, cells, classed) = ambiguity.layout, _table_cells(ambiguity)
     found = np.ones((ambiguity.n_classes, layout.width), bool)
-    for table in ambiguity.tables:
-        some = table.probabilities > 0
-        each = np.moveaxis(some, -1, 0) if table.with_target else some[None]
-        if table.features:
-            found[:, layout.cells(*table.features)] &= each
+    for y in range(ambiguity.n_classes):
+        found[y, places[ambiguity.b[cells + y * classed] <= 0]] = False
     plain = {table.features for table in ambiguity.tables if not table.with_target}
     for i, j in layout.pairs:
         if (i, j) in plain:
