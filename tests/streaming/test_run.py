@@ -346,7 +346,7 @@ def test_large_tables_are_counted_by_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(table_of(1_000), tmp_path / "rows.parquet", 10)
-    counted, active, together = run.Run._counted, list[run.Unit](), list[int]()
+    counted, active, together = run.Run._count, list[run.Unit](), list[int]()
 
     def watched(self: run.Run, unit: run.Unit) -> Any:
         active.append(unit)
@@ -357,7 +357,7 @@ def test_large_tables_are_counted_by_one_thread(
         finally:
             active.remove(unit)
 
-    monkeypatch.setattr(run.Run, "_counted", watched)
+    monkeypatch.setattr(run.Run, "_count", watched)
     assert files.marginals(path, "y", columns=["a"]).n == 1_000
     assert max(together) == 2
     together.clear()

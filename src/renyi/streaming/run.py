@@ -18,7 +18,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import heapq
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +58,9 @@ class Unit(NamedTuple):
     number: int
     share: float
     read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+Counted = tuple[int, Unit, Any, int]  # place in the order of all, counts, rows
 
 
 class FileError(ValueError):
@@ -275,7 +280,7 @@ def _moved(first: str, second: str) -> ValueError:
 class Run:
     """One pass over the units of a source, into profiles or counters (`kind`).
 
-    Units are counted by some threads; all else is done by the caller's own.
+    Units are read and counted by some threads, and added up by the caller's own.
     """
 
     def __init__(
@@ -293,7 +298,10 @@ class Run:
         # done are kept apart then, so that sums are the same without a checkpoint.
         self._ordered = spec.weight is not None
         self._apart = self._ordered or job.checkpoint is not None
-        self._under_way: dict[Future[tuple[Any, int]], Unit] = {}
+        self._feeding, self._units, self._given = threading.Lock(), self._fresh(), 0
+        self._under_way: dict[int, int] = {}  # file of each unit that is not added yet
+        self._futures: set[Future[Counted | None]] = set()
+        self._ready: list[Counted] = []
         self._halfway = False  # whether an addition has begun and not ended
         self._failure: BaseException | None = None
         sizes = [path.stat().st_size for path in source.paths] or [1]
@@ -311,9 +319,10 @@ class Run:
                 self._failure = error
                 if isinstance(error, FileError):
                     self._record.failed.add(error.file)
-                while self._under_way:
+                for future in self._futures:
                     with contextlib.suppress(Exception):  # the first is told
-                        self._take_next()
+                        if not future.cancel():
+                            self._take(future.result())
         if self._failure is not None:
             if self._checkpoint is not None and not self._halfway:
                 with contextlib.suppress(ValueError):  # of what failed
@@ -323,50 +332,43 @@ class Run:
         return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
 
     def _work(self, threads: int, pool: ThreadPoolExecutor) -> None:
+        more = True
+        while more and threads == 1:
+            more = self._take(self._counted())
+        while more or self._futures:
+            # One waits, so that no thread does. Each may need two tables.
+            parts = self._record.parts.values()
+            largest = max((part.table_bytes for part, _ in parts), default=0)
+            room = max(1, _MOST_BYTES // (2 * largest + 1))
+            while more and len(self._futures) < min(threads + 1, room):
+                self._futures.add(pool.submit(self._counted))
+            for future in wait(self._futures, None, FIRST_COMPLETED).done:
+                self._futures.remove(future)
+                more &= self._take(future.result())
+
+    def _fresh(self) -> Iterator[Unit]:
+        """Yield the units that are not done yet."""
         for unit in self._source.units(list(self._spec.read_columns)):
             if unit[:2] in self._record.done:
-                share = unit.share * self._sizes[unit.file]
-                self._share += share
-                self._share_before += share
-            elif threads == 1:
-                self._take(unit, partial(self._counted, unit))
+                self._share_before += unit.share * self._sizes[unit.file]
             else:
-                self._under_way[pool.submit(self._counted, unit)] = unit
-                # One waits, so that no thread does. Each may need two tables.
-                parts = self._record.parts.values()
-                largest = max((part.table_bytes for part, _ in parts), default=0)
-                room = max(1, _MOST_BYTES // (2 * largest + 1))
-                while len(self._under_way) > min(threads, room - 1):
-                    self._take_next()
-        while self._under_way:
-            self._take_next()
+                yield unit
 
-    def _take_next(self) -> None:
-        """Add the next unit that is counted, in the order of the rows if need be."""
-        first = [next(iter(self._under_way))]
-        wait(first if self._ordered else self._under_way, None, FIRST_COMPLETED)
-        future = next(each for each in self._under_way if each.done())
-        self._take(self._under_way.pop(future), future.result)
-
-    def _take(self, unit: Unit, counted: Callable[[], tuple[Any, int]]) -> None:
-        """Add the counts of a unit to the whole."""
+    def _counted(self) -> Counted | None:
+        """Count the next unit for itself; None if there is none left."""
+        with self._feeding:
+            unit = next(self._units, None)
+            if unit is None:
+                return None
+            self._given = place = self._given + 1
+            self._under_way[place] = unit.file
         try:
-            counts, rows = counted()
+            return place, unit, *self._count(unit)
         except ValueError:
             self._record.failed.add(unit.file)
             raise
-        if self._failure is not None and (self._ordered or self._halfway):
-            return  # a unit before this one must come first
-        self._add(unit, counts, rows)
-        if self._failure is not None:
-            return
-        self._share += unit.share * self._sizes[unit.file]
-        self._report()
-        if self._checkpoint is not None and self._checkpoint.due():
-            self._checkpoint.keep(self._record)
 
-    def _counted(self, unit: Unit) -> tuple[Any, int]:
-        """Count a unit for itself."""
+    def _count(self, unit: Unit) -> tuple[Any, int]:
         part, rows = self._kind(self._spec), 0
         for batch in unit.read():
             rows += batch.num_rows
@@ -380,6 +382,28 @@ class Run:
         part.settle()  # so that little is left to be done by one thread
         return part, rows
 
+    def _take(self, found: Counted | None) -> bool:
+        """Add a unit to the whole, and those that had to wait for it; if there is one.
+
+        In the order of the rows, none comes after one that was lost.
+        """
+        if found is None or self._halfway:
+            return found is not None
+        heapq.heappush(self._ready, found)
+        while self._ready:
+            place = self._ready[0][0]
+            if self._ordered and place > min(self._under_way):
+                break
+            _, unit, counts, rows = heapq.heappop(self._ready)
+            self._add(unit, counts, rows)
+            del self._under_way[place]
+            if self._failure is None:
+                self._share += unit.share * self._sizes[unit.file]
+                self._report()
+                if self._checkpoint is not None and self._checkpoint.due():
+                    self._checkpoint.keep(self._record)
+        return True
+
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
         """Add the counts of a unit; close the files of which no unit is left."""
         self._halfway = True
@@ -387,7 +411,7 @@ class Run:
         self._record.done.add(unit[:2])
         if self._failure is None:
             # Files come one after the other: the units of those before are all out.
-            open_files = {unit.file, *(each.file for each in self._under_way.values())}
+            open_files = {*self._under_way.values()}
             files = {*self._record.parts} - {WHOLE} - open_files - self._record.failed
             self._record.close(f for f in files if f < max(open_files))
         self._halfway = False
@@ -400,7 +424,7 @@ class Run:
                 Progress(
                     self._kind.step,
                     seconds,
-                    min(self._share, 1.0),
+                    min(self._share_before + self._share, 1.0),
                     f"{rows:,} rows, {rate:,.0f} rows a second",
                     rows=rows,
                     share_before=self._share_before,
