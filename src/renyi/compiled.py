@@ -19,17 +19,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from types import ModuleType
 from typing import Any
+
+_loading = Lock()  # two threads that import numba at once may see half of it
 
 
 @cache
 def load(module: str) -> ModuleType | None:
     """Load a module of loops; None if numba is absent or too old for numpy."""
-    try:
-        return import_module(module)
-    except ImportError:
-        return None
+    with _loading:
+        try:
+            return import_module(module)
+        except ImportError:
+            return None
 
 
 def compile_loop(function: Callable[..., Any], **options: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -151,3 +153,24 @@ def test_without_numba_the_counts_are_the_same(
     taken.clear()
     assert Marginals.from_file(path, target="y") == with_loop
     assert not taken and with_loop.n == 5_000
+
+
+LOADED_AT_ONCE = """
+import sys, threading
+from renyi import compiled
+sys.setswitchinterval(1e-6)
+names = ["renyi.sources.csv_kernels", "renyi.counting.kernels"]
+both, found = threading.Barrier(2), []
+def load(name):
+    both.wait()
+    found.append(compiled.load(name))
+threads = [threading.Thread(target=load, args=(name,)) for name in names]
+for each in threads: each.start()
+for each in threads: each.join()
+sys.exit(len(found) != 2 or None in found)
+"""
+
+
+def test_two_threads_may_load_loops_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED_AT_ONCE], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
