@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,25 +82,6 @@ def hgr_table(P: Any) -> HGR:
     """
     import pandas as pd
 
-    frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(_numbers(P))
-    table = _numbers(frame)
-    if not np.isfinite(table).all() or table.min(initial=0) < 0 or not table.any():
-        raise ValueError(
-            "P must hold finite counts that are not negative and not all zero."
-        )
-    table = table / table.max()  # so that no sum overflows
-    rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
-    rho, f, g = _maximal(table[np.ix_(rows, cols)] / table.sum())
-    first, second = np.full(len(rows), np.nan), np.full(len(cols), np.nan)
-    first[rows], second[cols] = f, g
-    return HGR(
-        rho,
-        pd.Series(first, frame.index, name="f"),
-        pd.Series(second, frame.columns, name="g"),
-    )
-
-
-def _numbers(P: Any) -> Floats:
     try:
         table = np.asarray(P, np.float64)
     except (TypeError, ValueError):
@@ -109,27 +91,34 @@ def _numbers(P: Any) -> Floats:
             "P must be a table of numbers with rows and columns. Count two columns "
             "with pandas.crosstab, or pass them to hgr()."
         )
-    return table
+    if not np.isfinite(table).all() or table.min(initial=0) < 0 or not table.any():
+        raise ValueError(
+            "P must hold finite counts that are not negative and not all zero."
+        )
+    frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(table)
+    table = table / table.max()  # so that no sum overflows
+    rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
+    f, g = np.full(len(rows), np.nan), np.full(len(cols), np.nan)
+    rho, f[rows], g[cols] = _maximal(table[np.ix_(rows, cols)] / table.sum())
+    return HGR(
+        rho, pd.Series(f, frame.index, name="f"), pd.Series(g, frame.columns, name="g")
+    )
 
 
 def _maximal(P: Floats) -> tuple[float, Floats, Floats]:
     """Return rho, f and g of a table without empty rows or columns."""
-    px, py = P.sum(axis=1), P.sum(axis=0)
-    if len(px) < 2 or len(py) < 2:
-        return 0.0, np.zeros(len(px)), np.zeros(len(py))
-    a, b = np.sqrt(px), np.sqrt(py)
+    if min(P.shape) < 2:
+        return 0.0, np.zeros(P.shape[0]), np.zeros(P.shape[1])
+    a, b = np.sqrt(P.sum(axis=1)), np.sqrt(P.sum(axis=0))
     # Written in bases of the functions of mean 0, the second singular value is the
     # first, also where it is repeated (1) or the matrix vanishes (independence).
-    left, right = _complement(a), _complement(b)
+    left, right = (
+        np.linalg.qr(unit[:, None], mode="complete")[0][:, 1:] for unit in (a, b)
+    )
     U, sigma, Vt = np.linalg.svd(left.T @ (P / np.outer(a, b)) @ right)
     f, g = left @ U[:, 0] / a, right @ Vt[0] / b
     sign = 1.0 if f[np.abs(f).argmax()] > 0 else -1.0
     return float(min(1.0, sigma[0])), sign * f, sign * g
-
-
-def _complement(unit: Floats) -> Floats:
-    """Return an orthonormal basis of the vectors orthogonal to a unit vector."""
-    return np.linalg.qr(unit[:, None], mode="complete")[0][:, 1:]
 
 
 def hgr(x: Any, y: Any) -> HGR:
@@ -155,9 +144,9 @@ def hgr(x: Any, y: Any) -> HGR:
         )
     m, k = len(first.texts), len(second.texts)
     counts = np.bincount(a.astype(np.intp) * k + b, minlength=m * k).reshape(m, k)
-    index, columns = pd.Index(first.texts, name=names[0]), second.texts
+    index, columns = pd.Index(first.texts), pd.Index(second.texts)
     return hgr_table(
-        pd.DataFrame(counts, index, pd.Index(columns, name=names[1])),
+        pd.DataFrame(counts, index.rename(names[0]), columns.rename(names[1]))
     )
 
 
@@ -195,25 +184,26 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(data, Marginals):
-        counts, columns = data.counts, data.columns
-        unknown = data.absent
+        counts, columns, unknown = data.counts, data.columns, data.absent
     else:
         encoder, codes = Encoder().fit_transform(data)
         columns, unknown = encoder.columns, frozenset()
         counts = pair_counts(codes, columns.sizes)
-    d, starts = len(columns), offsets(columns.sizes)
-    matrix = np.eye(d)
-    for i in range(d):
-        for j in range(i):
-            if frozenset((columns.names[i], columns.names[j])) in unknown:
-                matrix[i, j] = matrix[j, i] = np.nan
-                continue
-            block = counts[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
-            matrix[i, j] = matrix[j, i] = float(hgr_table(block))
-        if np.count_nonzero(np.diag(counts)[starts[i] : starts[i + 1]]) < 2:
+    names, spans = list(columns.names), _spans(columns.sizes)
+    matrix = np.eye(len(names))
+    for i, own in enumerate(spans):
+        for j, other in enumerate(spans[:i]):
+            known = frozenset((names[i], names[j])) not in unknown
+            rho = float(hgr_table(counts[own, other])) if known else np.nan
+            matrix[i, j] = matrix[j, i] = rho
+        if np.count_nonzero(np.diag(counts)[own]) < 2:
             matrix[i, i] = 0.0  # a constant does not vary, not even with itself
-    names = list(columns.names)
     return pd.DataFrame(matrix, index=names, columns=names)
+
+
+def _spans(sizes: NDArray[Any]) -> list[slice]:
+    """Places of the categories of each column."""
+    return [slice(*ends) for ends in pairwise(offsets(sizes).tolist())]
 
 
 def ranking(m: Marginals) -> pd.Series:
@@ -221,12 +211,9 @@ def ranking(m: Marginals) -> pd.Series:
     import pandas as pd
 
     _check_marginals(m)
-    F, columns = m.target_counts, m.encoder.columns
-    starts = offsets(columns.sizes)
-    found = {
-        columns.names[j]: float(hgr_table(F[starts[j] : starts[j + 1]]))
-        for j in range(len(columns))
-    }
+    columns = m.encoder.columns
+    spans = zip(columns.names, _spans(columns.sizes), strict=True)
+    found = {name: float(hgr_table(m.target_counts[own])) for name, own in spans}
     return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")
 
 

@@ -17,25 +17,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from renyi.baselines.dcc import (
-        DiscreteChebyshevClassifier as DiscreteChebyshevClassifier,
-    )
-    from renyi.baselines.mpm import (
-        MinimaxProbabilityMachine as MinimaxProbabilityMachine,
-    )
-    from renyi.baselines.tan import TreeAugmentedNaiveBayes as TreeAugmentedNaiveBayes
-
-_HOME = {
-    "DiscreteChebyshevClassifier": "dcc",
-    "MinimaxProbabilityMachine": "mpm",
-    "TreeAugmentedNaiveBayes": "tan",
-}
+    from renyi.baselines.dcc import DiscreteChebyshevClassifier
+    from renyi.baselines.mpm import MinimaxProbabilityMachine
+    from renyi.baselines.tan import TreeAugmentedNaiveBayes
 
 __all__ = [
     "DiscreteChebyshevClassifier",
     "MinimaxProbabilityMachine",
     "TreeAugmentedNaiveBayes",
 ]
+_HOME = dict(zip(__all__, ("dcc", "mpm", "tan"), strict=True))
 
 
 def __getattr__(name: str) -> Any:

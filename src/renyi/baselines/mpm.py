@@ -45,10 +45,8 @@ from renyi.scorecard import Scorecard
 
 Floats = NDArray[np.float64]
 
-# Variances below this share of the largest are rounding.
-_RANK = 1e-11
-# A difference of means, in probability, that is no rounding.
-_DIFFERENCE = 1e-8
+_RANK = 1e-11  # variances below this share of the largest are rounding
+_DIFFERENCE = 1e-8  # of means, in probability, that is no rounding
 # Standard deviations by rounding between a class that does not vary and the threshold:
 # Cantelli's bound of the class is 1e-5 then.
 _ROOM = 300
@@ -65,17 +63,7 @@ class HalfSpace(NamedTuple):
 def fit_half_space(
     means: Floats, covariances: Floats, sizes: NDArray[Any]
 ) -> HalfSpace:
-    """Half space whose worse class errs least.
-
-    Parameters
-    ----------
-    means : ndarray of shape (2, D)
-        Means of the one-hot vector in each class.
-    covariances : ndarray of shape (2, D, D)
-        Its covariances.
-    sizes : ndarray of d ints
-        Number of categories of each feature.
-    """
+    """Half space whose worse class errs least, by the one-hot vector's moments."""
     delta = means[1] - means[0]
     first, second = covariances
     values, vectors = eigh(first + second)
@@ -96,7 +84,12 @@ def fit_half_space(
     if s in (0, 1):  # the first class does not vary along a, or the second
         toward = 1 - 2 * s
         centre = float(a @ means[int(s)])
-        return HalfSpace(a, centre + toward * _room(a, centre, kappa, sizes), kappa)
+        # How far to be from rows that all have one score: the classes' means are 1
+        # apart, and a variance may be off by the square of the deviation.
+        reach = np.maximum.reduceat(np.abs(a), offsets(sizes)[:-1]).sum() + abs(centre)
+        deviation = 2 * np.sqrt(np.finfo(np.float64).eps * len(a)) * (reach + 1)
+        room = min(max(_ROOM, kappa) * float(deviation), 0.5)
+        return HalfSpace(a, centre + toward * room, kappa)
     # Both ends give the same threshold; the middle halves the rounding.
     low = a @ means[0] + kappa * np.sqrt(max(a @ first @ a, 0.0))
     high = a @ means[1] - kappa * np.sqrt(max(a @ second @ a, 0.0))
@@ -118,23 +111,10 @@ def _largest(share: Floats, weights: Floats) -> tuple[float, float]:
         return float(weights @ (bend * _inverse(share, s) ** 2))
 
     low, high = 1e-12, 1 - 1e-12
-    if slope(low) <= 0:
-        s = 0.0
-    elif slope(high) >= 0:
-        s = 1.0
-    else:
+    s = 0.0 if slope(low) <= 0 else 1.0
+    if slope(low) > 0 > slope(high):
         s = float(brentq(slope, low, high, xtol=1e-15))
     return float(weights @ _inverse(share, s)), s
-
-
-def _room(a: Floats, centre: float, kappa: float, sizes: NDArray[Any]) -> float:
-    """Return how far a threshold is to be from rows that all have one score.
-
-    The classes' means are 1 apart. A variance may be off by `deviation` squared.
-    """
-    reach = np.maximum.reduceat(np.abs(a), offsets(sizes)[:-1]).sum() + abs(centre)
-    deviation = 2 * np.sqrt(np.finfo(np.float64).eps * len(a)) * (reach + 1)
-    return min(max(_ROOM, kappa) * float(deviation), 0.5)
 
 
 def indicator_moments(
@@ -215,13 +195,9 @@ class MinimaxProbabilityMachine(CountsClassifier):
         if space.kappa == 0:  # the means are equal: the larger class it is
             space = space._replace(b=0.5 - float(priors[1] >= priors[0]))
         self.kappa_ = space.kappa
-        self.scorecard_ = Scorecard(
-            m.encoder,
-            tuple(self.classes_.tolist()),
-            space.a,
-            np.asarray(-space.b),
-            np.diag(m.feature_counts),
-        )
+        classes, b = tuple(self.classes_.tolist()), np.asarray(-space.b)
+        weights = np.diag(m.feature_counts)
+        self.scorecard_ = Scorecard(m.encoder, classes, space.a, b, weights)
         match = self.scorecard_.match(m)
         moments = class_moments(match.points, match.intercept, counts, sizes)
         self._guarantee = cantelli(moments, match.classes)
