@@ -79,10 +79,7 @@ class Layout:
 def listed(
     sizes: NDArray[np.intp], allowed: Callable[[Outcomes], Flags], most: float
 ) -> Outcomes | None:
-    """All outcomes of some columns that are allowed; None if they are more than `most`.
-
-    Built column by column, so that forbidden beginnings are never extended.
-    """
+    """All allowed outcomes, grown column by column; None if more than `most`."""
     known = np.zeros((1, 0), np.int64)
     for size in sizes.tolist():
         last = np.tile(np.arange(size), len(known))
@@ -290,10 +287,7 @@ class Ambiguity:
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
-        """Multipliers of ‖u‖², u_y and 1 for u = beta + Σ_i U_i(x_i), given all pairs.
-
-        U is (categories, scores), and `own` tells the score of each class.
-        """
+        """Multipliers of ‖u‖², u_y = u[own[y]] and 1, where u = beta + Σ_i U_i(x_i)."""
         spans, nothing = self.spans, np.zeros(len(self.b))
         square, lead = nothing.copy(), nothing.copy()
         for (table, cells), (_, leads) in zip(
@@ -313,8 +307,7 @@ class Ambiguity:
     def completed(self, multiplier: Floats) -> Floats:
         """Return a multiplier with λ_y(x) ≥ 1 wherever an empty cell forbids (x, y).
 
-        A program over the possible outcomes says nothing of the empty cells; this
-        makes its functions good for all outcomes. Expectations do not change.
+        Programs over the possible outcomes say nothing of these; expectations stay.
         """
         closed = self.b <= 0
         known = np.where(closed, 0.0, multiplier)
@@ -332,11 +325,9 @@ class Ambiguity:
 
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
-        """Cells whose multiplier is 0 by convention.
+        """Cells whose multiplier is 0 by convention, which leaves one for each λ.
 
-        Many multipliers define the same functions: those of a pair contain functions of
-        each of its columns, and these contain constants. Taking the likeliest category
-        of every column as the zero of its functions leaves one multiplier for each λ.
+        The likeliest category of every column is the zero of its functions.
         """
         zero, marks = self._likeliest, []
         for table in self.tables:
@@ -397,10 +388,7 @@ class Ambiguity:
 
 
 def shortfall(values: Floats) -> float:
-    """Largest violation of Σ_{y∈S} λ_y ≥ |S| − 1 by values of λ (outcomes, classes).
-
-    Raising all λ_y by as much mends it.
-    """
+    """By how much values of λ (outcomes, classes) must rise: Σ_S λ_y ≥ |S| − 1."""
     found = np.maximum(1 - values, 0).sum(axis=1) - 1
     return max(0.0, float(found.max(initial=0.0)))
 
@@ -506,11 +494,7 @@ def _impossible(ambiguity: Ambiguity) -> str:
 
 
 def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
-    """Set of the distributions that have some contingency tables (the paper's Ap = b).
-
-    They are as in `Marginals.from_tables`, each over any columns, with the target or
-    without; m are marginals whose columns these are, or the name of the target.
-    """
+    """Set of the distributions that have some tables, as `minimax` takes them."""
     from renyi.encoding.encoder import Encoder
     from renyi.sources import tables as source
 
@@ -533,10 +517,9 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
         mine = [name for name in names if name in frame.columns]
         full = [*mine, target] if target in frame.columns else mine
         encoder = replace(settings, columns=known.take(known.places(full)))
-        mass = frame[count].to_numpy(np.float64)
+        sizes, frame = encoder.columns.sizes, frame[frame[count] > 0]
         codes = encoder.transform(frame[full].astype(object)).astype(np.intp)
-        sizes, used = encoder.columns.sizes, mass > 0
-        unseen = np.argwhere((codes >= sizes[:, None]) & used)
+        unseen = np.argwhere(codes >= sizes[:, None])
         if len(unseen):
             i, row = unseen[0].tolist()
             raise ValueError(
@@ -544,7 +527,7 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
                 " which the marginals do not know."
             )
         cells = np.zeros(tuple(sizes))
-        np.add.at(cells, tuple(codes[:, used]), mass[used])
+        np.add.at(cells, tuple(codes), frame[count].to_numpy(np.float64))
         places = tuple(names.index(name) for name in mine)
         found.append(Table(places, len(full) > len(mine), cells / n))
     columns = known.take(known.places(names))

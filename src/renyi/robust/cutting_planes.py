@@ -21,7 +21,8 @@ feasible multiplier (a simple rule, a closed form or a polynomial program gives 
 first), and its answer is in the middle of what the cuts leave open, not in a corner.
 Cuts are looked for halfway to it first: what is violated there is violated by it too,
 and what is feasible there is the new best. The box grows where it is felt. The first
-cuts are of outcomes drawn from a tree of the given pairs.
+cuts are of outcomes drawn from a tree of the given pairs, which come close to carrying
+a member of C.
 """
 
 from __future__ import annotations
@@ -90,9 +91,8 @@ class AnyRule:
     ) -> tuple[float, Floats]:
         """Best feasible multiplier of the form wλ_y + c_y, and its value.
 
-        The bounds v_S are on ``Σ_S λ_y``, less the loss if there is one. With w ≥ 0 and
-        ``Σ_S c_y + w v_S ≥ |S| − 1`` it is feasible: a linear program of K + 1
-        variables.
+        With bounds v_S on ``Σ_S λ_y`` (less the loss, if there is one), w ≥ 0 and
+        ``Σ_S c_y + w v_S ≥ |S| − 1``: a linear program of K + 1 variables.
         """
         ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
         rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
@@ -169,21 +169,16 @@ class Oracle:
 
 
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
-    """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968).
-
-    It has many of the given pairs, and others nearly, so that these outcomes come close
-    to carrying a member of C.
-    """
-    label, spans = len(ambiguity.sizes), ambiguity.spans
-    Q, F = ambiguity.moments()
-    pairs = {(i, label): F[spans[i]] for i in range(label)}
-    for i, j in combinations(range(label), 2):
-        pairs[i, j] = Q[spans[i], spans[j]]
+    """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968)."""
+    (Q, F), label = ambiguity.moments(), len(ambiguity.sizes)
+    P = np.block([[Q, F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
+    spans = [*ambiguity.spans, slice(len(Q), None)]
     weights = np.full((label + 1, label + 1), -np.inf)
-    for (i, j), p in pairs.items():
+    for i, j in combinations(range(label + 1), 2):
+        p = P[spans[i], spans[j]]
         apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
-        information = float((p[full] * np.log(p[full] / apart[full])).sum())
         if not np.isnan(p).any():
+            information = (p[full] * np.log(p[full] / apart[full])).sum()
             weights[i, j] = weights[j, i] = information
     priors = ambiguity.priors / ambiguity.priors.sum()
     X = np.zeros((n, label + 1), np.int64)
@@ -193,14 +188,10 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
         best = weights[np.ix_(new, known)]
         row, column = np.unravel_index(int(best.argmax()), best.shape)
         i, j = new.pop(int(row)), known[int(column)]
-        p = pairs[i, j] if (i, j) in pairs else pairs[j, i].T
-        sums = np.cumsum(p, axis=0)[:, X[:, j]]
+        sums = np.cumsum(P[spans[i], spans[j]], axis=0)[:, X[:, j]]
         X[:, i] = (random.random(n) * sums[-1] >= sums[:-1]).sum(axis=0)
         known.append(i)
     return np.asarray(np.unique(X[:, :label], axis=0))
-
-
-# ---- the search
 
 
 @dataclass
@@ -247,9 +238,8 @@ def search(
 ) -> Search:
     """Close the interval from a feasible multiplier, whose value is `upper`.
 
-    However narrow the interval is, it goes on until a member of C is exhibited, or the
-    upper bound shows by its sign that there is none. `progress` is told of every round
-    of the `step`. Ctrl-C ends the search with what it has.
+    However narrow it is, it goes on until a member of C is exhibited, or the upper
+    bound shows by its sign that there is none. Ctrl-C ends it with what it has.
     """
     state = Search(problem.ambiguity.normalised(start), upper)
     try:
@@ -358,17 +348,13 @@ class _Planes:
         added = self._add(found)
         hope = {S: float(low.values[0]) for S, low in found.items()}
         value, _ = self.problem.mended(trial, hope)
-        worth = value < state.upper - _WORTH * state.gap and oracle.grid.exact
-        if self._cheap or not added or worth:
+        grid, (N, R) = oracle.grid, self.master.G.shape
+        sweep = grid.n_sweep * int(grid.starts[-1]) * len(self.problem.sets)
+        cheap = sweep < _SWEEP * N * R**2  # to look at all, beside solving the master
+        worth = value < state.upper - _WORTH * state.gap
+        if not added or (grid.exact and (cheap or worth)):
             added += self._prove(trial)
         return added
-
-    @property
-    def _cheap(self) -> bool:
-        """Whether looking at all outcomes takes no longer than solving the master."""
-        grid, (N, R) = self.oracle.grid, self.master.G.shape
-        sweep = grid.n_sweep * int(grid.starts[-1]) * len(self.problem.sets)
-        return grid.exact and sweep < _SWEEP * N * R**2
 
     def _starts(self) -> Outcomes:
         """Outcomes to look for others from: of heavy cuts, and possible ones."""
@@ -412,8 +398,7 @@ class _Planes:
     def _complete(self, deadline: Deadline) -> None:
         """Add outcomes until the cuts carry a member of C, if there is one.
 
-        Cells of next to no probability hardly count in the bounds, so that no cut may
-        have been asked for where they are.
+        Cells of next to no probability hardly count in the bounds, so cuts may lack.
         """
         problem, oracle = self.problem, Oracle(AnyRule(self.problem.ambiguity))
         while not deadline.passed:
@@ -438,8 +423,7 @@ class _Planes:
     def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
         """Take a member of C if it errs more than the last, but for the slack.
 
-        Should it err more than the upper bound by more than rounding, that is for the
-        reader of the distribution to tell: `lower` is never above `upper`.
+        Should it err more than `upper`, that is for its reader to tell.
         """
         if found is None:
             return

@@ -15,14 +15,12 @@ Weights of cuts whose tables are the given ones (u = v = 0) are thus a member of
 
 Both have an inside, known beforehand: a little above a feasible multiplier, and any w,
 as u and v make up for what is missing. So every step of the predictor–corrector method
-(Mehrotra 1992) has feasible points on both sides, and it may stop at any gap. That is
-what cutting planes want: a point in the middle of what the cuts leave open is a better
-place to look for the next ones than a corner, and takes fewer steps.
-
-G is sparse, an entry for each table and class of a cut. The matrix of the normal
-equations is dense whatever the cuts; its factor, of R³/3 operations for R cells, is
-what a step costs. Where that is too much, the simplex method solves the dual program:
-its answer is a corner, but as cuts are columns, it goes on from the last one.
+(Mehrotra 1992) has feasible points on both sides, and it may stop at any gap: a point
+in the middle of what the cuts leave open takes fewer steps than a corner, and is a
+better place to look for the next cuts. A step costs the factor of the dense normal
+equations, R³/3 operations for R cells. Where that is too much, the simplex method
+solves the dual program: its answer is a corner, but as cuts are columns, it goes on
+from the last one.
 """
 
 from __future__ import annotations
@@ -53,10 +51,7 @@ _MOST_CELLS = 4000  # beyond which interior points take minutes, and simplex les
 
 
 class Box(NamedTuple):
-    """Where multipliers may be: within a radius of a centre; `inside` meets all cuts.
-
-    It does so with room to spare, and lies strictly within the box.
-    """
+    """A box around a centre; `inside` is strictly within it and meets all cuts."""
 
     centre: Floats
     radius: float
@@ -195,8 +190,7 @@ def solve(
 def corrected(G: sparse.csr_array, b: Floats, w: Floats) -> Floats | None:
     """Return weights near w with ``Gᵀw = b`` to rounding; None if there are none near.
 
-    Least squares weighted by w, so that small weights move little; what turns negative
-    becomes 0, and so on.
+    Least squares weighted by w, so that small weights move little.
     """
     for _ in range(_MOST_CORRECTIONS):
         rest = b - G.T @ w
@@ -247,14 +241,8 @@ class _Simplex:
         return Point(-np.array(found.row_dual), w, u, v, 0.0)
 
 
-# ---- the cuts
-
-
 class Master:
-    """The restricted program: some cuts, in a box around a feasible multiplier.
-
-    Only cells with mass have a multiplier, and no reference cell has.
-    """
+    """Some cuts in a box; cells with mass that are no reference have a multiplier."""
 
     def __init__(self, ambiguity: Ambiguity) -> None:
         self.ambiguity = ambiguity
@@ -274,13 +262,13 @@ class Master:
 
     def add(self, X: Outcomes, S: Classes, right: Floats) -> int:
         """Add constraints of a set of classes, given right-hand sides; how many."""
-        known, fresh = set(self.keys), []
+        first: dict[tuple[bytes, Classes], int] = {}
         for k, x in enumerate(X):
-            key = (x.tobytes(), S)
-            if key not in known:
-                known.add(key)
-                fresh.append(k)
-                self.keys.append(key)
+            first.setdefault((x.tobytes(), S), k)
+        for key in first.keys() & self.keys:
+            del first[key]
+        fresh = list(first.values())
+        self.keys += first
         X = X[fresh]
         places = self.place[self.ambiguity.cells(X)[:, list(S)]]
         places = places.reshape(len(X), len(S) * len(self.ambiguity.tables))
@@ -334,20 +322,15 @@ class Master:
 
     def member(self) -> Member | None:
         """Return the member of C that the weights of the cuts are near to, if any."""
-        if self.last is None:
+        if self.last is None or (self.simplex and self.last.off > TOLERANCE):
             return None
         w: Floats | None = self.last.w
         if self.simplex is None:
             w = corrected(self.G[: len(self.last.w)], self.b, self.last.w)
-        elif self.last.off > TOLERANCE:
-            w = None
         return None if w is None else self._distribution(w)
 
     def sparse_member(self, time_limit: float, heavy: bool = False) -> Member | None:
-        """Return the worst member of C that the cuts can carry, on few outcomes.
-
-        With `heavy`, only the cuts that weigh something are looked at.
-        """
+        """Worst member of C on the cuts, or with `heavy` on those that weigh much."""
         use = np.ones(len(self.g), bool)
         if heavy and self.last is not None:
             use[:] = False
@@ -369,9 +352,8 @@ class Master:
     def missing(self, time_limit: float | None) -> tuple[float, Floats] | None:
         """How far the cuts are from carrying a member of C, and which way.
 
-        Least ``Σ |Gᵀw − b| / b`` over w ≥ 0, in which the least probable cells count as
-        much as others, and a multiplier, scaled to 1: outcomes at which a function of
-        it is negative would come nearer. None if it was not solved in time.
+        Least ``Σ |Gᵀw − b| / b`` over w ≥ 0, and a multiplier, scaled to 1: outcomes at
+        which a function of it is negative would come nearer. None if time ran out.
         """
         A, b = self._relative(self.G)
         n, R = len(self.g), len(b)

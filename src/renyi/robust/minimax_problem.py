@@ -68,12 +68,9 @@ Method = Literal["lp", "direct", "cutting planes"]
 Status = Literal["solved", "bounded", "stopped"]
 # Outcomes times classes of a direct program that takes a second or two; beyond, cutting
 # planes are faster. They know pairs only, so for larger tables it may take minutes.
-_QUICK = 10_000
-_MOST = 60_000
-# Classes beyond which their sets are too many to be variables of the direct program.
-_MAX_CLASSES = 4
-# A lower bound that exceeds the upper one by more than this is no rounding.
-_ABSURD = 1e-7
+_QUICK, _MOST = 10_000, 60_000
+_MAX_CLASSES = 4  # beyond, their sets are too many to be variables of that program
+_ABSURD = 1e-7  # a lower bound that exceeds the upper one by more is no rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,9 +347,6 @@ def _given(
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
     check_classes(ambiguity.target.levels.texts, ambiguity.target.name)
     return ambiguity, encoder
-
-
-# ---- the ways to solve it
 
 
 # A bound and its rule, a distribution if any, and the way it was found.

@@ -32,14 +32,10 @@ from renyi.robust.pairwise_program import consistency_rows
 from renyi.robust.piecewise_loss import ScoreLoss, SlicedScore
 from renyi.solvers.programs import Program, solve
 
-# Pairs of outcomes of the two halves that meeting in the middle may look at.
-MAX_OUTCOMES = 2e9
-# Outcomes of one half that may be listed.
-_MAX_HALF = 300_000
-# Energies looked at together: they stay in cache.
-_BLOCK = 200_000
-# Energy of what is forbidden; far above any that matters.
-FORBIDDEN = 1e6
+MAX_OUTCOMES = 2e9  # pairs of outcomes that meeting in the middle may look at
+_MAX_HALF = 300_000  # outcomes of one half that may be listed
+_BLOCK = 200_000  # energies looked at together: they stay in cache
+FORBIDDEN = 1e6  # energy of what is forbidden; far above any that matters
 _MOST_SWEEPS = 50  # of a descent
 
 
@@ -55,8 +51,7 @@ class Low(NamedTuple):
 class Grid:
     """The outcomes of columns with the given sizes, halved for exact search.
 
-    `possible` tells which categories may occur together: (categories, categories).
-    Where few may, many more columns can be searched.
+    `possible` (D, D) tells which categories may meet: the fewer, the more columns.
     """
 
     sizes: NDArray[np.intp]
@@ -122,12 +117,6 @@ class _Side(NamedTuple):
     W: Floats
     places: Outcomes
 
-    def energies(self, unary: Floats, pair: Floats) -> Floats:
-        inner = pair[np.ix_(self.places, self.places)]
-        return np.asarray(
-            self.W @ unary[self.places] + 0.5 * ((self.W @ inner) * self.W).sum(axis=1)
-        )
-
 
 class Energy(NamedTuple):
     """Functions of columns and of pairs, symmetric with zero diagonal blocks."""
@@ -149,13 +138,14 @@ class Energy(NamedTuple):
 
 
 def minimise(energy: Energy, keep: int, deadline: Deadline) -> Low:
-    """Lowest energies over all outcomes, at most one for each outcome of a half.
-
-    Nothing is proven if it is still at work at the deadline.
-    """
+    """Lowest energies, one for each outcome of a half; none after the deadline."""
     grid, pair, loss = energy.grid, energy.pair, energy.loss
     sides = grid.sides
-    own = [side.energies(energy.unary, pair) for side in sides]
+    own = [
+        side.W @ energy.unary[side.places]
+        + 0.5 * ((side.W @ pair[np.ix_(side.places, side.places)]) * side.W).sum(axis=1)
+        for side in sides
+    ]
     good = [values < FORBIDDEN / 2 for values in own]
     own_a, own_b = (values[rows] for values, rows in zip(own, good, strict=True))
     if not (len(own_a) and len(own_b)):
@@ -228,11 +218,7 @@ def descend(energy: Energy, starts: Outcomes, keep: int) -> Low:
 def prove(
     energy: Energy, scores: Sequence[SlicedScore] = (), time_limit: float | None = None
 ) -> Low:
-    """Minimise by mixed-integer programs, whose bounds are proven at any moment.
-
-    The loss is below the largest of the lines above it by several scores: each has a
-    program of its own.
-    """
+    """Minimise by mixed-integer programs, one for each score: bounds are proven."""
     grid, lowest, found = energy.grid, np.inf, []
     for score in scores or (None,):
         program, single = _integer_program(energy, score)
@@ -249,7 +235,7 @@ def prove(
 
 
 def _integer_program(
-    energy: Energy, score: SlicedScore | None
+    energy: Energy, sliced: SlicedScore | None
 ) -> tuple[Program, NDArray[np.int64]]:
     """Write the energy as a mixed-integer program; return it and the one-hot places.
 
@@ -273,40 +259,32 @@ def _integer_program(
     owner = np.repeat(np.arange(d), layout.sizes)
     one = sparse.csr_array((np.ones(len(owner)), (owner, single)), shape=(d, W))
     consistency = consistency_rows(layout, 1)
-    equal = np.concatenate([np.zeros(consistency.shape[0]), np.ones(d)])
-    integer = np.zeros(W, bool)
-    integer[single] = True
-    A, most = sparse.vstack([consistency, one]), np.where(closed, 0.0, 1.0)
-    plain = Program(cost, A, equal, equal, 0.0, most, integer)
-    return (plain if score is None else _sliced(plain, single, score)), single
-
-
-def _sliced(
-    program: Program, single: NDArray[np.int64], sliced: SlicedScore
-) -> Program:
-    """Add one slice to be chosen, and the score in it."""
+    A: sparse.csr_array = sparse.vstack([consistency, one])
+    equal = np.append(np.zeros(consistency.shape[0]), np.ones(d))
+    lower, upper = np.zeros(W), np.where(closed, 0.0, 1.0)
+    integer = np.arange(W) >= single[0]
+    if sliced is None:
+        return Program(cost, A, equal, equal, lower, upper, integer), single
     score, slices = sliced
     low, high, height, slope = (np.array(part) for part in zip(*slices, strict=True))
-    W, J = len(program.cost), len(slices)
-    g = np.zeros((1, W))
+    J, reach = len(slices), np.maximum(np.abs(low), np.abs(high))
+    eye, ones, g = sparse.eye_array(J), np.ones((1, J)), np.zeros((1, W))
     g[0, single] = -score[:-1]
-    eye, ones = sparse.eye_array(J), np.ones((1, J))
     rows = [
-        [program.A, None, None],
+        [A, None, None],
         [None, ones, None],
         [g, None, ones],
         [None, -low * eye, eye],
         [None, high * eye, -eye],
     ]
-    reach = np.maximum(np.abs(low), np.abs(high))
-    assert program.integer is not None
-    right = np.concatenate([program.low, [1.0, score[-1]]])
-    return Program(
-        np.concatenate([program.cost, -height, -slope]),
+    right = np.concatenate([equal, [1.0, score[-1]]])
+    program = Program(
+        np.concatenate([cost, -height, -slope]),
         sparse.block_array(rows),
-        np.concatenate([right, np.zeros(2 * J)]),
-        np.concatenate([right, np.full(2 * J, np.inf)]),
-        np.concatenate([program.lower, np.zeros(J), -reach]),
-        np.concatenate([program.upper, np.ones(J), reach]),
-        np.concatenate([program.integer, np.ones(J, bool), np.zeros(J, bool)]),
+        np.append(right, np.zeros(2 * J)),
+        np.append(right, np.full(2 * J, np.inf)),
+        np.concatenate([lower, np.zeros(J), -reach]),
+        np.concatenate([upper, np.ones(J), reach]),
+        np.concatenate([integer, np.ones(J, bool), np.zeros(J, bool)]),
     )
+    return program, single

@@ -69,15 +69,10 @@ from renyi.solvers.programs import (
 
 _Entries = tuple[Places, Places, Floats | float]  # rows, columns, values
 
-# Variables beyond which a factorisation of the whole program pays.
-_LARGE = 12_000
-# What a proven value may exceed the solver's own by, before another solver is asked.
-_PRECISE = 1e-7
-# Order of a matrix up to which it may be semidefinite: its triangle is a dense block of
-# the solver's equations.
-MAX_ORDER = 80
-# Seconds for the square of the entries of all triangles, as measured.
-_PACE = 1.6e-6
+_LARGE = 12_000  # variables beyond which a factorisation of the whole program pays
+_PRECISE = 1e-7  # what a proven value may exceed the solver's, before another is asked
+MAX_ORDER = 80  # of a semidefinite matrix, whose triangle is a dense block
+_PACE = 1.6e-6  # seconds for the square of the entries of all triangles, as measured
 
 
 class Bound(NamedTuple):
@@ -165,11 +160,7 @@ def _persistent(program: Program, deadline: Deadline) -> Solution:
 
 
 def table_rule(ambiguity: Ambiguity) -> Bound:
-    """Best rule that looks at one table only.
-
-    With Y and one feature, it is the one-feature rule: exact, and no worse than always
-    answering the most frequent class.
-    """
+    """Best rule that looks at one table: with Y and a feature, the one-feature rule."""
     best, where = np.inf, -1
     for t, table in enumerate(ambiguity.tables):
         if table.with_target:
@@ -184,11 +175,9 @@ def table_rule(ambiguity: Ambiguity) -> Bound:
 
 
 def quadratic_rule(ambiguity: Ambiguity) -> Bound:
-    r"""Rule of least squares, where all pairs are known; else its bound is inf.
+    """Rule of least squares, where all pairs are known; else its bound is inf.
 
-    For any additive estimates ``t = Z^T W`` the functions ``λ_y = ‖t − e_y‖²`` will do,
-    and the least of their expectations, ``B = E‖t − e_Y‖²``, is 2γ of the classifier
-    without penalty.
+    ``λ_y = ‖t − e_y‖²`` will do for any additive t; the least ``E‖t − e_Y‖²`` is 2γ.
     """
     Q, F = ambiguity.moments()
     if not np.isfinite(Q).all():
@@ -325,10 +314,9 @@ def solve_worst(
 ) -> Bound:
     """Bound the worst case of a rule; infinite if nothing was proven in time.
 
-    The functions are above the losses at all outcomes that no empty cell forbids;
-    `Ambiguity.completed` makes them so at the others. A semidefinite program that is
-    likely to end without an answer (interior points prove little before they are near
-    the end), or for which there is no solver, is declined.
+    The functions are above the losses at all outcomes that no empty cell forbids. A
+    semidefinite program is declined if there is no solver, or it is likely to end
+    without an answer: interior points prove little before they are near the end.
     """
     relaxation, deadline = _Relaxation(losses, semidefinite), Deadline(time_limit)
     whole, cones = relaxation.program, relaxation.cones

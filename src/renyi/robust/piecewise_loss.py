@@ -60,11 +60,7 @@ _NARROW = 1e-4  # slices that are not split further
 
 
 class ScoreLoss(NamedTuple):
-    """A loss of additive scores: ``value(base + Σ_i points_i(x_i))``.
-
-    `points` are (categories, scores); `value` takes scores (..., scores), which it may
-    overwrite.
-    """
+    """A loss ``value(base + Σ_i points_i(x_i))`` of scores, which it may overwrite."""
 
     points: Floats
     base: Floats
@@ -157,8 +153,6 @@ class Losses:
         classes = range(self.ambiguity.n_classes)
         return np.stack([self.of_estimates(t, y) for y in classes], axis=1)
 
-    # ---- as a problem of cutting planes
-
     @property
     def sets(self) -> list[Classes]:
         """Each class by itself."""
@@ -203,14 +197,11 @@ class Losses:
         return float(least) - _REACH, float(most) + _REACH
 
     def slices(self, low: float, high: float, edges: Floats) -> list[Slice]:
-        """Slices of the margin's range with a line above the loss on each.
-
-        For map two slices are exact. Of more classes, 1 is above every loss.
-        """
+        """Slices of the margin's range with a line above the loss on each."""
         if self.rule == "map":
             error = Slice(min(low, self.tie), self.tie, 1.0, 0.0)
             return [error, Slice(self.tie, max(high, self.tie), 0.0, 0.0)]
-        if not self.binary:
+        if not self.binary:  # 1 is above every loss
             return [Slice(low, high, 1.0, 0.0)]
         ends = [low, *edges[(edges > low) & (edges < high)], high]
         return [self._line(a, b) for a, b in pairwise(ends)]
@@ -260,8 +251,6 @@ class Losses:
     def error(self, p: Floats, X: Outcomes) -> float:
         """Error of the rule under a distribution."""
         return float((p * self.at(X)).sum()) if len(X) else 0.0
-
-    # ---- the closed form
 
     def closed_form(self) -> Floats:
         """Multiplier of the quadratic functions behind the closed form, or of 1.

@@ -39,8 +39,7 @@ from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
 
 METHODS = ("exact", "lp", "sdp")
-# Outcomes times classes up to which one linear program takes them all.
-MAX_DIRECT = 5_000
+MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes
 # Programs to solve, the next if one has no answer: whether semidefinite, and the share
 # of a time limit by which it must be done.
 _STEPS = {
@@ -183,16 +182,24 @@ def worst_case(
     closed = closed_form(card, match).best[name]
     losses = Losses.of(card, match, name)
     ambiguity, known = losses.ambiguity, 1.0 if start is None else start.upper
-    if start is not None:
-        _check_start(start, losses, closed)
     first = losses.closed_form()
     state = Search(first, float(ambiguity.b @ first))
     direct = method == "exact" and ambiguity.n_table <= MAX_DIRECT
+    if start is not None:
+        a = start.multiplier
+        same = (start.rule, start.closed_form) == (name, closed)
+        if not same or a is None or len(a) != len(ambiguity.b):
+            raise ValueError(
+                "start is not what worst_case() found of this model, rule and "
+                "marginals: leave it out."
+            )
+        if not direct:
+            state.take(float(ambiguity.b @ a), a)
     try:
         if direct:
             _direct(state, losses, deadline)
         else:
-            _bound(state, losses, method, deadline, start)
+            _bound(state, losses, method, deadline, again=start is not None)
     except KeyboardInterrupt:
         state.status = "interrupted"
     else:
@@ -223,17 +230,6 @@ def worst_case(
     )
 
 
-def _check_start(start: WorstCase, losses: Losses, closed: float) -> None:
-    """Refuse what was found of another model, as far as it can be told."""
-    a = start.multiplier
-    same = (start.rule, start.closed_form) == (losses.rule, closed)
-    if not same or a is None or len(a) != len(losses.ambiguity.b):
-        raise ValueError(
-            "start is not what worst_case() found of this model, rule and marginals: "
-            "leave it out."
-        )
-
-
 def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
     """Solve one program over all outcomes."""
     ambiguity = losses.ambiguity
@@ -254,19 +250,13 @@ def _direct(state: Search, losses: Losses, deadline: Deadline) -> None:
 
 
 def _bound(
-    state: Search,
-    losses: Losses,
-    method: str,
-    deadline: Deadline,
-    start: WorstCase | None,
+    state: Search, losses: Losses, method: str, deadline: Deadline, *, again: bool
 ) -> None:
     """Take the bounds that the programs prove in time; a linear one only once."""
     ambiguity, begun = losses.ambiguity, deadline.limit
-    if start is not None and start.multiplier is not None:
-        state.take(float(ambiguity.b @ start.multiplier), start.multiplier)
     few = ambiguity.n_table <= MAX_OUTCOMES * ambiguity.n_classes
     for semidefinite, share in _STEPS[method]:
-        if start is not None and not semidefinite:
+        if again and not semidefinite:
             continue
         seconds = _LONG
         if begun is not None:

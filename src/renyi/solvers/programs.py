@@ -42,15 +42,11 @@ _INTERIOR = 1e-10  # of the gap and the rows of Clarabel
 _IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
 _WHOLE = 1e-7  # of the bound of a mixed-integer program
 
-# Entries up to which a linear program is a matter of moments.
-_SMALL = 20_000
+_SMALL = 20_000  # entries up to which a linear program is a matter of moments
 
 
 class Program:
-    """A linear program; `integer` marks the variables that must be whole.
-
-    A number as an end of the rows or variables stands for as many as are needed.
-    """
+    """A linear program; a number stands for all ends, `integer` marks what is whole."""
 
     def __init__(
         self,
@@ -132,15 +128,11 @@ def clarabel_settings(
     *,
     dependent: bool = False,
 ) -> Any:
-    """Return settings of a silent Clarabel.
-
-    Where the rows are far from independent, more regularisation, and more refinement of
-    what it blurs, gain five digits.
-    """
+    """Return settings of a silent Clarabel."""
     settings = clarabel().DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    if dependent:
+    if dependent:  # rows far from independent: this gains five digits
         settings.static_regularization_constant = 1e-7
         settings.iterative_refinement_max_iter = 50
         settings.iterative_refinement_reltol = 1e-14
@@ -172,13 +164,9 @@ def model(program: Program) -> Any:
 def solver(**options: Any) -> Any:
     """Return a silent HiGHS with some options set."""
     highs = highspy().Highs()
-    settings = {
-        "output_flag": False,
-        "threads": 1,
-        "primal_feasibility_tolerance": TOLERANCE,
-        "dual_feasibility_tolerance": TOLERANCE,
-        **options,
-    }
+    settings = {"output_flag": False, "threads": 1, **options}
+    for kind in ("primal", "dual"):
+        settings.setdefault(f"{kind}_feasibility_tolerance", TOLERANCE)
     for name, value in settings.items():
         highs.setOptionValue(name, value)
     return highs
@@ -248,8 +236,7 @@ def solve(
 def interruptible(solver: Any) -> Any:
     """Solve by Clarabel, and stop after the step under way if Ctrl-C is pressed.
 
-    The solver would let Python hear of it only at the end. Here a handler makes a note,
-    for the solver to ask after each step, and what was there before has its turn then.
+    Python would hear of it only at the end: a handler notes it for the solver to ask.
     """
     usual = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
