@@ -247,16 +247,9 @@ def search(
         while planes.go_on():
             more = planes.round()
             if progress is not None:
-                progress(
-                    Progress(
-                        step,
-                        planes.deadline.spent,
-                        lower=state.lower,
-                        upper=state.upper,
-                        rounds=state.rounds,
-                        cuts=state.cuts,
-                    )
-                )
+                spent = planes.deadline.spent
+                reached = state.lower, state.upper, state.rounds, state.cuts
+                progress(Progress(step, spent, None, "", *reached))
             if not more:
                 break
         planes.finish()

@@ -306,14 +306,9 @@ def minimax(
     check_positive("tolerance", tolerance)
     deadline = Deadline(time_limit)
     ambiguity, encoder = _given(m, tables, class_conditional)
+    options = {"progress": progress, "random_state": random_state}
     result = solve_minimax(
-        ambiguity,
-        encoder,
-        method,
-        deadline=deadline,
-        tolerance=tolerance,
-        progress=progress,
-        random_state=random_state,
+        ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
         result = replace(result, note=few_rows(m))
@@ -393,16 +388,10 @@ def solve_minimax(
     status: Status = "bounded" if best.status == "optimal" else "stopped"
     if shown is not None and upper - lower <= tolerance:
         status = "solved"
+    rule = MinimaxRule(ambiguity, best.multiplier, upper, encoder)
+    seconds, stopped = deadline.spent, best.status == "interrupted"
     return MinimaxResult(
-        lower,
-        upper,
-        MinimaxRule(ambiguity, best.multiplier, upper, encoder),
-        shown,
-        way,
-        deadline.spent,
-        status,
-        origin=best.origin,
-        interrupted=best.status == "interrupted",
+        lower, upper, rule, shown, way, seconds, status, "", best.origin, stopped
     )
 
 
@@ -443,13 +432,10 @@ def solve_direct(
         spread = sparse.eye_array(N * K, N * K + N, format="csc")
         above = sparse.kron(sparse.eye_array(N), np.ones((K, 1)))
         rows = [[A, None], [-sparse.eye_array(N * K), above]]
-        program = Program(
-            np.append(p, np.ones(N)),
-            sparse.block_array(rows, format="csc"),
-            np.append(b, p),
-            np.append(b, np.full(N * K, np.inf)),
-            upper=np.append(np.where(possible, np.inf, 0.0), np.full(N, np.inf)),
-        )
+        cost, low = np.append(p, np.ones(N)), np.append(b, p)
+        high = np.append(b, np.full(N * K, np.inf))
+        most = np.append(np.where(possible, np.inf, 0.0), np.full(N, np.inf))
+        program = Program(cost, sparse.block_array(rows), low, high, upper=most)
     answer = solve(program, time_limit=time_limit)
     if len(answer.x) == len(program.cost):
         p = spread @ np.maximum(answer.x, 0)
@@ -474,15 +460,10 @@ def _planes(
     best = first_bound(ambiguity, deadline)
     if best.status in ("infeasible", "interrupted") or deadline.passed:
         return best, None, "lp"
-    state = cutting_planes.search(
-        cutting_planes.AnyRule(ambiguity),
-        best.multiplier,
-        best.value,
-        tolerance=tolerance / 2,
-        time_limit=deadline.limit,
-        step="minimax error",
-        **options,
-    )
+    options |= {"tolerance": tolerance / 2, "time_limit": deadline.limit}
+    options |= {"step": "minimax error"}
+    problem = cutting_planes.AnyRule(ambiguity)
+    state = cutting_planes.search(problem, best.multiplier, best.value, **options)
     if state.upper < best.value:
         cut = ambiguity.completed(state.best)
         best = Bound(state.upper, cut, origin="cutting planes")

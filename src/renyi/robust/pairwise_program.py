@@ -116,9 +116,8 @@ def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
     A, zeros = sparse.vstack(blocks), np.zeros(consistent.shape[0])
     more = np.zeros(A.shape[0] - len(zeros) - len(b) - 1)
     low = np.concatenate([zeros, b - margin, [1.0], more])
-    return Program(
-        cost, A, low, np.concatenate([zeros, b + margin, [1.0], more + np.inf])
-    )
+    high = np.concatenate([zeros, b + margin, [1.0], more + np.inf])
+    return Program(cost, A, low, high)
 
 
 def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
@@ -251,21 +250,16 @@ def _matrix(entries: list[_Entries]) -> tuple[Places, Places, Floats]:
 
 
 def tie_rows(ambiguity: Ambiguity, shares: Floats) -> sparse.coo_array:
-    """Rows: the components, by their shares, add up to the given tables.
-
-    `shares` is (classes, components).
-    """
+    """Rows: the components, by shares (classes, components), add up to the tables."""
     places, cells, classed = _table_cells(ambiguity)
     width, together = ambiguity.layout.width, shares.sum(axis=0, keepdims=True)
-    entries = []
+    entries: list[_Entries] = []
     for own, classes in ((classed, shares), (~classed, together)):
         y, c = np.nonzero(classes)
         rows = (cells[own][:, None] + y).ravel()
         columns = (places[own][:, None] + c * width).ravel()
         entries.append((rows, columns, np.tile(classes[y, c], int(own.sum()))))
-    rows, columns, values = (
-        np.concatenate(each) for each in zip(*entries, strict=True)
-    )
+    rows, columns, values = _matrix(entries)
     shape = (len(ambiguity.b), shares.shape[1] * width)
     return sparse.coo_array((values, (rows, columns)), shape=shape)
 
@@ -367,13 +361,10 @@ class _Relaxation:
         self.first = consistent.shape[0]  # row of the tables
         equal = np.concatenate([np.zeros(self.first), b])
         more = np.zeros(A.shape[0] - len(equal))
-        self.program = Program(
-            np.concatenate([np.zeros(size), -np.ones(R)]),
-            A,
-            np.concatenate([equal, more]),
-            np.concatenate([equal, more + np.inf]),
-            np.concatenate([np.zeros(size), np.full(R, -np.inf)]),
-        )
+        cost, lower = np.zeros(size + R), np.zeros(size + R)
+        cost[size:], lower[size:] = -1.0, -np.inf
+        low, high = np.append(equal, more), np.append(equal, more + np.inf)
+        self.program = Program(cost, A, low, high, lower)
         self.cones = [self._cone(c) for c in range(R)] if semidefinite else []
 
     def _positive(self, part: Region, semidefinite: bool) -> sparse.csr_array:

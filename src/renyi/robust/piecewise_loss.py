@@ -95,12 +95,8 @@ class Losses:
         """Losses of a scorecard under marginals, matched by names and labels."""
         match = m if isinstance(m, Match) else card.match(m)
         ambiguity = Ambiguity.of(match.marginals)
-        points, base = centred(
-            match.points,
-            match.intercept + 1 / card.n_classes,
-            match.marginals.F.sum(axis=1),
-            ambiguity.sizes,
-        )
+        start, F = match.intercept + 1 / card.n_classes, match.marginals.F
+        points, base = centred(match.points, start, F.sum(axis=1), ambiguity.sizes)
         return cls(ambiguity, points, base, match.classes, rule, 2 * card.score_error)
 
     @property

@@ -218,15 +218,9 @@ def worst_case(
     shown = exhibited(ambiguity, state.outcomes, state.p)
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
     upper = max(0.0, min(state.upper, closed, known))
+    lower, interrupted = max(0.0, min(lower, upper)), state.status == "interrupted"
     return WorstCase(
-        max(0.0, min(lower, upper)),
-        upper,
-        shown,
-        name,
-        closed,
-        deadline.spent,
-        state.best,
-        state.status == "interrupted",
+        lower, upper, shown, name, closed, deadline.spent, state.best, interrupted
     )
 
 

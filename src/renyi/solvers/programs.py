@@ -145,9 +145,8 @@ def clarabel_settings(
 def model(program: Program) -> Any:
     """Return the program as HiGHS takes it."""
     highs = highspy()
-    A = sparse.csc_array(program.A)
-    lp = highs.HighsLp()
-    lp.num_col_, lp.num_row_ = A.shape[1], A.shape[0]
+    lp, A = highs.HighsLp(), program.A
+    lp.num_row_, lp.num_col_ = A.shape
     lp.col_cost_ = program.cost
     lp.col_lower_, lp.col_upper_ = program.lower, program.upper
     lp.row_lower_, lp.row_upper_ = program.low, program.high
