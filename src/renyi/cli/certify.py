@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -13,26 +12,9 @@ import pyarrow as pa
 from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
-from renyi.cli import inputs
+from renyi.cli import inputs, output, predict
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
-from renyi.cli.output import (
-    TABLES,
-    Facts,
-    Meter,
-    Recorded,
-    check_place,
-    notes_of,
-    print_json,
-    print_notes,
-    show,
-    writing,
-)
-from renyi.cli.predict import (
-    check_features,
-    known_classes,
-    unseen_labels,
-    warn_of_unseen,
-)
+from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.figures import wrapped
 from renyi.marginals.marginals import Marginals
@@ -47,7 +29,7 @@ _NOTHING = 1e-6  # a swing that is rounding
 _SHOWN = 5e-4  # a swing that is not shown as 0.000
 
 
-def run(args: argparse.Namespace, recorded: Recorded) -> None:
+def run(args: Args, recorded: Recorded) -> None:
     """Print the worst error of a model, by marginals or by held-out rows."""
     _check_basis(args)
     clf = inputs.load_model(args.model)
@@ -57,7 +39,7 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         with Meter() as meter:
             report = bound_report(clf, m, progress=meter.search, **limits)
         if args.json:
-            print_json({"source": args.file, **report.to_dict()})
+            output.print_json({"source": args.file, **report.to_dict()})
         else:
             print(report)
         return
@@ -65,11 +47,13 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
     else:
         c = certify(clf, inputs.load_marginals(args.file))
-    notes = notes_of(recorded)
+    notes = output.notes_of(recorded)
     if args.json:
-        print_json(certificate_facts(c) | ({"notes": notes} if args.rows else {}))
+        output.print_json(
+            certificate_facts(c) | ({"notes": notes} if args.rows else {})
+        )
         return
-    print_notes(notes)
+    output.print_notes(notes)
     print("\n".join(certificate_text(c)))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
@@ -77,7 +61,7 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         print(f"\nNext: {again}   (the exact worst case)")
 
 
-def _check_basis(args: argparse.Namespace) -> None:
+def _check_basis(args: Args) -> None:
     """Refuse options that do not go together."""
     if (args.file is None) == (args.rows is None):
         raise ValueError("certify takes either MARGINALS or --rows FILE: name one.")
@@ -95,9 +79,7 @@ def _check_basis(args: argparse.Namespace) -> None:
         raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
 
 
-def _heldout_rows(
-    args: argparse.Namespace, clf: RenyiClassifier
-) -> tuple[pa.Table, list[Any]]:
+def _heldout_rows(args: Args, clf: RenyiClassifier) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = inputs.table_path(args.rows)
     names = files.opened(path).schema.names
@@ -109,7 +91,7 @@ def _heldout_rows(
         )
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
-    check_features(path, names, features)
+    predict.check_features(path, names, features)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):
@@ -119,16 +101,16 @@ def _heldout_rows(
     answer, codes = encoded_target(table[target], target, clf.encoder_)
     known = codes >= 0
     X = table.filter(pa.array(known)).drop_columns([target])
-    warn_of_unseen(clf, unseen_labels(clf, X))
+    predict.warn_of_unseen(clf, predict.unseen_labels(clf, X))
     cells = [answer.categories[k] for k in codes[known]]
-    pairs = zip(cells, known_classes(cells, labels), strict=True)
+    pairs = zip(cells, predict.known_classes(cells, labels), strict=True)
     return X, [cell if known is None else known for cell, known in pairs]
 
 
 # ---- any rule
 
 
-def run_minimax(args: argparse.Namespace, recorded: Recorded) -> None:
+def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
     place = _place_of_worst(args)
     m = inputs.counted(args)
@@ -151,14 +133,14 @@ def run_minimax(args: argparse.Namespace, recorded: Recorded) -> None:
             at = argv.index("--method")
             del argv[at : at + 2]
         facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
-    show(args, facts, minimax_text, recorded)
+    output.show(args, facts, minimax_text, recorded)
 
 
-def _place_of_worst(args: argparse.Namespace) -> Path | None:
+def _place_of_worst(args: Args) -> Path | None:
     """Return where the worst distribution goes, if it is asked for."""
     if args.worst is None:
         return None
-    place = check_place(args.worst, TABLES)
+    place = output.check_place(args.worst, output.TABLES)
     if place.exists() and Path(args.file).exists() and place.samefile(args.file):
         raise ValueError(f"--worst would write over {args.file}: name another.")
     if args.method == "lp":
@@ -176,7 +158,7 @@ def _write_worst(place: Path, result: MinimaxResult) -> str | None:
             "was stopped. Allow it more time."
         )
         return None
-    with writing(place, {}) as write:
+    with output.writing(place, {}) as write:
         write(result.worst_distribution.frame())
     return str(place)
 

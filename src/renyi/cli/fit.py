@@ -6,9 +6,9 @@ estimate stands in its place.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import rule_lines
-from renyi.cli import inputs
+from renyi.cli import inputs, output
 from renyi.cli.inputs import Rows
-from renyi.cli.output import MARGINALS, SMALL, Facts, Recorded, keep_model, prefix_of
+from renyi.cli.output import MARGINALS, SMALL, Args, Facts, Recorded
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import label_text
 from renyi.estimators.classifier import RenyiClassifier
@@ -40,11 +40,11 @@ _METHODS = {
 }
 
 
-def run(args: argparse.Namespace, recorded: Recorded) -> None:
+def run(args: Args, recorded: Recorded) -> None:
     """Train a classifier and certify it."""
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
-    prefix = prefix_of(args, may_write)
+    prefix = output.prefix_of(args, may_write)
     clf = RenyiClassifier(
         order=args.order or 1,
         alpha=args.alpha,
@@ -63,10 +63,11 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
                 f"{place} was left as it is: its marginals are not those of this "
                 "model. --marginals replaces them."
             )
-    keep_model(args, clf, m, facts, lambda f: fit_text(f, clf.certificate_), recorded)
+    text = partial(fit_text, c=clf.certificate_)
+    output.keep_model(args, clf, m, facts, text, recorded)
 
 
-def train(args: argparse.Namespace, estimator: Any) -> tuple[Facts, Rows | Marginals]:
+def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
     """Train a classifier or a selector; return the facts, and what it learned from."""
     if args.file.endswith(MARGINALS):
         m = inputs.chosen_marginals(args)
@@ -88,9 +89,7 @@ def train(args: argparse.Namespace, estimator: Any) -> tuple[Facts, Rows | Margi
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
 
 
-def _train_on_stream(
-    args: argparse.Namespace, clf: RenyiClassifier
-) -> tuple[Facts, Marginals]:
+def _train_on_stream(args: Args, clf: RenyiClassifier) -> tuple[Facts, Marginals]:
     """Train on the counts of rows that are not held in memory."""
     within = args.class_conditional or args.class_weight is not None
     m = inputs.streamed_marginals(args, inputs.encoder_of(args), within)
@@ -114,7 +113,7 @@ def _train_on_counts(estimator: Any, m: Marginals) -> Facts:
 
 
 def _marginals_to_write(
-    args: argparse.Namespace, clf: RenyiClassifier, source: Rows | Marginals
+    args: Args, clf: RenyiClassifier, source: Rows | Marginals
 ) -> Marginals | None:
     """Return the marginals to write, if any; a warning says if they are too large."""
     if args.file.endswith(MARGINALS):  # written again only if asked for
@@ -251,20 +250,18 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
     known = {text: share for text, share in shares.items() if share is not None}
     lines = [f"  {text:<46} {percent(share):>8}" for text, share in known.items()]
     if facts["loo_error"] is None:
-        lines.append(_indented(_estimate_without_rows(facts["risk"], c.gamma)))
-    return ["Errors to expect", *lines]
-
-
-def _estimate_without_rows(risk: float | None, gamma: float) -> str:
-    if risk is None:
-        return (
+        text = (
             "There is no estimate for new rows: try the model on rows it has not seen."
         )
-    close = ": expect about the same errors" if risk < 1.05 * gamma else ""
-    return (
-        f"The risk (half the squared error of the scores) is {gamma:.4f} on these rows "
-        f"and {risk:.4f} on new ones, by generalised cross-validation{close}."
-    )
+        if facts["risk"] is not None:
+            close = facts["risk"] < 1.05 * c.gamma
+            text = (
+                f"The risk (half the squared error of the scores) is {c.gamma:.4f} on "
+                f"these rows and {facts['risk']:.4f} on new ones, by generalised "
+                f"cross-validation{': expect about the same errors' * close}."
+            )
+        lines.append(_indented(text))
+    return ["Errors to expect", *lines]
 
 
 def certificate_text(c: Certificate) -> list[str]:

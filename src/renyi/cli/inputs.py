@@ -8,7 +8,6 @@ single class, is checked of the counts (`renyi.encoding.column_rules`).
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import glob
 import os
@@ -26,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets
-from renyi.cli.output import MARGINALS, Meter, Recorded, print_json, print_notes
+from renyi.cli.output import MARGINALS, Args, Meter, Recorded, print_json, print_notes
 from renyi.encoding.arrow_cells import coded, labels, requested_floats, storage
 from renyi.encoding.column_rules import (
     MISSING_CODES,
@@ -50,7 +49,7 @@ _PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}  # memory that a byte of a file ta
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
 
 
-def list_datasets(args: argparse.Namespace, recorded: Recorded) -> None:
+def list_datasets(args: Args, recorded: Recorded) -> None:
     """Print the bundled data sets."""
     table = datasets.describe()
     if args.json:
@@ -85,7 +84,7 @@ def load_marginals(path: str) -> Marginals:
     return Marginals.load(files.existing(path))
 
 
-def chosen_marginals(args: argparse.Namespace) -> Marginals:
+def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     for option in _FOR_TABLES:
         if getattr(args, option):
@@ -122,7 +121,7 @@ def with_source(m: Marginals, names: list[str]) -> Marginals:
     return dataclasses.replace(m, provenance=source)
 
 
-def counted(args: argparse.Namespace) -> Marginals:
+def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or those of a table, counted."""
     if not args.file.endswith(MARGINALS):
         encoder = encoder_of(args)
@@ -168,7 +167,7 @@ def _is_searched(name: str) -> bool:
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
-def encoder_of(args: argparse.Namespace) -> Encoder:
+def encoder_of(args: Args) -> Encoder:
     """Return the encoder that the options describe."""
     given = {key: getattr(args, key) for key in ("bins", "min_count", "unseen")}
     known = {key: value for key, value in given.items() if value is not None}
@@ -176,7 +175,7 @@ def encoder_of(args: argparse.Namespace) -> Encoder:
 
 
 def _chosen_columns(
-    args: argparse.Namespace, source: Any, names: Sequence[str], encoder: Encoder
+    args: Args, source: Any, names: Sequence[str], encoder: Encoder
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return the target, the columns to read and what some are, as requested."""
     target = args.target
@@ -281,7 +280,7 @@ class Rows(NamedTuple):
         return float(np.average(wrong, weights=self.weights))
 
 
-def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
+def read_rows(args: Args, encoder: Encoder) -> Rows:
     """Read the rows of a table, without those whose target is missing."""
     file = files.opened(table_path(args.file))
     names = file.schema.names
@@ -313,7 +312,7 @@ def read_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
     return Rows(target, table.drop_columns(aside), y, weights)
 
 
-def usable_rows(args: argparse.Namespace, encoder: Encoder) -> Rows:
+def usable_rows(args: Args, encoder: Encoder) -> Rows:
     """Read the rows of a table, without columns that do not tell them apart."""
     rows = read_rows(args, encoder)
     X, weights = rows.X, rows.weights
@@ -352,15 +351,14 @@ def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
 # ---- rows that are counted as they are read
 
 
-def to_be_streamed(args: argparse.Namespace, order: int, limit: int) -> bool:
+def to_be_streamed(args: Args, order: int, limit: int) -> bool:
     """Whether the rows are to be counted as they are read, not held in memory.
 
     Features of several columns (`order`) need the rows in memory. `limit` is the number
     of bytes beyond which the rows of a file are not held.
     """
-    given = len(args.files) != 1 or any(
-        (args.where, args.sql, args.table, args.checkpoint)
-    )
+    options = (args.where, args.sql, args.table, args.checkpoint)
+    given = len(args.files) != 1 or any(options)
     given = given or databases.is_database(args.file) or _is_searched(args.file)
     if given and order > 1:
         raise ValueError(
@@ -374,7 +372,7 @@ def to_be_streamed(args: argparse.Namespace, order: int, limit: int) -> bool:
 
 
 def streamed_marginals(
-    args: argparse.Namespace, encoder: Encoder, class_conditional: bool = False
+    args: Args, encoder: Encoder, class_conditional: bool = False
 ) -> Marginals:
     """Count the rows that the command line names."""
     if any(name.endswith(MARGINALS) for name in args.files):
@@ -392,18 +390,17 @@ def streamed_marginals(
     return _with_text_classes(m)
 
 
-def statements(args: argparse.Namespace, encoder: Encoder) -> list[str]:
+def statements(args: Args, encoder: Encoder) -> list[str]:
     """Return the statements that count a table of a database; some are asked now."""
     if not _in_database(args):
-        raise ValueError(
-            "--print-sql is for tables of databases: name a database and a --table."
-        )
+        what = "tables of databases: name a database and a --table"
+        raise ValueError(f"--print-sql is for {what}.")
     given = (encoder, args.class_conditional, args.where, args.weight)
     with _table(args, encoder) as table:
         return sql.statements(*table, *given, explained=True)
 
 
-def _named(args: argparse.Namespace) -> str:
+def _named(args: Args) -> str:
     """Return what a sentence calls the rows."""
     if args.table is not None:
         return f"the table {args.table!r}"
@@ -413,9 +410,7 @@ def _named(args: argparse.Namespace) -> str:
     return f"{args.files[0]}{more}"
 
 
-def _of_files(
-    args: argparse.Namespace, encoder: Encoder, class_conditional: bool
-) -> Marginals:
+def _of_files(args: Args, encoder: Encoder, class_conditional: bool) -> Marginals:
     tables = files.open_tables(table_paths(args.files)) if args.files else []
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
@@ -445,7 +440,7 @@ def _of_files(
         raise
 
 
-def _in_database(args: argparse.Namespace) -> bool:
+def _in_database(args: Args) -> bool:
     """Whether the rows are in a database; what does not go with it is refused."""
     found = [name for name in args.files if databases.is_database(name)]
     if args.table is None and not found:
@@ -465,9 +460,7 @@ def _in_database(args: argparse.Namespace) -> bool:
 
 
 @contextmanager
-def _table(
-    args: argparse.Namespace, encoder: Encoder
-) -> Iterator[tuple[Any, str, str, list[str]]]:
+def _table(args: Args, encoder: Encoder) -> Iterator[tuple[Any, str, str, list[str]]]:
     """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
     path = files.existing(args.files[0])
     with databases.opened(path) as connection:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from pathlib import Path
 
 import numpy as np
 
-from renyi.cli import inputs
+from renyi.cli import inputs, output
 from renyi.cli.inputs import LARGE, load_marginals, with_source
-from renyi.cli.output import (
-    MARGINALS,
-    Facts,
-    Recorded,
-    check_place,
-    notes_of,
-    print_json,
-    print_notes,
-)
+from renyi.cli.output import MARGINALS, Args, Facts, Recorded
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 
 
-def build(args: argparse.Namespace, recorded: Recorded) -> None:
+def build(args: Args, recorded: Recorded) -> None:
     """Count the pairs of a table."""
     if not args.print_sql:
-        place = check_place(args.out, (MARGINALS,))
+        place = output.check_place(args.out, (MARGINALS,))
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     if args.print_sql:
@@ -41,11 +32,11 @@ def build(args: argparse.Namespace, recorded: Recorded) -> None:
         if own:
             inputs.warn_of_identifiers(rows.X)
         m = rows.marginals(encoder, args.class_conditional, order)
-    print_notes(notes_of(recorded))
+    output.print_notes(output.notes_of(recorded))
     _save(with_source(m, args.files), place, args)
 
 
-def _borrowed(args: argparse.Namespace) -> Encoder:
+def _borrowed(args: Args) -> Encoder:
     """Return the fitted encoder of a model or of marginals."""
     for option in ("numeric", "categorical", "missing", "bins", "min_count", "unseen"):
         if getattr(args, option):
@@ -65,9 +56,9 @@ def _borrowed(args: argparse.Namespace) -> Encoder:
     return encoder
 
 
-def merge(args: argparse.Namespace, recorded: Recorded) -> None:
+def merge(args: Args, recorded: Recorded) -> None:
     """Add marginals of disjoint rows."""
-    place = check_place(args.out, (MARGINALS,))
+    place = output.check_place(args.out, (MARGINALS,))
     total = load_marginals(args.files[0])
     for path in args.files[1:]:
         try:
@@ -77,9 +68,9 @@ def merge(args: argparse.Namespace, recorded: Recorded) -> None:
     _save(with_source(total, args.files), place, args)
 
 
-def subtract(args: argparse.Namespace, recorded: Recorded) -> None:
+def subtract(args: Args, recorded: Recorded) -> None:
     """Take the rows of some marginals out of others."""
-    place = check_place(args.out, (MARGINALS,))
+    place = output.check_place(args.out, (MARGINALS,))
     first, second = load_marginals(args.first), load_marginals(args.second)
     try:
         rest = first - second
@@ -90,12 +81,12 @@ def subtract(args: argparse.Namespace, recorded: Recorded) -> None:
     _save(dataclasses.replace(rest, provenance=first.provenance), place, args)
 
 
-def show(args: argparse.Namespace, recorded: Recorded) -> None:
+def show(args: Args, recorded: Recorded) -> None:
     """Print what marginals hold, or the table of two columns."""
     m = load_marginals(args.file)
     if args.pair is None:
         if args.json:
-            print_json(_facts(m))
+            output.print_json(_facts(m))
         else:
             print(m)
         return
@@ -104,15 +95,17 @@ def show(args: argparse.Namespace, recorded: Recorded) -> None:
     if args.json:
         categories = [block.index.tolist(), block.columns.tolist()]
         counts = block.to_numpy().tolist()
-        print_json({"columns": args.pair, "categories": categories, "counts": counts})
+        output.print_json(
+            {"columns": args.pair, "categories": categories, "counts": counts}
+        )
     else:
         print(block.to_string())
 
 
-def _save(m: Marginals, place: Path, args: argparse.Namespace) -> None:
+def _save(m: Marginals, place: Path, args: Args) -> None:
     m.save(place)
     if args.json:
-        print_json({**_facts(m), "written": str(place)})
+        output.print_json({**_facts(m), "written": str(place)})
     else:
         print(f"Wrote {place}: {m!r}")
 

@@ -44,6 +44,7 @@ TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be writte
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
 
+Args = argparse.Namespace
 Facts = dict[str, Any]
 Recorded = list[warnings.WarningMessage]
 Write = Callable[[pd.DataFrame], object]
@@ -53,7 +54,7 @@ Write = Callable[[pd.DataFrame], object]
 
 
 def show(
-    args: argparse.Namespace,
+    args: Args,
     facts: Facts,
     text: Callable[[Facts], str],
     recorded: Recorded,
@@ -182,7 +183,7 @@ def _blaming(place: Path) -> Iterator[None]:
 # ---- models, with a log that says what was done, when, and with which settings
 
 
-def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:
+def prefix_of(args: Args, counts: bool = True) -> str | None:
     """Return how the names of a model's files begin, if it is to be kept.
 
     A place that cannot be written to is refused; `counts` says whether marginals may be
@@ -199,7 +200,7 @@ def prefix_of(args: argparse.Namespace, counts: bool = True) -> str | None:
 
 
 def keep_model(
-    args: argparse.Namespace,
+    args: Args,
     clf: RenyiClassifier,
     m: Marginals | None,
     facts: Facts,
@@ -231,9 +232,7 @@ def keep_model(
         print(summary)
 
 
-def _log(
-    args: argparse.Namespace, clf: RenyiClassifier, text: str, recorded: Recorded
-) -> bytes:
+def _log(args: Args, clf: RenyiClassifier, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
     options = {k: v for k, v in sorted(vars(args).items()) if k not in ("argv", "run")}
     encoder = clf.encoder_.settings()

@@ -7,7 +7,6 @@ space.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import time
@@ -20,21 +19,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli.inputs import columns_text, listed, load_model, table_paths
-from renyi.cli.output import (
-    TABLES,
-    Facts,
-    Meter,
-    Recorded,
-    Write,
-    check_place,
-    notes_of,
-    print_json,
-    print_notes,
-    printing,
-    records,
-    writing,
-)
+from renyi.cli import inputs, output
+from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import number_text, typed
 from renyi.encoding.columns import label_text
 from renyi.estimators.classifier import RenyiClassifier
@@ -51,46 +37,41 @@ _INTEGERS = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64
 _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _INTEGERS}
 
 
-def run(args: argparse.Namespace, recorded: Recorded) -> None:
+def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
-    place = None if args.out is None else check_place(args.out, TABLES)
-    rows = _requested_rows(args, load_model(args.model))
+    place = None if args.out is None else output.check_place(args.out, output.TABLES)
+    rows = _requested_rows(args, inputs.load_model(args.model))
     kept: list[pd.DataFrame] = []
     with contextlib.ExitStack() as stack:
         if place is not None:
             labels = pa.array(rows.clf.classes_.tolist()).type
             types = {**rows.id_types, PREDICTION: labels}
-            write = stack.enter_context(writing(place, types))
+            write = stack.enter_context(output.writing(place, types))
         else:
-            write = kept.append if args.json else printing()
+            write = kept.append if args.json else output.printing()
         meter = stack.enter_context(Meter(place is not None))
         count, error = _answer_all(args, rows, write, meter)
-    facts = {"rows": count, "error": error, "notes": notes_of(recorded)}
-    if not args.json:
-        _print_end(facts, place)
-    elif place is not None:
-        print_json({**facts, "written": str(place)})
-    else:
-        answers = records(pd.concat(kept, ignore_index=True))
-        print_json({**facts, "answers": answers})
-
-
-def _print_end(facts: Facts, place: Path | None) -> None:
-    print_notes(facts["notes"])
-    error = facts["error"]
+    notes = output.notes_of(recorded)
+    if args.json:
+        end: Facts = {"written": str(place)}
+        if place is None:
+            end = {"answers": output.records(pd.concat(kept, ignore_index=True))}
+        output.print_json({"rows": count, "error": error, "notes": notes, **end})
+        return
+    output.print_notes(notes)
     if error is not None:
-        count = f"{error['wrong']:,} of {error['rows']:,} rows"
+        judged = f"{error['wrong']:,} of {error['rows']:,} rows"
         if error["unjudged"]:
-            count += f"; {error['unjudged']:,} more have no class of the model"
-        print(f"error rate {100 * error['error']:.1f} % ({count})", file=sys.stderr)
+            judged += f"; {error['unjudged']:,} more have no class of the model"
+        print(f"error rate {100 * error['error']:.1f} % ({judged})", file=sys.stderr)
     if place is not None:
-        print(f"Wrote {place} ({facts['rows']:,} rows)", file=sys.stderr)
+        print(f"Wrote {place} ({count:,} rows)", file=sys.stderr)
 
 
-def export(args: argparse.Namespace, recorded: Recorded) -> None:
+def export(args: Args, recorded: Recorded) -> None:
     """Write a model as SQL."""
-    place = None if args.out is None else check_place(args.out, (".sql",))
-    clf = load_model(args.model)
+    place = None if args.out is None else output.check_place(args.out, (".sql",))
+    clf = inputs.load_model(args.model)
     known = {label_text(label): label for label in clf.classes_.tolist()}
     if args.label not in (None, *known):
         raise ValueError(
@@ -99,7 +80,9 @@ def export(args: argparse.Namespace, recorded: Recorded) -> None:
         )
     text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
     if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
-        print_notes([f"The answers are of rule map; {args.model} uses {clf.rule}."])
+        output.print_notes(
+            [f"The answers are of rule map; {args.model} uses {clf.rule}."]
+        )
     if place is None:
         print(text)
         return
@@ -175,7 +158,7 @@ class RowsToAnswer:
         return Batch(table.select(self.features), pa.table(copied), truth)
 
 
-def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAnswer:
+def _requested_rows(args: Args, clf: RenyiClassifier) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     for name in filter(is_database, args.files):
         path = files.existing(name)
@@ -185,7 +168,7 @@ def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAns
             f"{path} is a database: answer its rows inside it, with the statement that "
             f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
         )
-    paths = table_paths(args.files)
+    paths = inputs.table_paths(args.files)
     names = [files.opened(path).schema.names for path in paths]
     features = list(clf.encoder_.input_names)
     for path, found in zip(paths, names, strict=True):
@@ -194,8 +177,8 @@ def _requested_rows(args: argparse.Namespace, clf: RenyiClassifier) -> RowsToAns
     target = clf._target if all(clf._target in found for found in names) else None
     extra = [n for n in names[0] if n not in {*features, *args.id, target}]
     if extra:
-        what = f"Ignored {columns_text(len(extra))} that the model does not use"
-        warn(f"{what}: {listed(extra)}.", "ignored-column")
+        what = f"Ignored {inputs.columns_text(len(extra))} that the model does not use"
+        warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
     return RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
 
 
@@ -214,7 +197,7 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
 
 
 def _answer_all(
-    args: argparse.Namespace, rows: RowsToAnswer, write: Write, meter: Meter
+    args: Args, rows: RowsToAnswer, write: Write, meter: Meter
 ) -> tuple[int, Facts | None]:
     """Answer batch after batch; return the number of rows, and the errors if known."""
     begun, labels = time.monotonic(), rows.clf.classes_.tolist()

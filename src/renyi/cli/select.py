@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
 
+from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import counted, with_source
-from renyi.cli.output import (
-    MARGINALS,
-    SMALL,
-    Facts,
-    Recorded,
-    check_place,
-    keep_model,
-    prefix_of,
-    records,
-    show,
-)
+from renyi.cli.output import MARGINALS, SMALL, Args, Facts, Recorded
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.encoding.columns import label_text
 from renyi.estimators.selector import RenyiSelector
@@ -35,11 +25,11 @@ _NAME = 40
 _WIDE = 6  # columns of a matrix side by side
 
 
-def run(args: argparse.Namespace, recorded: Recorded) -> None:
+def run(args: Args, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
-    prefix = prefix_of(args)
+    prefix = output.prefix_of(args)
     if args.plot is not None:
-        picture = check_place(args.plot, (".svg", ".png", ".pdf"))
+        picture = output.check_place(args.plot, (".svg", ".png", ".pdf"))
         axes()  # says at once if matplotlib is missing
     if args.unseen is not None and args.file.endswith(MARGINALS):
         raise ValueError("--unseen is for tables: leave it out for marginals.")
@@ -58,12 +48,10 @@ def run(args: argparse.Namespace, recorded: Recorded) -> None:
         with replacing(picture) as stream:
             _draw(selector, stream, picture.suffix[1:])
     clf = selector.classifier_
-    keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
+    output.keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
 
 
-def _marginals_to_write(
-    args: argparse.Namespace, selector: RenyiSelector
-) -> Marginals | None:
+def _marginals_to_write(args: Args, selector: RenyiSelector) -> Marginals | None:
     """Return the marginals of the refitted model; warn if they are not written."""
     m: Marginals | None = selector.classifier_.marginals_
     if m is not None and m.counts.nbytes < SMALL:
@@ -87,12 +75,12 @@ def _draw(selector: RenyiSelector, stream: IO[bytes], kind: str) -> None:
 # ---- facts
 
 
-def _facts(args: argparse.Namespace, selector: RenyiSelector) -> Facts:
+def _facts(args: Args, selector: RenyiSelector) -> Facts:
     """Return all that came of the selection, as plain values."""
     path, tried, penalty = selector.path_, selector.cv_, selector.penalty_
     facts: Facts = {
         "order": selector.order,
-        "path": records(path.frame().reset_index()),
+        "path": output.records(path.frame().reset_index()),
         "candidates": path.n_features,
         "selected": selector.features_.tolist(),
         "columns": list(selector.classifier_.encoder_.input_names),
@@ -110,7 +98,7 @@ def _facts(args: argparse.Namespace, selector: RenyiSelector) -> Facts:
     return facts
 
 
-def _why(args: argparse.Namespace, selector: RenyiSelector) -> str:
+def _why(args: Args, selector: RenyiSelector) -> str:
     """Say in words how the features were chosen."""
     k, penalty = len(selector.features_), selector.penalty_
     if args.n_features is not None:
@@ -197,13 +185,13 @@ def _legend(selector: RenyiSelector) -> Iterator[str]:
 # ---- maximal correlation
 
 
-def run_hgr(args: argparse.Namespace, recorded: Recorded) -> None:
+def run_hgr(args: Args, recorded: Recorded) -> None:
     """Print the maximal correlation of columns with the target, or of all pairs."""
     m = counted(args)
     if args.matrix:
-        show(args, _matrix_facts(m), _matrix_text, recorded)
+        output.show(args, _matrix_facts(m), _matrix_text, recorded)
     else:
-        show(args, _ranking_facts(m), _ranking_text, recorded)
+        output.show(args, _ranking_facts(m), _ranking_text, recorded)
 
 
 def _ranking_facts(m: Marginals) -> Facts:
