@@ -23,7 +23,7 @@ TABLE = pa.table({"a": ["x", "z"] * 500, "b": range(1000), "y": ["u", "v"] * 500
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "PIECE", 4_000)
-    monkeypatch.setattr(run, "cores", lambda: 2)
+    monkeypatch.setattr(run, "_THREADS", 2)
 
 
 def refused(paths: Any, message: str, **asked: Any) -> None:

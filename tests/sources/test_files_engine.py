@@ -24,7 +24,7 @@ Marginals = renyi.Marginals
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "PIECE", 40_000)
-    monkeypatch.setattr(run, "cores", lambda: 2)
+    monkeypatch.setattr(run, "_THREADS", 2)
 
 
 @pytest.fixture(scope="module")

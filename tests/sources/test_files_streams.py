@@ -30,7 +30,7 @@ Marginals = renyi.Marginals
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "cores", lambda: 2)
+    monkeypatch.setattr(run, "_THREADS", 2)
 
 
 def table_of(rows: int, seed: int = 0) -> pa.Table:

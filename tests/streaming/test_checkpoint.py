@@ -39,7 +39,7 @@ STEPS = ["looking at numbers", "counting"]
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "PIECE", 2_000)
-    monkeypatch.setattr(run, "cores", lambda: 2)
+    monkeypatch.setattr(run, "_THREADS", 2)
 
 
 @pytest.fixture

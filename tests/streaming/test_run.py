@@ -30,7 +30,7 @@ Marginals = renyi.Marginals
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "cores", lambda: 2)
+    monkeypatch.setattr(run, "_THREADS", 2)
 
 
 Before = Callable[[run.Unit, list[str]], None]
@@ -417,11 +417,11 @@ def test_weights_add_up_to_the_same_in_every_run(
         write(table[1_200:], tmp_path / "p1.parquet", 60),
     ]
     asked: dict[str, Any] = {"columns": columns, "weight": "w"}
-    monkeypatch.setattr(run, "cores", lambda: 1)
+    monkeypatch.setattr(run, "_THREADS", 1)
     first = files.marginals(parts, "y", **asked)
     before_units(lambda unit, columns: time.sleep(random.random() / 300))
     for threads in (2, 3, 5):
-        monkeypatch.setattr(run, "cores", lambda threads=threads: threads)
+        monkeypatch.setattr(run, "_THREADS", threads)
         assert files.marginals(parts, "y", **asked) == first
     kept = tmp_path / "job.ckpt"
     interrupted(parts, kept, units=25, **asked)

@@ -44,6 +44,7 @@ _START = 2**18  # bytes by which columns of many labels are known
 _SAMPLE = 2**20  # bytes of a file that are looked at before it is counted
 # What the compiled loop saves, in seconds: it is loaded for large files.
 _SAVED = 1e-9  # a byte
+_SMALL = 2**15  # bytes, of which it saves nothing
 _WORTH = 8  # rows of a label that make a dictionary worth its while
 _QUOTE = ord('"')
 _MARK = b"\xef\xbb\xbf"
@@ -301,7 +302,9 @@ class CsvFile:
         """
         if len(self.header.names) > 1 and re.match(rb"[\r\n]*+\Z", data):
             return None
-        found = None if plain else _read_by_loop(self.header, data, columns)
+        found = None
+        if not plain and len(data) > _SMALL:
+            found = _read_by_loop(self.header, data, columns)
         if found is None:
             try:
                 found = _read_by_arrow(self.header, data, columns, plain)

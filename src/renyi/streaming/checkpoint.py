@@ -390,26 +390,23 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
     if before.get("version") != now.get("version"):
         yield f"renyi was {before.get('version')} and is {now.get('version')}"
     yield from _of_values(before, now, _FIRST)
-    old, new = _part(before, "encoder", dict), _part(now, "encoder", dict)
+
+    def both(name: str, kind: type) -> list[Any]:
+        parts = (before.get(name), now.get(name))
+        return [part if isinstance(part, kind) else kind() for part in parts]
+
+    old, new = both("encoder", dict)
     yield from _of_values(old, new, new)
     if before.get("fitted") != now.get("fitted"):
         was, is_now = ("" if each.get("fitted") else "not " for each in (before, now))
         yield f"the encoder was {was}fitted and is {is_now}fitted"
-    names = _part(now, "names", list)
-    yield from _of_columns(_part(before, "names", list), names)
-    columns = zip(
-        _part(before, "columns", list), _part(now, "columns", list), strict=False
-    )
-    for name, (first, second) in zip(names, columns, strict=False):
+    names = both("names", list)
+    yield from _of_columns(*names)
+    columns = zip(names[1], *both("columns", list), strict=False)
+    for name, first, second in columns:
         if first != second:
             yield _of_roles(name, first, second)
     yield from _of_values(before, now, {**now, **before})
-
-
-def _part(request: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return a part of a request; an empty one if it is not what it should be."""
-    part = request.get(name)
-    return part if isinstance(part, kind) else kind()
 
 
 def _of_values(

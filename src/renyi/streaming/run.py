@@ -47,7 +47,7 @@ Key = tuple[int, int]  # the number of a file and of a unit in it
 WHOLE = -1  # in place of a file: all files that are done
 
 _EDGE = 2**16  # bytes at either end of a file that are looked at
-_MOST_THREADS = 8
+_THREADS = min(8, cores())
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
 
@@ -311,10 +311,9 @@ class Run:
 
     def __call__(self) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
-        threads = min(_MOST_THREADS, cores()) if self._source.paths else 1
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(_THREADS) as pool:
             try:
-                self._work(threads, pool)
+                self._work(pool)
             except BaseException as error:
                 self._failure = error
                 if isinstance(error, FileError):
@@ -331,16 +330,16 @@ class Run:
         self._record.close([file for file in self._record.parts if file != WHOLE])
         return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
 
-    def _work(self, threads: int, pool: ThreadPoolExecutor) -> None:
+    def _work(self, pool: ThreadPoolExecutor) -> None:
         more = True
-        while more and threads == 1:
+        while more and not self._source.paths:  # a query may know one thread only
             more = self._take(self._counted())
         while more or self._futures:
             # One waits, so that no thread does. Each may need two tables.
             parts = self._record.parts.values()
             largest = max((part.table_bytes for part, _ in parts), default=0)
             room = max(1, _MOST_BYTES // (2 * largest + 1))
-            while more and len(self._futures) < min(threads + 1, room):
+            while more and len(self._futures) < min(_THREADS + 1, room):
                 self._futures.add(pool.submit(self._counted))
             for future in wait(self._futures, None, FIRST_COMPLETED).done:
                 self._futures.remove(future)
