@@ -140,25 +140,27 @@ def level_sums(rows, values, block, out):
     """Add ``values[r]`` to ``out[j, code]`` for the code of every row r and column j.
 
     `rows` has shape (n, d). Of 8 rows, those at a level make a byte, and what these add
-    is looked up among the sums of all 256 subsets.
+    is looked up among the sums of all 256 subsets; two bytes at a time.
     """
     n, d = rows.shape
-    masks, sums = np.empty(block, np.uint8), np.zeros(256)
-    rest = np.full((8, d), np.uint8(NONE))
-    rest[: n % 8] = rows[n - n % 8 :]
-    for first in range(0, n, 8):
-        eight = rows[first : first + 8] if first + 8 <= n else rest
-        for r in range(min(8, n - first)):
-            half = 1 << r
+    masks, sums = np.empty((2, block), np.uint8), np.zeros((2, 256))
+    rest = np.full((16, d), np.uint8(NONE))
+    rest[: n % 16] = rows[n - n % 16 :]
+    for first in range(0, n, 16):
+        some = rows[first : first + 16] if first + 16 <= n else rest
+        for r in range(min(16, n - first)):
+            part, half = sums[r // 8], 1 << (r % 8)
             for subset in range(half):
-                sums[half + subset] = sums[subset] + values[first + r]
+                part[half + subset] = part[subset] + values[first + r]
         for low in range(0, d, block):
-            some = masks[: min(block, d - low)]
+            high = min(d, low + block)
             for level in range(out.shape[1]):
-                _level_masks(eight[:, low : low + some.size], level, some)
-                target = out[low : low + some.size, level]
-                for j in range(some.size):
-                    target[j] += sums[some[j]]
+                for g in range(2):
+                    eight = some[8 * g : 8 * g + 8, low:high]
+                    _level_masks(eight, level, masks[g, : high - low])
+                target = out[low:high, level]
+                for j in range(target.size):
+                    target[j] = target[j] + sums[0, masks[0, j]] + sums[1, masks[1, j]]
 
 
 @compile_loop
