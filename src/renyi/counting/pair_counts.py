@@ -387,14 +387,11 @@ def _per_pair() -> float:
     import llvmlite.binding
 
     try:
-        features = dict(llvmlite.binding.get_host_cpu_features())
+        features = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:  # LLVM does not know the processor
         features = {}
-    return next(
-        seconds
-        for name, seconds in PLANE_SECONDS.items()
-        if not name or features.get(name)
-    )
+    known = [name for name in PLANE_SECONDS if not name or features.get(name)]
+    return PLANE_SECONDS[known[0]]
 
 
 def _packed_seconds(

@@ -17,14 +17,13 @@ at an unchanged total penalty, and weights count as repetition does. Generalised
 cross-validation needs no rows: ``γ̂/(1 − df/n)²`` with df = 1 + Σ e/(e + alpha), e the
 eigenvalues of Q_c.
 
-*Its floor.* ``n·alpha`` is the penalty in rows: a category of a single row is given the
-share ``1/(1 + n·alpha)`` of the points that would fit it; tables with errors choose 0.1
-to 100. Where the features determine the class and rows outnumber the categories, both
-estimates fall with alpha down to their rounding errors, of which points and estimates
-are then made. So alpha is not chosen below `FLOOR_ROWS`/n: the bias that this leaves,
-of the order of alpha², is far above rounding and far below 1/n, what n rows can tell
-from zero. With more categories than rows the fit of least norm, to which alpha → 0
-leads, is a regular candidate, and there is no floor.
+*Its floor.* ``n·alpha`` is the penalty in rows; tables with errors choose 0.1 to 100.
+Where the features determine the class and rows outnumber the categories, both estimates
+fall with alpha down to their rounding errors, of which the points are then made. So
+alpha is not chosen below `FLOOR_ROWS`/n: the bias that this leaves, of the order of
+alpha², is far above rounding and far below 1/n, what n rows can tell from zero. With
+more categories than rows the fit of least norm, to which alpha → 0 leads, is a regular
+candidate, and there is no floor.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal, lapack
-from scipy.special import comb
 
-from renyi.counting.onehot import agreement, dense, offsets
+from renyi.counting.onehot import dense, offsets
 from renyi.encoding.tuples import Factors
 
 Floats = NDArray[np.float64]
@@ -136,15 +134,6 @@ class Rows:
         unit = 1.0 if self.unit is None else self.unit
         return float((self.weights / unit).sum())
 
-    def agreement(self) -> Floats:
-        """In how many features each two rows agree."""
-        if self.factors is None:
-            return agreement(self.codes, int(self.sizes.max()))
-        codes, order = self.factors
-        ways = comb(np.arange(len(codes) + 1), order)
-        same = agreement(codes, int(codes.max()) + 1)
-        return np.asarray(ways[same.astype(np.intp)], np.float64)
-
     def indicators(self) -> Floats:
         """Class indicators, the second one alone for two classes."""
         if self.n_classes == 2:
@@ -176,8 +165,7 @@ def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moment
     else:
         A = Q.copy()
         base, centre = np.full(len(priors), 1 / n_classes), np.zeros_like(mu)
-        spread = priors * (1 - 2 / n_classes) + 1 / n_classes**2
-        variance = float(spread.sum())
+        variance = float((priors * (1 - 2 / n_classes) + 1 / n_classes**2).sum())
     R = F[:, keep] - np.outer(mu, base)
     return Moments(A, R, centre, base, variance, n_classes, fit_intercept)
 
@@ -448,10 +436,9 @@ def pseudo_inverse(values: Floats) -> Floats:
 def contrast_eigen(A: Floats, sizes: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return D − d eigenvalues and eigenvectors of a covariance of indicators.
 
-    Those of a feature add up to one, so that A maps the vector of ones of each feature
-    to zero: of D directions d are idle whatever the rows. A reflection of each
-    feature's indicators turns these into its first place; what is left, the contrasts,
-    are D − d orthonormal columns H with ``A = H (HᵀAH) Hᵀ``. The eigenvectors of the
+    Those of a feature add up to one, so that A maps its vector of ones to zero.
+    Reflections turn these d idle directions into first places; what is left are the
+    contrasts, orthonormal columns H with ``A = H (HᵀAH) Hᵀ``. The eigenvectors of the
     smaller matrix are found sooner: eight times where all features are binary.
     """
     starts = offsets(sizes)[:-1]

@@ -30,8 +30,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import comb
 
-from renyi.counting.onehot import class_label_counts, label_sums, lookup_sum, offsets
+from renyi.counting.onehot import (
+    agreement,
+    class_label_counts,
+    label_sums,
+    lookup_sum,
+    offsets,
+)
 from renyi.solvers.ridge import (
     AlphaChoice,
     HeldOut,
@@ -112,7 +119,12 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     else:
         share = rows.weights / rows.weights.sum()
     root = np.sqrt(share)
-    G = rows.agreement()
+    if rows.factors is None:
+        G = agreement(rows.codes, int(rows.sizes.max()))
+    else:  # rows that agree in c columns agree in so many tuples of them
+        codes, order = rows.factors
+        same = agreement(codes, int(codes.max()) + 1).astype(np.intp)
+        G = np.asarray(comb(np.arange(len(codes) + 1), order)[same], np.float64)
     base = np.full(Y.shape[1], 1 / rows.n_classes)
     if fit_intercept:
         base = share @ Y
