@@ -70,19 +70,8 @@ def has_few_rows(n: float, n_indicators: Any) -> Any:
 class Deadline:
     """A moment by which work has to end, or none: the one clock of every search.
 
-    Parameters
-    ----------
-    seconds : float, optional
-        From now; None for no limit.
-
-    Examples
-    --------
-    >>> Deadline(None).left
-    inf
-    >>> Deadline(100).part(0.5).left <= 50
-    True
-    >>> Deadline(0).passed
-    True
+    >>> Deadline(None).left, Deadline(100).part(0.5).left <= 50, Deadline(0).passed
+    (inf, True, True)
     """
 
     def __init__(self, seconds: float | None) -> None:

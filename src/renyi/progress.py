@@ -14,27 +14,6 @@ from dataclasses import dataclass
 class Progress:
     """How far some work has come.
 
-    Parameters
-    ----------
-    step : str
-        What is being done, in the user's words.
-    seconds : float
-        Since the work began.
-    share : float, optional
-        How much of it is done, between 0 and 1, where that is known.
-    facts : str
-        Figures of the moment: rows so far.
-    lower, upper : float, optional
-        The interval that a search has reached.
-    rounds, cuts : int
-        How often it has solved its program, and how many constraints it has met.
-    rows : int, optional
-        Rows read so far in this step, where rows are read.
-    share_before : float
-        How much of it an earlier run had done, of work that is resumed.
-
-    Examples
-    --------
     >>> half = Progress("counting", 30.0, 0.5, "2,000 rows")
     >>> half.seconds_left
     30.0
@@ -44,16 +23,16 @@ class Progress:
     minimax error: 1.000 % to 2.000 %, 300 cuts, 4 s
     """
 
-    step: str
-    seconds: float = 0.0
-    share: float | None = None
-    facts: str = ""
-    lower: float | None = None
+    step: str  # what is being done, in the user's words
+    seconds: float = 0.0  # since the work began
+    share: float | None = None  # of it that is done, where that is known
+    facts: str = ""  # figures of the moment
+    lower: float | None = None  # the interval that a search has reached
     upper: float | None = None
-    rounds: int = 0
-    cuts: int = 0
-    rows: int | None = None
-    share_before: float = 0.0
+    rounds: int = 0  # how often it has solved its program
+    cuts: int = 0  # constraints that it has met
+    rows: int | None = None  # read so far in this step, where rows are read
+    share_before: float = 0.0  # done by an earlier run, of work that is resumed
 
     @property
     def seconds_left(self) -> float | None:

@@ -254,13 +254,10 @@ def _add_export(commands: Any) -> None:
     _add(parser, "--out FILE.sql", "write to a file, not to stdout")
 
 
-def _command(
-    commands: Any, name: str, text: str, run: str = ""
-) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, text: str, run: str = "") -> Any:
     """Add a command, done by `run` in the module of its name, or by another."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
-    )
+    about = f"{text[0].upper()}{text[1:]}."
+    parser = commands.add_parser(name, help=text, description=about, allow_abbrev=False)
     parser.set_defaults(run=run or f"{name}.run")
     return parser
 
