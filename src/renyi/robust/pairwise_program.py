@@ -48,7 +48,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.checks import Deadline
@@ -291,15 +290,6 @@ def open_cells(ambiguity: Ambiguity) -> Flags:
     return found
 
 
-def without(program: Program, kept: Flags) -> tuple[Program, NDArray[np.intp]]:
-    """Return the program with some of its variables, and the rows that they are in."""
-    A = sparse.csr_array(program.A[:, kept])
-    rows = np.flatnonzero(np.diff(A.indptr))
-    low, high = program.low[rows], program.high[rows]
-    lower, upper = program.lower[kept], program.upper[kept]
-    return Program(program.cost[kept], A[rows], low, high, lower, upper), rows
-
-
 # ---- the worst case of a rule
 
 
@@ -321,7 +311,10 @@ def solve_worst(
         if late or max(cone.order for cone in cones) > MAX_ORDER:
             return Bound(np.inf, nothing, "declined")
     kept = np.append(relaxation.open.ravel(), np.ones(len(relaxation.parts), bool))
-    program, rows = without(whole, kept)
+    A = sparse.csr_array(whole.A[:, kept])
+    rows = np.flatnonzero(np.diff(A.indptr))
+    ends = whole.low[rows], whole.high[rows], whole.lower[kept]
+    program = Program(whole.cost[kept], A[rows], *ends)
     small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
     interior = semidefinite or len(program.cost) > _LARGE
     if interior:
