@@ -96,7 +96,7 @@ def hgr_table(P: Any) -> HGR:
             "P must hold finite counts that are not negative and not all zero."
         )
     frame = P if isinstance(P, pd.DataFrame) else pd.DataFrame(table)
-    table = table / table.max()  # so that no sum overflows
+    table = np.asarray(frame, np.float64) / table.max()  # so that no sum overflows
     rows, cols = table.sum(axis=1) > 0, table.sum(axis=0) > 0
     f, g = np.full(len(rows), np.nan), np.full(len(cols), np.nan)
     rho, f[rows], g[cols] = _maximal(table[np.ix_(rows, cols)] / table.sum())

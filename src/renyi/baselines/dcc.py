@@ -258,15 +258,8 @@ def least_sums(
 # ---- a tree by its bound
 
 
-class GreedyTree(NamedTuple):
-    """Edges in the order they were added, and the bound after each."""
-
-    edges: list[Edge]
-    bounds: list[float]
-
-
-def greedy_tree(tables: ClassTables) -> GreedyTree:
-    """Tree grown from the best pair, each edge by the fall of the bound.
+def greedy_tree(tables: ClassTables) -> tuple[list[Edge], list[float]]:
+    """Tree grown from the best pair by the fall of the bound: edges, bound after each.
 
     Where no edge lowers the bound, the one of most information is taken. The bounds
     are those of the features in the tree; once they are zero, none follows.
@@ -274,23 +267,17 @@ def greedy_tree(tables: ClassTables) -> GreedyTree:
     sizes = tables.columns.sizes
     information = conditional_information(tables.pairs, sizes)
     if len(information) < 2:
-        return GreedyTree([], [])
+        return [], []
     loss = tables.pairs.sum(axis=0) - tables.pairs.max(axis=0)
     # The pair whose own rule errs least; among such, of most information.
     errors = block_sums(loss, sizes)
     np.fill_diagonal(errors, np.inf)
     equal = errors <= errors.min() + _FALL
-    first = _place(np.where(equal, information, -1.0).argmax(), information)
+    first = divmod(int(np.where(equal, information, -1.0).argmax()), len(sizes))
     growth = _Growth(tables, loss, information, [first])
     while len(growth.edges) < len(information) - 1 and growth.found.value > _FALL:
         growth.grow()
-    return GreedyTree(spanning_tree(information, growth.edges), growth.bounds)
-
-
-def _place(number: Any, matrix: Floats) -> Edge:
-    """Return row and column of an entry by its number."""
-    i, j = divmod(int(number), len(matrix))
-    return i, j
+    return spanning_tree(information, growth.edges), growth.bounds
 
 
 @dataclass
@@ -306,7 +293,8 @@ class _Growth:
         self.starts = [own.start for own in self.tables.spans]
         self.allowed = np.add.reduceat(self.loss, self.starts, axis=1)
         self.witnesses = Witnesses(self.loss, self.tables.spans)
-        self._take(self._solve(self.edges))
+        self.found = self._solve(self.edges)
+        self.errors = self._noted(self.edges, self.found)
         self.bounds = [self.found.value]
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
@@ -319,9 +307,6 @@ class _Growth:
             self.witnesses.add(errors, float(found.errors[0].sum()))
         return errors
 
-    def _take(self, found: TreeSolution) -> None:
-        self.found, self.errors = found, self._noted(self.edges, found)
-
     def grow(self) -> None:
         """Add one edge."""
         inside = np.zeros(len(self.information), bool)
@@ -331,10 +316,11 @@ class _Growth:
         edge = min(trials, key=lambda e: trials[e].value, default=None)
         if edge is None or trials[edge].value >= self.found.value - _FALL:
             informative = np.where(hangs, self.information, -np.inf)
-            edge = _place(informative.argmax(), informative)  # no bound falls
+            edge = divmod(int(informative.argmax()), len(informative))  # no bound falls
         self.edges.append(edge)
         self.witnesses.extend(edge)
-        self._take(trials[edge] if edge in trials else self._solve(self.edges))
+        self.found = trials[edge] if edge in trials else self._solve(self.edges)
+        self.errors = self._noted(self.edges, self.found)
         self.bounds.append(min(self.found.value, self.bounds[-1]))  # but for rounding
 
     def _trials(self, hangs: NDArray[np.bool_]) -> dict[Edge, TreeSolution]:
@@ -345,7 +331,7 @@ class _Growth:
         found: dict[Edge, TreeSolution] = {}
         least = self.found.value - _FALL
         for place in np.argsort(-falls, axis=None, kind="stable")[:_CANDIDATES]:
-            edge = _place(place, falls)
+            edge = divmod(int(place), len(falls))
             if self.found.value - falls[edge] >= least:
                 break
             if not self.witnesses.prove(edge, least):

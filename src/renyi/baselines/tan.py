@@ -130,10 +130,13 @@ def fit_bayes_tree(
         known = _conditional(counts, before, shrunk, smoothing)
         return np.concatenate([known, alone(child)[None]])
 
-    first = edges[0][0] if edges else 0
-    children = [_logarithms(given(i, j), axis=1) for i, j in edges]
+    # A last place is for unseen labels, which say nothing: log 1.
+    root = alone(edges[0][0] if edges else 0)
+    first = np.pad(root, ((0, 1), (0, 0)), constant_values=1.0)
+    wide = ((0, 0), (0, 1), (0, 0))
+    children = [_log(np.pad(given(*e), wide, constant_values=1.0)) for e in edges]
     priors = rows / max(float(rows.sum()), 1e-300)
-    return BayesTree(_log(priors), _logarithms(alone(first), axis=0), edges, children)
+    return BayesTree(_log(priors), _log(first), edges, children)
 
 
 def _conditional(
@@ -143,12 +146,6 @@ def _conditional(
     total = np.broadcast_to(before + smoothing, counts.shape)
     start = np.broadcast_to(own, counts.shape).astype(np.float64)
     return np.divide(counts + smoothing * own, total, out=start, where=total > 0)
-
-
-def _logarithms(probabilities: Floats, axis: int) -> Floats:
-    """Logarithms, with a last place for unseen labels, which say nothing: log 1."""
-    width = [(0, int(a == axis)) for a in range(probabilities.ndim)]
-    return _log(np.pad(probabilities, width, constant_values=1.0))
 
 
 def _log(values: Floats) -> Floats:

@@ -283,33 +283,27 @@ class RenyiSelector(SelectorMixin, CountsClassifier):
 
         `follow` goes on with the path for a number of features.
         """
-        found = self._certified(refit)
-        if found is None and len(self.path_.entries) < self.path_.n_features:
+        assert self.max_error is not None
+        cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
+        while True:
+            # No refit on these features does better than the one of the path.
+            for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
+                clf = refit(np.sort(self.path_.places[:k]))
+                if clf.certificate_.bounds[self.rule] <= cap:
+                    return int(k)
+            if len(self.path_.entries) == self.path_.n_features:
+                break
             follow(self.path_.n_features)
-            found = self._certified(refit)
-        if found is not None:
-            return found
         bounds = refit(np.sort(self.path_.places)).certificate_.bounds
         advice = "Increase max_error (on the command line, --max-error)"
         if bounds["sharp"] < bounds[self.rule]:
             sharp = rounded_up(bounds["sharp"])
             advice += f" or choose rule 'sharp', which reaches {sharp:.4f}"
         raise ValueError(
-            f"max_error={self.max_error:g} cannot be certified: a model of all "
+            f"max_error={cap:g} cannot be certified: a model of all "
             f"{len(self.path_.entries)} features reaches "
             f"{rounded_up(bounds[self.rule]):.4f} with rule {self.rule!r}. {advice}."
         )
-
-    def _certified(self, refit: Refit) -> int | None:
-        """Return how many features of the path are certified to err that little."""
-        # No refit on these features does better than the one of the path.
-        assert self.max_error is not None
-        cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
-        for k in (np.flatnonzero(self.path_.bounds[rule] <= cap) + 1).tolist():
-            clf = refit(np.sort(self.path_.places[:k]))
-            if clf.certificate_.bounds[self.rule] <= cap:
-                return int(k)
-        return None
 
     def _by_gcv(self, problem: Problem) -> int:
         """Return the number of features of least generalised cross-validation."""
@@ -497,26 +491,21 @@ def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floa
 def cross_validate(
     rows: RowsProblem, whole: Problem, lambdas: Floats, folds: Floats, tol: float
 ) -> CrossValidation:
-    """Return the held-out risk of each penalty."""
-    found = [_held_out(rows, whole, lambdas, fold, tol) for fold in folds]
+    """Train without each fold; return the held-out risk of each penalty."""
+    weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
+    risks, wrong = np.zeros((2, len(folds), len(lambdas)))
+    for k, fold in enumerate(folds):
+        inside = rows.part(fold)
+        held: Problem = inside
+        if isinstance(whole, CountsProblem):
+            held = counts = inside.counted()
+            found = solve_path(whole.without(counts), lambdas, tol)
+        else:
+            rest = weight - fold
+            rest[rest < _DUST * weight] = 0
+            found = solve_path(rows.part(rest), lambdas, tol)
+        risks[k], wrong[k] = held.risks(found), inside.errors(found)
     share = folds.sum(axis=1) / folds.sum()
-    risks, wrong = (np.stack(each) for each in zip(*found, strict=True))
     mean = share @ risks
     spread = np.sqrt(share @ (risks - mean) ** 2 / max(len(folds) - 1, 1))
     return CrossValidation(lambdas, mean, spread, share @ wrong, len(folds))
-
-
-def _held_out(
-    rows: RowsProblem, whole: Problem, lambdas: Floats, fold: Floats, tol: float
-) -> tuple[Floats, Floats]:
-    """Train without a fold; return risks and shares of mistakes on it."""
-    inside = rows.part(fold)
-    if isinstance(whole, CountsProblem):
-        held = inside.counted()
-        found = solve_path(whole.without(held), lambdas, tol)
-        return held.risks(found), inside.errors(found)
-    weight = np.ones(len(fold)) if rows.sample_weight is None else rows.sample_weight
-    rest = weight - fold
-    rest[rest < _DUST * weight] = 0
-    found = solve_path(rows.part(rest), lambdas, tol)
-    return inside.risks(found), inside.errors(found)

@@ -150,10 +150,6 @@ class _Points:
         self.weight = weight_of(n_classes)
         self.steps = steps or StepCounter()
 
-    def _expect(self, steps_each: int) -> None:
-        expected = float(steps_each * len(self.sizes))
-        self.steps.expected = max(self.steps.expected, expected)
-
     def remember(self) -> None:
         """Keep points and state."""
         self.past = self.z.copy(), self.state.copy()
@@ -233,9 +229,6 @@ class CountsProblem(_Points):
         own = places_of(features, self.sizes)
         Q, F, sizes = self.Q[np.ix_(own, own)], self.F[own], self.sizes[features]
         return CountsProblem(Q, F, self.priors, sizes, self.n, steps=self.steps)
-
-    def _prepare(self, n_penalties: int) -> None:
-        self._expect(_STEPS * n_penalties)
 
     def move_to(self, z: Floats) -> None:
         """Take these points, with their state."""
@@ -348,9 +341,8 @@ class RowsProblem(_Points):
         F, priors = label_sums(codes, sizes, classes), classes.sum(axis=0)
         return CountsProblem(Q, F, priors, sizes, self.n, steps=self.steps)
 
-    def _prepare(self, n_penalties: int) -> None:
-        wide = self.starts[-1] > len(self.y)
-        self._expect((_STEPS_WIDE if wide else _STEPS) * n_penalties)
+    def _prepare(self) -> None:
+        """Compute what only paths need."""
         self.step_length = 1 + self.target.size / _STEP_ROWS
         compiled = self.steps.kernels()
         if compiled is None:
@@ -485,7 +477,11 @@ def cheaper_form(rows: RowsProblem) -> Problem:
 
 def begin(problem: Problem, n_penalties: int = 1) -> None:
     """Put all features at rest; so many penalties will follow."""
-    problem._prepare(n_penalties)
+    wide = isinstance(problem, RowsProblem) and problem.starts[-1] > len(problem.y)
+    steps = (_STEPS_WIDE if wide else _STEPS) * n_penalties * len(problem.sizes)
+    problem.steps.expected = max(problem.steps.expected, float(steps))
+    if isinstance(problem, RowsProblem):
+        problem._prepare()
     columns = 1 if problem.n_classes == 2 else problem.n_classes
     problem.move_to(np.zeros((columns, int(problem.starts[-1]))))
     problem.remember()
