@@ -42,22 +42,11 @@ except ImportError:  # Windows
 _KIND = "checkpoint"
 _MOST_BYTES, _MOST_UNITS = 2**34, 2**24
 _FIELDS: dict[str, tuple[type, ...]] = {
-    "request": (dict,),
-    "files": (list,),
-    "spec": (dict,),
-    "profiled": (bool,),
-    "notes": (list,),
-    "done": (list,),
-    "rows": (list,),
-    "failed": (list,),
-    "seen": (int, type(None)),
+    **dict.fromkeys(("request", "spec"), (dict,)),
+    **dict.fromkeys(("files", "notes", "done", "rows", "failed"), (list,)),
+    **{"profiled": (bool,), "seen": (int, type(None))},
 }
-_FILE: dict[str, tuple[type, ...]] = {
-    "path": (str,),
-    "size": (int,),
-    "time": (int,),
-    "edges": (str,),
-}
+_FILE = {"path": (str,), "size": (int,), "time": (int,), "edges": (str,)}
 # What differs between two requests is told in this order, then all else.
 _FIRST = ("target", "weight", "where", "class_conditional")
 _PLURAL = ("bins",)
@@ -69,12 +58,8 @@ _KINDS = {
 # Of version 1.
 _MAGIC = b"renyi 1\n"
 _OLD_NAMES = {"profile": "survey", "counts": "tally"}
-_OLD_FIELDS = {
-    "plan": "spec",
-    "roles": "columns",
-    "books": "encoders",
-    "surveyed": "profiled",
-}
+_OLD_FIELDS = {"plan": "spec", "roles": "columns"}
+_OLD_FIELDS |= {"books": "encoders", "surveyed": "profiled"}
 
 
 # ---- the file

@@ -225,8 +225,7 @@ class BinEncoder:
         self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
-        known = (c for c in self._levels.categories if c is not None)
-        texts: tuple[Label, ...] = tuple(known)
+        texts: tuple[Label, ...] = self._levels.categories[: self.size - 1]
         places = np.arange(self.size) - 1
         if weight[0] > 0:
             texts, places[0] = (*texts, None), self.size - 1
