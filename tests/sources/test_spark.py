@@ -70,16 +70,12 @@ def spark() -> Any:
     return spark_session()
 
 
-@pytest.fixture(scope="module")
-def large() -> pa.Table:
-    return rows(200_000)
-
-
-def test_equals_rows_in_memory(spark: Any, large: pa.Table) -> None:
+def test_equals_rows_in_memory(spark: Any) -> None:
+    large = rows(60_000)
     df = spark.createDataFrame(large).repartition(7)
     m = Marginals.from_spark(df, "y", class_conditional=True, fan_in=2)
     assert m == Marginals.from_data(large, target="y", class_conditional=True)
-    assert m.n == 200_000
+    assert m.n == 60_000
 
 
 def test_empty_partitions_and_a_fitted_encoder(spark: Any) -> None:
