@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,21 +121,10 @@ class LassoPath:
 # ---- descent on some features
 
 
-class Gap(NamedTuple):
-    """Value of the problem, and how far at most it is above the optimum."""
-
-    objective: float
-    gap: float
-
-    def within(self, tol: float) -> bool:
-        """Whether the gap is at most `tol` times the objective, but for rounding."""
-        return self.gap <= tol * self.objective + _GAP_ROUNDING
-
-
 def duality_gap(
     problem: Problem, penalty: float, points: float, steepest: float
-) -> Gap:
-    """Return objective and gap.
+) -> tuple[float, float]:
+    """Return the objective, and how far above the optimum it is at most.
 
     `points` is the sum of the features' largest points, `steepest` the largest ‖G_i‖₁
     or something larger.
@@ -148,7 +136,7 @@ def duality_gap(
     limit = penalty / steepest if steepest > 0 else np.inf
     best = fit / residual if residual > 0 else 0.0
     a = min(max(best, -limit), limit)
-    return Gap(objective, objective - (a * fit - a * a * residual / 2))
+    return objective, objective - (a * fit - a * a * residual / 2)
 
 
 def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
@@ -158,8 +146,9 @@ def descend(part: Problem, penalty: float, tol: float, max_passes: int) -> int:
     states = np.empty((_PASSES + 1, *part.state.shape))
     while True:
         norms, largest = part.norms(penalty), part.largest_points()
-        now = duality_gap(part, penalty, float(largest.sum()), float(norms.max()))
-        if now.within(tol) or used >= max_passes:
+        points_now, steepest = float(largest.sum()), float(norms.max())
+        value, gap = duality_gap(part, penalty, points_now, steepest)
+        if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
             return used
         if used:
             # Not after the last pass: a combination may revive features at rest.
@@ -268,8 +257,8 @@ def _solve_one(
     ahead: float,
     tol: float,
     max_passes: int,
-) -> tuple[Places, Gap, int]:
-    """Solve for one penalty; return the features with points, the gap and the passes.
+) -> tuple[Places, tuple[float, float], int]:
+    """Solve for one penalty: features with points, objective and gap, passes.
 
     `working` grows by the features that turn out to matter. `ahead` is how far to
     follow the line through the last two solutions.
@@ -291,9 +280,9 @@ def _solve_one(
             largest = part.largest_points()
             points, held = float(largest.sum()), chosen[largest > 0]
         norms = problem.norms(penalty)
-        now = duality_gap(problem, penalty, points, float(norms.max()))
-        if now.within(tol) or used >= max_passes:
-            return held, now, used
+        value, gap = duality_gap(problem, penalty, points, float(norms.max()))
+        if gap <= tol * value + _GAP_ROUNDING or used >= max_passes:
+            return held, (value, gap), used
         late = (norms > penalty) & ~working
         working |= late
         if not late.any():
