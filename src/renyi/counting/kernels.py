@@ -371,14 +371,14 @@ def _short_codes(source, order, low, high, base, short):
         rows = order[low:high]
         for r in range(target.size):
             target[r] = _short(source[rows[r]], base)
-    elif base == 0:  # for bytes a mere copy
-        part = source[low:high]
-        for r in range(target.size):
-            target[r] = _short(part[r], 0)
     else:
         part = source[low:high]
-        for r in range(target.size):
-            target[r] = _short(part[r], base)
+        if base == 0:  # for bytes a mere copy
+            for r in range(target.size):
+                target[r] = _short(part[r], 0)
+        else:
+            for r in range(target.size):
+                target[r] = _short(part[r], base)
     short[high - low :] = NONE
 
 

@@ -175,7 +175,13 @@ def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float
         columns = small[low : low + width]
         _add_by_product(table, lengths, starts, columns, values, out)
     for j in np.flatnonzero(~by_product):
-        _add_by_scatter(table[j], values, out[starts[j] : starts[j + 1]])
+        target = out[starts[j] : starts[j + 1]]
+        for low in range(0, table.shape[1], BLOCK // 4):
+            rows = slice(low, low + BLOCK // 4)
+            places = table[j, rows].astype(np.int64)
+            for k in range(values.shape[1]):
+                found = np.bincount(places, values[rows, k], len(target))
+                target[:, k] += found[: len(target)]
     return out
 
 
@@ -197,18 +203,6 @@ def _add_by_product(
         part = block if has.all() else block[has]
         indicators = (part == category).astype(np.float64)
         out[starts[columns[has]] + category] += indicators @ values
-
-
-def _add_by_scatter(
-    column: NDArray[Any], values: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
-    """Add values to the category of their row, in blocks of rows."""
-    for low in range(0, column.size, BLOCK // 4):
-        rows = slice(low, low + BLOCK // 4)
-        places = column[rows].astype(np.int64)
-        for k in range(values.shape[1]):
-            sums = np.bincount(places, values[rows, k], len(out))
-            out[:, k] += sums[: len(out)]
 
 
 def class_label_counts(

@@ -34,7 +34,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from renyi.encoding.bins import Sketch
-from renyi.encoding.columns import RARE, Column, Columns, Label, Levels, label_order
+from renyi.encoding.columns import (
+    RARE,
+    Column,
+    Columns,
+    Label,
+    Levels,
+    label_order,
+    numbered_names,
+)
 from renyi.encoding.columns import label_text as label_text
 
 Floats = NDArray[np.float64]
@@ -413,6 +421,8 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
 def target_name(y: Any, taken: Collection[str]) -> str:
     """Return the name of y, made different from the names that are taken."""
     name = str(getattr(y, "name", None) or "y")
+    if taken is numbered_names(len(taken)) and not name.startswith("x"):
+        return name  # without a look at 10,000 names
     while name in taken:
         name += "_"
     return name
