@@ -8,6 +8,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait as futures_wait
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,48 @@ def test_two_damaged_files_may_be_replaced(
     m = files.marginals(parts, "y", columns=["a"], checkpoint=kept)
     assert m == files.marginals(parts, "y", columns=["a"])
     assert m.n == 300
+
+
+def test_first_of_several_damaged_pieces_is_told(
+    before_units: Callable[[Before], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_THREADS", 1)
+    path = write(table_of(600), tmp_path / "rows.parquet", 10)
+
+    def before(unit: run.Unit, columns: list[str]) -> None:
+        raise ValueError(f"piece {unit.number} is damaged")
+
+    before_units(before)
+    monkeypatch.setattr(run, "wait", lambda futures, *_: futures_wait(futures))
+    for _ in range(20):
+        with pytest.raises(ValueError, match="piece 0 is damaged"):
+            files.marginals(path, "y", columns=["a"])
+
+
+def test_file_that_cannot_be_opened_beside_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [write(table_of(100, k), tmp_path / f"p{k}.parquet") for k in range(2)]
+    kept, asked = tmp_path / "job.ckpt", threading.Event()
+
+    def damaged() -> Iterator[pa.RecordBatch]:
+        assert asked.wait(20)
+        raise ValueError("p0.parquet is damaged")
+
+    def units(table: Any, file: int, columns: Any) -> Iterator[run.Unit]:
+        if file == 1:
+            asked.set()
+            time.sleep(0.3)  # until the other file has failed
+            raise ValueError("p1.parquet cannot be opened")
+        yield run.Unit(0, 0, 1.0, damaged)
+
+    monkeypatch.setattr(arrow.ParquetFile, "units", units)
+    with pytest.raises(ValueError, match=r"p0\.parquet is damaged"):
+        files.marginals(parts, "y", columns=["a"], checkpoint=kept)
+    header, _ = unpack("checkpoint", kept.read_bytes())
+    assert header["failed"] == [0, 1]
 
 
 def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> None:
@@ -366,6 +409,35 @@ def test_large_tables_are_counted_by_one_thread(
     # The first piece tells how large the table is; meanwhile others may be counted.
     assert len(together) == 100
     assert max(together[10:]) == 1
+
+
+def test_tables_do_not_pile_up_behind_a_slow_one(
+    before_units: Callable[[Before], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = table_of(600).append_column("w", pa.array(np.full(600, 0.5)))
+    path = write(table, tmp_path / "rows.parquet", 10)
+    done, added, ahead = list[int](), list[int](), list[int]()
+    count, add = run.Run._count, run.Run._add
+
+    def counted(self: run.Run, unit: run.Unit) -> Any:
+        found = count(self, unit)
+        done.append(unit.number)
+        ahead.append(len(done) - len(added))
+        return found
+
+    def adding(self: run.Run, unit: run.Unit, *what: Any) -> None:
+        added.append(unit.number)
+        add(self, unit, *what)
+
+    monkeypatch.setattr(run.Run, "_count", counted)
+    monkeypatch.setattr(run.Run, "_add", adding)
+    before_units(lambda unit, _: time.sleep(0.5 if unit.number == 0 else 0))
+    m = files.marginals(path, "y", columns=["a"], weight="w")
+    assert m.n == 300
+    assert added == list(range(60))
+    assert max(ahead) <= 3  # one for each thread, and one that waits
 
 
 def test_arrow_file_is_opened_by_each_thread_once(

@@ -300,8 +300,8 @@ class Run:
         self._apart = self._ordered or job.checkpoint is not None
         self._feeding, self._units, self._given = threading.Lock(), self._fresh(), 0
         self._under_way: dict[int, int] = {}  # file of each unit that is not added yet
-        self._futures: set[Future[Counted | None]] = set()
-        self._ready: list[Counted] = []
+        self._futures: list[Future[Counted | None]] = []  # in the order of the units
+        self._ready: list[Counted] = []  # units that wait for one before them
         self._halfway = False  # whether an addition has begun and not ended
         self._failure: BaseException | None = None
         sizes = [path.stat().st_size for path in source.paths] or [1]
@@ -316,15 +316,13 @@ class Run:
                 self._work(pool)
             except BaseException as error:
                 self._failure = error
-                if isinstance(error, FileError):
-                    self._record.failed.add(error.file)
                 for future in self._futures:
                     with contextlib.suppress(Exception):  # the first is told
                         if not future.cancel():
                             self._take(future.result())
         if self._failure is not None:
             if self._checkpoint is not None and not self._halfway:
-                with contextlib.suppress(ValueError):  # of what failed
+                with contextlib.suppress(Exception):  # the failure must be heard of
                     self._checkpoint.keep(self._record)
             raise self._failure
         self._record.close([file for file in self._record.parts if file != WHOLE])
@@ -335,23 +333,29 @@ class Run:
         while more and not self._source.paths:  # a query may know one thread only
             more = self._take(self._counted())
         while more or self._futures:
-            # One waits, so that no thread does. Each may need two tables.
+            # One waits, so that no thread does. Each may need two tables, and so may
+            # those that are ready, which would pile up behind one that takes long.
             parts = self._record.parts.values()
             largest = max((part.table_bytes for part, _ in parts), default=0)
-            room = max(1, _MOST_BYTES // (2 * largest + 1))
-            while more and len(self._futures) < min(_THREADS + 1, room):
-                self._futures.add(pool.submit(self._counted))
-            for future in wait(self._futures, None, FIRST_COMPLETED).done:
+            room = min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1)))
+            while more and len(self._futures) + len(self._ready) < room:
+                self._futures.append(pool.submit(self._counted))
+            done = wait(self._futures, None, FIRST_COMPLETED).done
+            for future in [each for each in self._futures if each in done]:
                 self._futures.remove(future)
                 more &= self._take(future.result())
 
     def _fresh(self) -> Iterator[Unit]:
         """Yield the units that are not done yet."""
-        for unit in self._source.units(list(self._spec.read_columns)):
-            if unit[:2] in self._record.done:
-                self._share_before += unit.share * self._sizes[unit.file]
-            else:
-                yield unit
+        try:
+            for unit in self._source.units(list(self._spec.read_columns)):
+                if unit[:2] in self._record.done:
+                    self._share_before += unit.share * self._sizes[unit.file]
+                else:
+                    yield unit
+        except FileError as error:
+            self._record.failed.add(error.file)
+            raise
 
     def _counted(self) -> Counted | None:
         """Count the next unit for itself; None if there is none left."""
