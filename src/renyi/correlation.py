@@ -211,9 +211,9 @@ def ranking(m: Marginals) -> pd.Series:
     import pandas as pd
 
     _check_marginals(m)
-    columns = m.encoder.columns
+    columns, counts = m.encoder.columns, m.target_counts
     spans = zip(columns.names, _spans(columns.sizes), strict=True)
-    found = {name: float(hgr_table(m.target_counts[own])) for name, own in spans}
+    found = {name: float(hgr_table(counts[own])) for name, own in spans}
     return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")
 
 

@@ -369,6 +369,19 @@ def test_ranking_puts_the_best_first():
         assert found[name] == pytest.approx(float(hgr(frame[name], frame["b"])))
 
 
+def test_ranking_reads_the_counts_once(monkeypatch):
+    m, read = Marginals.from_data(make_frame(), target="b"), []
+    counts, expected = m.target_counts, ranking(m)
+
+    def cut_out(_):
+        read.append(1)  # out of all counts, each time
+        return counts
+
+    monkeypatch.setattr(Marginals, "target_counts", property(cut_out))
+    pd.testing.assert_series_equal(ranking(m), expected)
+    assert len(read) == 1
+
+
 # ---- the least correlation over all joints
 
 

@@ -217,7 +217,8 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
 
         Where no class allows the row, it is that of the classes alone.
         """
-        joint = self.tree_.log_joint(self._codes(X))
+        codes = self._codes(X)  # first: it tells whether there is a tree
+        joint = self.tree_.log_joint(codes)
         nowhere = np.isneginf(joint).all(axis=1, keepdims=True)
         return np.asarray(softmax(np.where(nowhere, self.tree_.priors, joint), axis=1))
 
