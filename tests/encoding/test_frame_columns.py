@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from renyi.encoding.columns import label_order, label_text
+from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import Labels, Numbers, as_table, column_names, parts
 
 
@@ -210,3 +211,22 @@ def test_order_of_labels_is_numbers_then_texts_then_missing():
     labels = ["b", None, 10**400, 2, -1.5, "a"]
     ordered = sorted(labels, key=label_order)
     assert ordered == [-1.5, 2, 10**400, "a", "b", None]
+
+
+def test_categories_in_another_order() -> None:
+    # pandas takes two such types, of neighbours, for equal.
+    cells = ["x", "y", "x", "x"]
+    frame = pd.DataFrame(
+        {
+            "a": pd.Categorical(cells, categories=["x", "y"]),
+            "b": pd.Categorical(cells, categories=["y", "x"]),
+        }
+    )
+    assert frame.dtypes["a"] == frame.dtypes["b"]
+    first, second = Encoder().fit_transform(frame)[1].tolist()
+    assert first == second == [0, 1, 0, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_of_a_lazy_frame_are_not_asked_for() -> None:
+    assert column_names(pl.LazyFrame({"a": [1]})) is None

@@ -85,7 +85,7 @@ def column_names(X: Any) -> list[str] | None:
     """Names of the columns of a frame as strings; None for what has no names."""
     if isinstance(X, (pa.Table, pa.RecordBatch)):
         return [str(c) for c in X.schema.names]
-    if hasattr(X, "columns") and hasattr(X, "__arrow_c_stream__"):
+    if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
         return [str(c) for c in X.columns]
     return None
 
@@ -171,7 +171,7 @@ def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
             column = frame.iloc[:, j]
             if isinstance(kind, pd.CategoricalDtype):
                 codes = column.array.codes  # the accessor .cat is ten times slower
-                labels = kind.categories.tolist()
+                labels = column.dtype.categories.tolist()  # in its own order
                 yield as_labels([name], codes[None, :], labels, True)
             else:
                 yield _from_arrow(name, pa.array(column, from_pandas=True))
