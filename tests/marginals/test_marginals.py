@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import renyi
-from renyi import Encoder, Marginals
+from renyi import Encoder, Marginals, RenyiClassifier
 
 LABELS = ["a", "b", "?", None, "ß"]
 rows = st.tuples(
@@ -81,6 +81,19 @@ def test_weights_equal_repetition_and_rows_of_no_weight_vanish(pairs):
     m = count(table, weight, class_conditional=True)
     plain = count(repeated, class_conditional=True)
     assert m.weighted and m == plain
+
+
+def test_weights_whose_sum_overflows_are_refused():
+    X, y = [["a", "b"], ["c", "d"]] * 5, [0, 1] * 5
+    heavy = np.full(10, 1e308)
+    for fit in (Marginals.from_data, RenyiClassifier().fit):
+        with pytest.raises(ValueError, match="weights add up"):
+            fit(X, y, sample_weight=heavy)
+    m = Marginals.from_data(X, y, sample_weight=heavy / 1.2e9)
+    assert RenyiClassifier(alpha=0.01).fit_marginals(m).certificate_.gamma < 0.01
+    for change in (lambda: m * 10.0, lambda: m + m):
+        with pytest.raises(ValueError, match="weights add up"):
+            change()
 
 
 def test_weights_move_the_bins_as_repetition_does():

@@ -17,7 +17,7 @@ target
 feature
     A column of one category tells no rows apart.
 weight
-    Finite and not negative; rows of weight zero do not count.
+    Finite and not negative, and so is the sum; rows of weight zero do not count.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ IDENTIFIER_SHARE = 0.9
 
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
 _LEAST_ROWS = 20  # of a table in which identifiers are looked for
+_MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
 
 
 # ---- names
@@ -307,7 +308,17 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     check_weights(values)
     if not values.any():
         raise no_weight()
+    with np.errstate(over="ignore"):
+        check_total(float(values.sum()))
     return values
+
+
+def check_total(n: float) -> None:
+    """Raise an error at a total weight so large that sums of counts may overflow."""
+    if not n <= _MOST_WEIGHT:
+        raise ValueError(
+            f"The weights add up to {n:g}, more than {_MOST_WEIGHT:g}: scale them down."
+        )
 
 
 def no_weight() -> ValueError:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
+from renyi.encoding.column_rules import check_total
 from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_of_order
@@ -88,6 +89,10 @@ class Marginals:
     class_counts: NDArray[Any] | None = None
     absent: frozenset[frozenset[str]] = frozenset()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that the rows can be counted, wherever they came from."""
+        check_total(self.n)
 
     # ---- the columns
 
