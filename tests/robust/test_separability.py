@@ -91,6 +91,21 @@ def test_lowest_estimate_over_all_outcomes():
         assert low == pytest.approx((W @ Z).min())
 
 
+def test_columns_of_unlike_sizes_exchange_constants_only():
+    """What else is added to a minimiser must be in the null space of Q."""
+    answers = []
+    for seed in range(12):
+        sizes = ((2, 9), (12, 2, 2), (2, 3, 7))[seed % 3]
+        kind = ("logistic", "additive")[seed // 6]
+        m = marginals_of(
+            random_joint(sizes, 2 + seed % 2, kind=kind, random_state=seed)
+        )
+        assert brier_risk.minimisers(m)[1].shape[1] == 0
+        answers.append(separable(m).answer)
+        assert gap(m) < 1e-8 if answers[-1] else gap(m) > 1e-8, (seed, answers)
+    assert {*answers} == {True, False}
+
+
 def test_the_best_minimiser_is_looked_for():
     """Two equal columns: points may be shared out between them at will."""
     rng = np.random.default_rng(0)

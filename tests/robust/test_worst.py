@@ -387,6 +387,21 @@ def test_margins_that_predict_cannot_tell_from_none_are_ties():
     assert worst.worst_case(moved(small, 1e10), m).upper == 1.0
 
 
+@pytest.mark.parametrize("rule", ["renyi", "sharp"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_rounding_of_large_points_moves_no_answer_beyond_the_bound(K, rule):
+    """What `predict` makes of points in the billions is not what they add up to."""
+    table = make_table((3, 3), K, "dirichlet", 1)
+    m, rng = marginals_of(table), np.random.default_rng(0)
+    card, A = make_card(m, "ridge"), marginal_constraints(table)
+    for scale in (1e9, 1e12, 1e15, 1e16) * 3:
+        z = scale * rng.integers(-2, 3, card.z.shape)
+        large = replace(card, z=z, intercept=0 * card.intercept)
+        t = large.estimates(outcomes(table.shape[:-1]).T)
+        found = worst.worst_case(large, m, rule=rule)
+        assert found.upper >= worst_case(rules.rule_proba(t, rule), *A) - 1e-9
+
+
 # ---- solvers that stop early, or are off
 
 

@@ -402,8 +402,8 @@ def minimisers(m: Marginals) -> tuple[Floats, Floats]:
     Z = kept @ ((kept.T @ m.F) / values[positive, None])
     null, sizes = vectors[:, ~positive], m.encoder.columns.sizes
     constants = np.repeat(np.eye(len(sizes)) / np.sqrt(sizes), sizes, axis=0)
-    # Exchanges are the constants of zero sum: those at right angles to all ones.
-    direction = np.sqrt(sizes / sizes.sum())
+    # Exchanges are the constants c_i of zero sum; here they are multiples of 1/√size.
+    direction = 1 / np.sqrt(sizes * (1 / sizes).sum())
     exchanged = constants - np.outer(constants @ direction, direction)
     rest = null - exchanged @ (exchanged.T @ null)
     U, singular, _ = np.linalg.svd(rest, full_matrices=False)

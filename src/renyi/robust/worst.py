@@ -217,8 +217,9 @@ def worst_case(
         raise ValueError(_EMPTY)
     shown = exhibited(ambiguity, state.outcomes, state.p)
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
-    upper = max(0.0, min(state.upper, closed, known))
-    lower, interrupted = max(0.0, min(lower, upper)), state.status == "interrupted"
+    upper = max(0.0, min(state.upper + losses.drift, closed, known))
+    lower = max(0.0, min(lower - losses.drift, upper))
+    interrupted = state.status == "interrupted"
     return WorstCase(
         lower, upper, shown, name, closed, deadline.spent, state.best, interrupted
     )
