@@ -110,6 +110,14 @@ def test_tables_that_make_no_sense_are_refused() -> None:
                 minimax(m, **{name: value})
 
 
+def test_marginals_of_no_classes_are_refused() -> None:
+    frame = pd.DataFrame({"a": ["0", "1", "1", "0"], "y": ["n", "p", None, "p"]})
+    with pytest.raises(ValueError, match="'y' is missing in some of the rows"):
+        minimax(Marginals.from_data(frame, target="a").with_target("y"))
+    with pytest.raises(ValueError, match="'b' has only one class, 7:"):
+        minimax(Marginals.from_data(frame.assign(b=7), target="a").with_target("b"))
+
+
 def test_too_many_outcomes_for_general_tables() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 4, (900, 9)).astype(str)).add_prefix("c")

@@ -339,6 +339,7 @@ def _given(
     elif isinstance(m, str):
         raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
     else:
+        check_classes(m.classes, m.target)  # a missing one has a text as well
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
     check_classes(ambiguity.target.levels.texts, ambiguity.target.name)
     return ambiguity, encoder
