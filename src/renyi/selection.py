@@ -191,7 +191,10 @@ class PathResult:
             names = [f"{i} {short(n, 28)}" for i, n in enumerate(self.entries, 1)]
             ax.set_xticks(k, names, rotation=30, ha="right")
         else:
-            ax.locator_params(axis="x", integer=True)
+            # Whatever ticks the axes had: those of few features have fixed places.
+            from matplotlib.ticker import MaxNLocator
+
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         many = count > _NAMED
         ax.set_xlabel("number of features" if many else "features in order of entry")
         ax.set_ylabel("share of rows; correlation")

@@ -165,7 +165,7 @@ def test_plot_marks_names_and_counts_whole(votes, votes_path):
     texts = [text.get_text() for text in ax.get_xticklabels()]
     assert texts[0] == f"1 {path.entries[0]}" and len(texts) == len(path.entries)
     pairs = renyi.Marginals.from_data(*votes, order=2)
-    ax = renyi.selection_path(pairs).plot()
+    ax = renyi.selection_path(pairs).plot(ax)  # whose ticks were at fixed places
     ax.figure.draw_without_rendering()
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
     with pytest.raises(TypeError, match=r"not a str.*savefig"):
