@@ -201,7 +201,7 @@ class Scorecard:
         if m.order != order:
             raise ValueError(
                 f"The marginals are of order {m.order}, the model of {order}: count "
-                f"with order={order}."
+                f"with order={order} (on the command line, --order {order})."
             )
         # A target without a name may be any.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))

@@ -12,6 +12,7 @@ import pytest
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.datasets import load, random_joint, sample_joint
 from renyi.robust import ambiguity_set, master_program, pairwise_min, worst
+from renyi.robust.brier_risk import ThetaResult
 from renyi.robust.cutting_planes import search
 from renyi.robust.pairwise_program import Bound
 from renyi.robust.piecewise_loss import Losses
@@ -322,6 +323,13 @@ def test_rule_is_the_models_own_by_default():
         worst.worst_case(clf, clf.marginals_, rule="best")
     with pytest.raises(TypeError, match="Scorecard"):
         worst.worst_case(clf.marginals_, clf)
+
+
+def test_texts_of_worst_cases_and_theta_round_outwards():
+    told = str(worst.WorstCase(0.137931, 0.137931, None, "map", 0.3, 1.0))
+    assert "at most 13.80 %" in told
+    told = str(ThetaResult(0.0894630, 0.0894630, 0.0894630, None, None))
+    assert "below 0.0894," in told and "promises 0.1790." in told
 
 
 def test_text_gives_the_interval_if_it_is_wide():

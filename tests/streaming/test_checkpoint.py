@@ -278,7 +278,7 @@ def test_damaged_checkpoint_is_refused(parts: list[Path], tmp_path: Path) -> Non
     assert refused > 30
     for content in (b"", b"renyi 1\n", whole[: len(whole) // 2], b"{}"):
         kept.write_bytes(content)
-        with pytest.raises(ValueError, match=r"not a valid checkpoint .*delete it"):
+        with pytest.raises(ValueError, match=r"not a valid checkpoint .*delete this"):
             files.marginals(parts, "y", checkpoint=kept)
 
 

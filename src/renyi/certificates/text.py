@@ -210,7 +210,7 @@ def verdict(
     if lower >= _LEAST:
         text = f"{text}; {whose} can promise less than {at_least(lower)}."
         if promise - lower <= CLOSED_GAP:
-            text += f" The best possible promise is {percent(lower, 4)}."
+            text += f" The best possible promise is at most {at_most(promise, 4)}."
         return text
     if promise <= CLOSED_GAP:
         return f"{text}; some rule can promise to err hardly ever."

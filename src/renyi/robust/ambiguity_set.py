@@ -103,8 +103,8 @@ class Ambiguity:
         """Set of the marginals m, with class-conditional pairs where m has them."""
         if m.order > 1:
             raise ValueError(
-                f"The marginals are of order {m.order}, and exact worst cases are "
-                "known of order 1: count single columns."
+                f"The marginals are of order {m.order}, and programs for worst "
+                "cases are known of order 1 alone: models of order 1 have them."
             )
         columns, F, Q = m.encoder.columns, m.F, m.Q
         starts = offsets(columns.sizes)

@@ -54,6 +54,7 @@ from renyi.checks import Deadline, check_time_limit
 from renyi.counting.onehot import dense, offsets
 from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.encoder import Encoder
+from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, contradiction, worst_member
 from renyi.robust.distribution import exhibited
@@ -149,12 +150,14 @@ class ThetaResult:
 
     def __str__(self) -> str:
         """Return the value or the interval in a sentence."""
-        known = f"lies between {self.lower:.5f} and {self.upper:.5f}"
+        low, high = rounded_down(self.lower, 5), rounded_up(self.upper, 5)
+        known = f"lies between {low:.5f} and {high:.5f}"
         if self.theta is not None:
             known = f"is {self.theta:.5f}"
         return (
             f"The minimax Brier risk theta {known}: no rule can promise an error below "
-            f"{self.lower:.4f}, and some rule promises {2 * self.upper:.4f}."
+            f"{rounded_down(self.lower):.4f}, and some rule promises "
+            f"{rounded_up(2 * self.upper):.4f}."
         )
 
 

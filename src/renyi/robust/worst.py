@@ -82,8 +82,8 @@ class WorstCase:
     Examples
     --------
     >>> print(WorstCase(0.0857, 0.0857, None, "map", 0.1216, 101.3))
-    At worst, rule map errs 8.57 % of the time on a population with these marginals
-    (closed form 12.16 %; 101.3 s).
+    At worst, rule map errs at most 8.57 % of the time on a population with these
+    marginals (closed form 12.16 %; 101.3 s).
     """
 
     lower: float
@@ -102,10 +102,8 @@ class WorstCase:
 
     def __str__(self) -> str:
         """Return the interval in a sentence."""
-        known = f"{100 * self.upper:.2f} %"
-        if self.distribution is None and not self.lower:
-            known = f"at most {at_most(self.upper)}"
-        elif self.gap > 5e-5:
+        known = f"at most {at_most(self.upper)}"
+        if (self.lower or self.distribution is not None) and self.gap > 5e-5:
             known = f"between {at_least(self.lower)} and {at_most(self.upper)}"
         return (
             f"At worst, rule {self.rule} errs {known} of the time on a population with "

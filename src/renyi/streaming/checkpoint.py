@@ -147,8 +147,9 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError) as error:
             reason = str(error).rstrip(".")
             raise ValueError(
-                f"{self.path} is not a valid checkpoint ({reason}): delete it to count "
-                "from the beginning."
+                f"{self.path} is not a valid checkpoint ({reason}): name another "
+                "file, or delete this one if it was a checkpoint, to count from the "
+                "beginning."
             ) from None
         if what:
             raise ValueError(
