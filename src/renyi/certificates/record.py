@@ -90,6 +90,11 @@ class Step:
     seconds: float | None = field(default=None, compare=False)
     status: Status = "bounded"
 
+    @property
+    def finished(self) -> bool:
+        """Whether it says all it can."""
+        return self.status != "stopped"
+
 
 def exact_status(upper: float, lower: float | None) -> Status:
     """Return whether a search for the exact value closed its interval."""

@@ -403,9 +403,9 @@ def statements(args: Args, encoder: Encoder) -> list[str]:
 def _named(args: Args) -> str:
     """Return what a sentence calls the rows."""
     if args.table is not None:
-        return f"the table {args.table!r}"
+        return f"Table {args.table!r}"
     if not args.files:
-        return "the query"
+        return "The query"
     more = f" and {len(args.files) - 1} more" if len(args.files) > 1 else ""
     return f"{args.files[0]}{more}"
 
