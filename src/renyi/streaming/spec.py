@@ -404,7 +404,7 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
 def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays that `pack` put together, checked."""
     header, arrays = read_archive(
-        io.BytesIO(data), "What was read", f"renyi-{kind}", _VERSION, TYPES
+        io.BytesIO(data), "What was received", f"renyi-{kind}", _VERSION, TYPES
     )
     for field in ("format", "version", "checksum"):
         del header[field]
