@@ -175,7 +175,10 @@ def test_a_refusal_tells_what_another_rule_reaches(bad: Callable[..., str]) -> N
     bounds = renyi.RenyiClassifier().fit(X, y).certificate_.bounds
     err = bad("select", "votes", "--max-error", "0.1")
     assert f"16 features reaches {rounded_up(bounds['map']):.4f} with rule 'm" in err
-    assert f"'sharp', which reaches {rounded_up(bounds['sharp']):.4f}." in err
+    assert (
+        f"'sharp' (--rule sharp), which reaches {rounded_up(bounds['sharp']):.4f}."
+        in err
+    )
     least = f"{bounds['sharp'] / 2:.4f}"
     err = bad("select", "votes", "--max-error", least, "--rule", "sharp")
     assert "with rule 'sharp'" in err and "which reaches" not in err
