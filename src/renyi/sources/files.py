@@ -293,23 +293,13 @@ def marginals(
     source = _with_floats(source, kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
     kinds = {**kinds, **column_kinds(encoder)}
-    # Text that may turn out to be numbers.
-    texts = set[str]()
+    texts = set[str]()  # columns of text that may turn out to be numbers
     if sql is None:
         found = _text_kinds(tables[0], schema.names, missing, condition).items()
         texts = {name for name, kind in found if kind.undecided or name in kinds}
-    texts -= {name for name, kind in kinds.items() if kind == "label"}
-    spec = CountSpec.of(
-        schema, target, encoder, class_conditional, weight, texts - {weight}
-    )
-    said = {}
-    for name, column in zip(spec.names, spec.columns, strict=True):
-        if name in kinds and column.levels is None:
-            number = kinds[name] == "number"
-            text = "numbers" if column.text and number else ""
-            kind = "number" if number else "label"
-            said[name] = column._replace(kind=kind, text=text)
-    spec = spec.decided(said)
+    texts -= {weight, *(name for name, kind in kinds.items() if kind == "label")}
+    spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
+    spec = _with_kinds(spec, kinds)
     kept = None
     if checkpoint is not None:
         if not source.paths:
@@ -327,6 +317,18 @@ def marginals(
         if kept is not None:
             kept.remove()
         return m
+
+
+def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
+    """Return the spec with columns decided whose kind is given."""
+    decided = {}
+    for name, column in zip(spec.names, spec.columns, strict=True):
+        if name in kinds and column.levels is None:
+            number = kinds[name] == "number"
+            text = "numbers" if column.text and number else ""
+            kind = "number" if number else "label"
+            decided[name] = column._replace(kind=kind, text=text)
+    return spec.decided(decided)
 
 
 def column_kinds(encoder: Encoder) -> dict[str, str]:
