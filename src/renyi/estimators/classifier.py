@@ -8,7 +8,9 @@ encoded and counted, marginals are checked and their names kept. Both roads end 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -283,7 +285,7 @@ class RenyiClassifier(CountsClassifier):
 
     _kept: TrainingRows | None  # for the next block
     _notes: tuple[Warned, ...]
-    _moments: ScoreMoments | None  # where there are no marginals
+    _moments: Callable[[], ScoreMoments] | None  # where there are no marginals
 
     def __init__(
         self,
@@ -439,8 +441,11 @@ class RenyiClassifier(CountsClassifier):
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
         self._finish(block.encoder, dual.fit, totals)
         t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
-        weights, error = block.sample_weight, dual.score_error
-        self._moments = moments_of_rows(t, block.y, weights, counts, columns, error)
+        weights = None if block.sample_weight is None else block.weights.copy()
+        # Computed when the certificate is asked for, which may be never.
+        self._moments = partial(
+            moments_of_rows, t, block.y, weights, counts, columns, dual.score_error
+        )
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
@@ -530,7 +535,7 @@ class RenyiClassifier(CountsClassifier):
             assert self.marginals_ is not None
             closed = closed_form(card, card.match(self.marginals_))
         else:
-            closed = bounds_of_moments(self._moments, card)
+            closed = bounds_of_moments(self._moments(), card)
         if self._weighted:
             notes = (("class-weight", text.CLASS_WEIGHT), *notes)
         self._certificate = certificate(
@@ -545,7 +550,8 @@ class RenyiClassifier(CountsClassifier):
         if self._digest is None and self.marginals_ is not None:
             self._digest = self.marginals_.digest
         elif self._digest is None and self._moments is not None:
-            columns, counts = self._moments.columns, self._moments.F
+            moments = self._moments()
+            columns, counts = moments.columns, moments.F
             n = float(counts[: columns.sizes[0]].sum())
             self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
         return self._digest
