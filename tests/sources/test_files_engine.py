@@ -100,6 +100,37 @@ def test_text_among_numbers_fulfils_no_condition(tmp_path: Path) -> None:
     assert Marginals.from_file(path, target="y", where="age IS NULL").n == 40
 
 
+@pytest.mark.parametrize(
+    "name", ["Row Number", "row number", "rows", "ROWS_", "batch", "data", "rowid", "t"]
+)
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_no_name_of_ours_shadows_a_column(
+    name: str, ending: str, tmp_path: Path
+) -> None:
+    numbers = np.arange(5, 305)
+    rows = pa.table({name: numbers, "a": numbers % 7, "y": numbers % 2})
+    path = write(rows, tmp_path / f"rows{ending}")
+    for where in (f'"{name}" < 60 AND a > 1', f'"{name.swapcase()}" < 60 AND A > 1'):
+        kept = rows.filter(pa.array((numbers < 60) & (numbers % 7 > 1)))
+        found = pa.concat_tables(files.batches(path, where=where))
+        assert found.to_pydict() == kept.to_pydict()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["COLUMNS(*) > 1", "greatest(*COLUMNS(*)) > 1", "#1 > 1", "A = 1"]
+    + ['"row number" = 1', "rows = 1", "a1 = (SELECT max(a1) FROM rows)"]
+    + ["a1 = (SELECT max(a1) FROM batch)"],
+)
+def test_a_condition_names_columns_that_are_there(where: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,A,a1,y\n" + "1,2,3,n\n2,1,3,p\n" * 20)
+    with pytest.raises(ValueError, match="Invalid filter") as error:
+        Marginals.from_file(path, target="y", where=where)
+    assert where in str(error.value)
+    assert Marginals.from_file(path, target="y", where="a1 IN (VALUES (3))").n == 40
+
+
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
 def test_query_over_files(ending: str, table: pa.Table, tmp_path: Path) -> None:
     path = write(table, tmp_path / f"it's{ending}")

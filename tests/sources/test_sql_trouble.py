@@ -257,6 +257,17 @@ def test_no_rows_and_no_features(connection: Any) -> None:
         Marginals.from_sql(connection, "gone", "y")
 
 
+def test_a_quoted_name_that_is_no_column_is_no_text(connection: Any) -> None:
+    load(connection, "visits", visits(50))
+    for where in ('"agee" > 5', "ward <> 'b' AND \"Wards\" = 'a'"):
+        with pytest.raises(ValueError, match="Invalid filter .*(agee|Wards)"):
+            Marginals.from_sql(connection, "visits", "class", where=where)
+        if engine_of(connection) == "postgres":
+            connection.rollback()
+    where = '"visits"."age" > 0 /* "x" */ AND ward <> \'"x"\' -- "x"'
+    assert Marginals.from_sql(connection, "visits", "class", where=where).n
+
+
 def test_a_condition_that_is_no_sql(connection: Any) -> None:
     load(connection, "visits", visits(30))
     for where, about in [("age = = 20", "syntax error|=|near"), ("shoe > 4", "shoe")]:

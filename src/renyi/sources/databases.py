@@ -46,12 +46,27 @@ _MORE_MEMORY = (
 )
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 _PLAIN = (str, int, float, bytes, *_TIMES)
+# A stranger's database may hold views that read any file of this machine.
+_CLOSED = {
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "allow_persistent_secrets": False,
+    "lock_configuration": True,
+}
+_CLOSED_LITE = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON")
+_MAX_CELL = 2**24  # bytes of a cell of SQLite
+_STEPS = 10**6  # of SQLite between two looks for Ctrl-C
 
 Row = Sequence[Any]
 
 
 class QueryError(ValueError):
     """A statement that failed."""
+
+
+class OutsideError(QueryError):
+    """A view asked for what is outside its database (`opened`)."""
 
 
 class Database:
@@ -70,6 +85,7 @@ class Database:
         self.reals: frozenset[str] = frozenset()  # columns that are floats by type
         self.kinds: dict[str, Any] = {}  # of columns, as the driver calls them
         self._own = False  # whether the transaction under way is ours
+        self._table = ""  # whose columns were asked for
 
     def fetch(self, sql: str, what: str) -> list[Row]:
         """Return the rows of a statement; `what` says in words what it is for."""
@@ -120,7 +136,7 @@ class Database:
         if not table or not all(table):
             raise ValueError("The name of the table is empty.")
         sql = f"SELECT * FROM {self.dialect.table(table)} WHERE 1 = 0"
-        shown = table if isinstance(table, str) else ".".join(table)
+        self._table = shown = table if isinstance(table, str) else ".".join(table)
         self.sent.append(sql)
         try:
             what = f"the columns of {shown!r}"
@@ -128,7 +144,7 @@ class Database:
                 description = cursor.description
                 cursor.fetchall()  # there are none, which some drivers must be told
         except ValueError as error:
-            if _is_aborted(error):
+            if _is_aborted(error) or isinstance(error, OutsideError):
                 raise
             reason = first_line(error.__cause__ or error)
             raise ValueError(
@@ -206,6 +222,8 @@ class Database:
         try:
             yield
         except Exception as error:
+            if isinstance(error, sqlite3.Error) and str(error) == "interrupted":
+                raise KeyboardInterrupt from None
             raise self._failure(error, what) from error
 
     # ---- transactions
@@ -253,9 +271,21 @@ class Database:
                 f"query for {what} ({reason}): connect and start again; nothing was "
                 "changed there."
             )
+        # DuckDB's class of errors, and the words of SQLite
+        if type(error).__name__ == "PermissionException" or "unsafe use of" in reason:
+            return OutsideError(
+                f"The view {self._table!r} reads more than its database ({reason}), "
+                "which a database file may not: make a table of it if you trust it, "
+                "or, in DuckDB, ask for its rows yourself: "
+                f"--sql \"ATTACH 'FILE' AS d; FROM d.{self._table}\"."
+            )
         advice = "check the names and your permissions."
         if _is_aborted(error):
             advice = "roll back your transaction, in which a statement failed before."
+        if isinstance(error, sqlite3.DataError):  # the only one that reading raises
+            advice = (
+                f"leave out the column whose cells take more than {_MAX_CELL:,} bytes."
+            )
         return QueryError(f"The query for {what} failed ({reason}): {advice}")
 
     def _alive(self) -> bool:
@@ -332,7 +362,11 @@ def is_database(name: str) -> bool:
 
 
 def opened(path: Path) -> closing[Any]:
-    """Return a connection to the database in a file, which can only be read."""
+    """Return a connection to the database in a file, closed to all outside it.
+
+    The file may come from a stranger: it can only be read, its views and functions
+    reach neither other files nor the network, and nothing can be loaded.
+    """
     try:
         with path.open("rb") as stream:
             start = stream.read(16)
@@ -340,11 +374,17 @@ def opened(path: Path) -> closing[Any]:
         raise ValueError(unreadable(path, error, "cannot be opened")) from None
     if start == b"SQLite format 3\x00":
         place = quote(str(path.absolute()))
-        return closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True))
+        lite = sqlite3.connect(f"file:{place}?mode=ro", uri=True)
+        for setting in _CLOSED_LITE:
+            lite.execute(f"PRAGMA {setting}")
+        lite.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        lite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL)
+        lite.set_progress_handler(lambda: 0, _STEPS)
+        return closing(lite)
     if start[8:].startswith(b"DUCK"):  # after a checksum
         module = duckdb_module()
         try:
-            return closing(module.connect(str(path), read_only=True))
+            return closing(module.connect(str(path), read_only=True, config=_CLOSED))
         except module.Error as error:
             raise ValueError(f"{path} cannot be opened: {first_line(error)}.") from None
     raise ValueError(f"{path} is not a DuckDB or SQLite database.")

@@ -22,7 +22,7 @@ from renyi.sources.dialects import DIALECTS
 from renyi.storage import first_line
 
 _ROWS = 2**17  # of a batch of answers
-_PLACE = "row number"  # added to the rows that a filter sees
+_NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column
 VIEW = "data"  # what a query calls the files that were given with it
 
 _quoted, _literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].string
@@ -59,14 +59,18 @@ class Condition:
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET threads = 1")
         self.columns = mentioned_columns(where, schema.names)
-        place, cells = _quoted(_PLACE), []
+        # What the rows, and their numbers, are called: no name that a user may mean.
+        self._rows = "rows"
+        while any(self._rows in text.lower() for text in (where, *self.columns)):
+            self._rows += "_"
+        rows, cells = _quoted(self._rows), []
         for column, name in zip(map(_quoted, self.columns), self.columns, strict=True):
             kind = (types or {}).get(name)
             cells.append(
                 f"TRY_CAST({column} AS {kind}) AS {column}" if kind else column
             )
         self._query = (
-            f"SELECT {place} FROM (SELECT {', '.join([*cells, place])} FROM batch) "
+            f"SELECT {rows} FROM (SELECT {', '.join([*cells, rows])} FROM {rows}) "
             f"WHERE ({where}\n)"
         )
         self._where = where
@@ -78,13 +82,13 @@ class Condition:
         places = pa.array(np.arange(batch.num_rows, dtype=np.int32))
         mentioned = pa.RecordBatch.from_arrays(
             [*(batch.column(name) for name in self.columns), places],
-            names=[*self.columns, _PLACE],
+            names=[*self.columns, self._rows],
         )
         if not hasattr(self._own, "cursor"):  # each thread has a connection of its own
             self._own.cursor = self._connection.cursor()
         connection = self._own.cursor
         try:
-            connection.register("batch", pa.Table.from_batches([mentioned]))
+            connection.register(self._rows, pa.Table.from_batches([mentioned]))
             found = connection.sql(self._query).to_arrow_table()
         except duckdb_module().Error as error:
             raise ValueError(
@@ -101,7 +105,7 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
     >>> mentioned_columns("Year = 2024 AND lower(sex) = 'f'", ["age", "sex", "year"])
     ['sex', 'year']
     """
-    statement = _literal(f"SELECT 1 FROM batch WHERE ({where}\n)")
+    statement = _literal(f"SELECT 1 FROM t WHERE ({where}\n)")
     module = duckdb_module()
     with module.connect() as connection:
         try:
@@ -111,19 +115,38 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
             return list(names)
     if tree.get("error"):
         return list(names)
-    mentioned = {name.lower() for name in _references(tree)}
-    return [name for name in names if name.lower() in mentioned]
+    nodes = list(_nodes(tree))
+    if any(node.get("class") in _NAMELESS for node in nodes):
+        raise ValueError(
+            f"Invalid filter {where!r:.160}: it must name each column, without *, "
+            "COLUMNS() or #."
+        )
+    meant = {n.lower() for node in nodes for n in node.get("column_names", ())}
+    found: dict[str, str] = {}
+    for name in names:
+        if name.lower() in meant and found.setdefault(name.lower(), name) != name:
+            raise ValueError(
+                f"Invalid filter {where!r:.160}: SQL cannot tell the columns "
+                f"{found[name.lower()]!r} and {name!r} apart: rename one of them."
+            )
+    return list(found.values())
 
 
-def _references(tree: Any) -> Iterator[str]:
-    """Yield the names of the columns in a statement that was parsed."""
+def _is_star(node: dict[str, Any]) -> bool:
+    return node.get("class") == "STAR" and not node.get("columns")
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a statement that was parsed, without SELECT *."""
     if isinstance(tree, dict):
-        if tree.get("class") == "COLUMN_REF":
-            yield from tree["column_names"]
+        if tree.get("type") == "SELECT_NODE":
+            chosen = [e for e in tree["select_list"] if not _is_star(e)]
+            tree = {**tree, "select_list": chosen}
+        yield tree
         tree = list(tree.values())
     if isinstance(tree, list):
         for each in tree:
-            yield from _references(each)
+            yield from _nodes(each)
 
 
 class Stream:

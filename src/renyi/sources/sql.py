@@ -20,6 +20,7 @@ a column holds is asked first, and it gets
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -43,6 +44,11 @@ _RUN_NOW = """\
 -- {} of each single column.
 """
 _NOT_RUN = "-- Not run now, but when the table is counted: {}.\n"
+
+# Texts and comments of SQL, and names in double quotes, which alone are a group.
+_QUOTED = re.compile(
+    r"""'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|"((?:[^"]|"")*)\"""", re.DOTALL
+)
 
 _UNIT_ROWS = 2**18  # that are counted before progress is reported
 # SELECT DISTINCT of so many columns' types has few rows, missing cells or not.
@@ -172,6 +178,9 @@ def _opened(
     request = Request(table, target, columns, encoder, class_conditional, weight)
     rows = FilteredTable(database.dialect, database.dialect.table(table))
     if where:
+        if database.dialect.name == "sqlite":
+            parts = table.split(".") if isinstance(table, str) else table
+            _check_quoted(where, [*there, *parts, "rowid"])
         end = "\n" if "--" in where else ""  # a comment would swallow the bracket
         rows = rows.where(f"({where}{end})")
     total = _row_count(database, rows, where)
@@ -181,6 +190,23 @@ def _opened(
     if database.dialect.embedded:
         return TableRows(database, request, rows, total, progress)
     return TableCounts(database, request, rows, progress)
+
+
+def _check_quoted(where: str, names: Sequence[str]) -> None:
+    """Refuse a name in double quotes that is no column: SQLite would take it as text.
+
+    Of a condition with a SELECT, names may be those of another table.
+    """
+    if re.search(r"\bselect\b", where, re.IGNORECASE):
+        return
+    known = {name.lower() for name in names}
+    for text in _QUOTED.findall(where):
+        name = text.replace('""', '"')
+        if name and name.lower() not in known:
+            raise ValueError(
+                f"Invalid filter {where!r:.160}: there is no column {name!r:.60}; put "
+                "texts into single quotes."
+            )
 
 
 def _row_count(database: Database, rows: FilteredTable, where: str | None) -> int:
