@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import datafusion
@@ -77,16 +78,30 @@ def test_settings_are_passed_on() -> None:
     np.testing.assert_allclose(got.class_counts, want.class_counts)
 
 
-def test_only_what_passes_by_once_is_counted_in_cells() -> None:
+def test_what_passes_by_once_is_counted_as_what_can_be_read_again() -> None:
     rng = np.random.default_rng(0)
-    table = pa.table({"x": rng.normal(size=3000), "y": ["n", "p"] * 1500})
+    words = pa.array(["u", "v", None] * 1000).dictionary_encode()
+    columns = {"x": rng.normal(size=3000), "w": words, "y": ["n", "p"] * 1500}
+    table = pa.table({"big": [2**60 + k % 9 for k in range(3000)], **columns})
     want = reference(table)
-    assert Marginals.from_arrow(table, target="y") == want
-    assert Marginals.from_arrow(table.to_batches(500), target="y") == want
-    once = Marginals.from_arrow(table.to_reader(500), target="y")
-    assert once.n == want.n and once != want
-    shares = np.diag(once.counts)[:5] / once.n
-    assert np.abs(shares - 0.2).max() < 0.01
+
+    def changing() -> Iterator[pa.Table]:
+        yield table[:5].set_column(2, "w", table["w"][:5].cast(pa.string()))
+        yield table[5:5]
+        yield table[5:]
+
+    for source in (table, table.to_batches(500), table.to_reader(500), changing()):
+        assert Marginals.from_arrow(source, target="y") == want
+
+
+def test_a_full_temporary_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"x": np.arange(200.0), "y": ["n", "p"] * 100})
+    full = partial(open, "/dev/full", "r+b")
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(ValueError, match=r"temporary folder '.*No space left .*TMPDIR"):
+        Marginals.from_arrow(table.to_reader(50), target="y")
+    encoder = Encoder().fit(table.select(["x"]))
+    assert Marginals.from_arrow(table.to_reader(50), target="y", encoder=encoder).n
 
 
 def test_a_large_batch_is_read_in_slices() -> None:

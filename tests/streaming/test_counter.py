@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
 from renyi.streaming.counter import PairCounter
+from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
 from renyi.warnings import DataWarning
-from support.streams import counted, every_type, pieces, reference
+from support.streams import counted, decided, every_type, pieces, reference
 
 TABLE = every_type(900)
 BARE = TABLE.drop_columns(["view"])  # Arrow cannot take rows of string views
@@ -37,7 +38,6 @@ def test_every_type_equals_rows_in_memory(name: str, class_conditional: bool) ->
     spec = CountSpec.of(TABLE.schema, "y", encoder, class_conditional)
     assert counted([TABLE], spec) == want
     assert counted(pieces(TABLE, [1, 400, 33]), spec, ways=3) == want
-    assert counted(pieces(TABLE, [97]), spec.one_pass(), ways=2) == want
 
 
 def test_settings_travel_with_the_counts() -> None:
@@ -65,43 +65,15 @@ def test_small_random_tables(data) -> None:
     try:
         want = reference(table, "y", class_conditional=True)
     except ValueError as error:
-        for each in (spec, spec.one_pass()):
-            with pytest.raises(ValueError) as told:
-                counted(pieces(table, sizes), each, 2)
-            assert str(told.value) == str(error)
+        with pytest.raises(ValueError) as told:
+            counted(pieces(table, sizes), spec, 2)
+        assert str(told.value) == str(error)
         return
     assert counted(pieces(table, sizes), spec, 2) == want
-    assert counted(pieces(table, sizes), spec.one_pass(), 2) == want
 
 
 def _column(cell, n: int):
     return st.lists(cell, min_size=n, max_size=n)
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=30, max_size=80), st.randoms())
-@settings(max_examples=25)
-def test_one_pass_in_cells_does_not_depend_on_the_order(values, random) -> None:
-    table = pa.table({"x": values, "y": ["n" if v < 1 else "p" for v in values]})
-    spec = CountSpec.of(table.schema, "y").one_pass()
-    few = CountSpec.from_dict({**spec.to_dict(), "cells": 7})
-    want = counted([table], few)
-    order = list(range(len(values)))
-    random.shuffle(order)
-    shuffled = table.take(order)
-    assert counted(pieces(shuffled, [1, 5, 2]), few, ways=3) == want
-    assert want.block("x", "y").to_numpy().sum() == len(values)
-
-
-def test_one_pass_counts_agree_with_its_own_bins() -> None:
-    rng = np.random.default_rng(0)
-    x = np.concatenate([rng.normal(size=6000), np.zeros(4000)])
-    table = pa.table({"x": x, "y": np.where(x > 0.3, "p", "n")})
-    got = counted(pieces(table, [777]), CountSpec.of(table.schema, "y").one_pass())
-    again = Marginals.from_data(table, target="y", encoder=got.encoder)
-    assert got == again
-    exact = reference(table)
-    shares = np.diag(got.counts) / got.n - np.diag(exact.counts) / exact.n
-    assert np.abs(shares).max() < 0.01
 
 
 def test_weights_are_summed() -> None:
@@ -110,8 +82,8 @@ def test_weights_are_summed() -> None:
     weighted = BARE.append_column("w", pa.array(weights))
     spec = CountSpec.of(weighted.schema, "y", class_conditional=True, weight="w")
     want = reference(weighted, "y", class_conditional=True, weight="w")
-    for each, ways in ((spec, 1), (spec, 3), (spec.one_pass(), 2)):
-        got = counted(pieces(weighted, [211]), each, ways)
+    for ways in (1, 3):
+        got = counted(pieces(weighted, [211]), spec, ways)
         assert got.columns == want.columns and got.n == want.n
         assert got.counts.dtype == np.float64
         np.testing.assert_allclose(got.counts, want.counts, rtol=1e-12)
@@ -153,14 +125,10 @@ def test_rows_without_a_target_are_left_out_with_a_warning() -> None:
     table = BARE.set_column(BARE.num_columns - 1, "y", y)
     with pytest.warns(DataWarning) as first:
         want = reference(table)
-    for spec in (
-        CountSpec.of(table.schema, "y"),
-        CountSpec.of(table.schema, "y").one_pass(),
-    ):
-        with pytest.warns(DataWarning) as second:
-            got = counted(pieces(table, [313]), spec, 2)
-        assert got == want
-        assert str(second[0].message) == str(first[0].message)
+    with pytest.warns(DataWarning) as second:
+        got = counted(pieces(table, [313]), CountSpec.of(table.schema, "y"), 2)
+    assert got == want
+    assert str(second[0].message) == str(first[0].message)
 
 
 def test_no_rows_and_no_targets_are_refused() -> None:
@@ -236,8 +204,6 @@ def test_integers_beyond_floats_stay_apart() -> None:
     many = table.set_column(0, "a", pa.array([2**60 + k % 30 for k in range(60)]))
     spec = CountSpec.of(table.schema, "y")
     assert counted(pieces(many, [7]), spec, 2) == reference(many)
-    with pytest.raises(ValueError, match="Column 'a' holds integers of more than 2"):
-        counted([table], spec.one_pass())
 
 
 def test_identifiers_are_refused_as_in_memory() -> None:
@@ -277,8 +243,7 @@ def test_the_limit_of_categories_is_that_of_memory(monkeypatch) -> None:
 )
 def test_a_schema_that_changes_names_the_column(change: dict, told: str) -> None:
     first = {"a": pa.array([1]), "y": pa.array(["n"])}
-    spec = CountSpec.of(pa.table(first).schema, "y").one_pass()
-    tally = PairCounter(spec)
+    tally = ColumnProfile(CountSpec.of(pa.table(first).schema, "y"))
     tally.add(pa.record_batch(first))
     second = {k: v for k, v in {**first, **change}.items() if v is not None}
     with pytest.raises(ValueError, match=told):
@@ -327,7 +292,7 @@ def test_a_tally_goes_on_after_finish() -> None:
 
 
 def _tally() -> PairCounter:
-    spec = CountSpec.of(TABLE.schema, "y", class_conditional=True).one_pass()
+    spec = decided([TABLE], CountSpec.of(TABLE.schema, "y", class_conditional=True))
     tally = PairCounter(spec)
     tally.add(TABLE[:200])
     return tally
@@ -407,28 +372,6 @@ def test_bytes_of_labels_that_repeat_are_refused() -> None:
             ValueError, match="bytes of the counts are not valid: .*label"
         ):
             PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"low": [2.0, 1.0], "high": [2.0]},
-        {"low": ["1.5"], "high": ["1.5"]},
-        {"low": [3.0], "high": [1.0]},
-        {"low": [1.0, 1.0], "high": [1.0, 1.0]},
-        {"low": np.arange(600.0).tolist(), "high": np.arange(600.0).tolist()},
-        {"shift": 64},
-        {"whole": 1},
-    ],
-)
-def test_bytes_of_cells_that_cannot_be_are_refused(change: dict) -> None:
-    tally = _tally()
-    header, arrays = unpack("counts", tally.to_bytes())
-    book = next(each for each in header["encoders"] if "low" in each)
-    assert len(book["low"]) > 2
-    book.update(change)
-    with pytest.raises(ValueError, match="the cells of a column are not valid"):
-        PairCounter.from_bytes(tally.spec, pack("counts", header, arrays))
 
 
 def test_bytes_of_something_else_are_refused() -> None:

@@ -52,11 +52,6 @@ def texts_equal(table: pa.Table, encoder: Encoder, sizes: list[int]) -> None:
         for batch in pieces(source, sizes[::-1]):
             tally.add(batch)
         assert tally.finish() == want
-    with warnings.catch_warnings(record=True, action="always") as got:
-        tally = PairCounter(spec.one_pass())
-        tally.add(table)
-        assert tally.finish() == want
-    assert told(got) == told(wanted)
 
 
 def texts(n: int = 400) -> pa.Table:

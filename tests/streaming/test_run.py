@@ -25,6 +25,7 @@ from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec, pack, unpack
 from renyi.warnings import DataWarning
 from support.interruptions import expected, interrupted, table_of, write
+from support.streams import decided
 
 Marginals = renyi.Marginals
 
@@ -370,7 +371,7 @@ def test_rows_for_a_large_table_wait_for_a_merge(
     weight = "w" if weighted else None
     if not weighted:
         table = table.drop_columns("w")
-    spec = CountSpec.of(table.schema, "y", None, True, weight).one_pass()
+    spec = decided([table], CountSpec.of(table.schema, "y", None, True, weight))
     whole = PairCounter(spec)
     for low in range(0, 900, 90):
         part = PairCounter(spec)

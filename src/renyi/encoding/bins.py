@@ -93,33 +93,15 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
         return cells, shift
     places = keys(cells.low)
     order = np.argsort(places, kind="stable")
-    shift, first = fitting(places[order], shift, most)
+    while True:
+        shifted = places[order] >> shift
+        first = np.flatnonzero(np.diff(shifted, prepend=~shifted[:1]))
+        if len(first) <= most or shift == _MAX_SHIFT:
+            break
+        shift += 1
     low = cells.low[order][first]
     high = low if not shift else np.maximum.reduceat(cells.high[order], first)
     return Cells(low, high, np.add.reduceat(cells.weight[order], first)), shift
-
-
-def fitting(
-    places: NDArray[np.int64], shift: int, most: int
-) -> tuple[int, NDArray[np.intp]]:
-    """Return how many bits keys in order must lose, and where their cells begin."""
-    while True:
-        shifted = places >> shift
-        first = np.flatnonzero(np.diff(shifted, prepend=~shifted[:1]))
-        if len(first) <= most or shift == _MAX_SHIFT:
-            return shift, first
-        shift += 1
-
-
-def are_bounds(low: NDArray[Any], high: NDArray[Any], shift: int, most: int) -> bool:
-    """Whether these can be the bounds of cells, in any order."""
-    return (
-        0 <= shift <= _MAX_SHIFT
-        and low.dtype == high.dtype == np.float64
-        and low.shape == high.shape == (low.size,)
-        and low.size <= most
-        and bool(((low >= -LARGEST) & (low <= high) & (high <= LARGEST)).all())
-    )
 
 
 # ---- sketches
@@ -250,7 +232,11 @@ class Sketch:
             raise ValueError("the sketch is not valid") from None
         low, high, weight = found._cells
         good = (
-            are_bounds(low, high, found._shift, most)
+            0 <= found._shift <= _MAX_SHIFT
+            and low.dtype == high.dtype == np.float64
+            and low.shape == high.shape == (low.size,)
+            and low.size <= most
+            and bool(((low >= -LARGEST) & (low <= high) & (high <= LARGEST)).all())
             and weight.dtype in (np.int64, np.float64)
             and weight.shape == low.shape
             and bool((weight > 0).all())

@@ -11,9 +11,8 @@ being one more column, so that
 No row can be read off them, and no row is kept.
 
 Each source of rows has a module in `renyi.sources`, to which the class methods
-``from_*`` delegate. All roads give the same marginals for the same rows, with two
-exceptions: weights are summed in another order, hence to rounding; and a stream that
-can be read but once bins a column of more than a few hundred numbers by cells.
+``from_*`` delegate. All roads give the same marginals for the same rows, but for
+weights, which are summed in another order, hence to rounding.
 """
 
 from __future__ import annotations
@@ -453,9 +452,9 @@ class Marginals:
     ) -> Marginals:
         """Count a stream: a frame, a query, a reader or an iterable of Arrow batches.
 
-        Memory stays bounded. A source that can be read but once (a reader, a generator)
-        is counted in one pass, its numbers in up to 512 cells a column; others get a
-        first pass if a column needs one. Other parameters are as in `from_file`.
+        Memory stays bounded. If a column needs a first pass, a source that can be read
+        but once (a reader, a generator) is written to a temporary file meanwhile. Other
+        parameters are as in `from_file`.
 
         >>> import pyarrow as pa
         >>> import renyi

@@ -2,8 +2,9 @@
 
 Nearly every library of tables can hand its rows to another one as a stream of Arrow
 batches (``__arrow_c_stream__``): pyarrow, polars, pandas, DuckDB relations, DataFusion,
-Spark. What can be read twice gets a first pass if a column needs one; what passes by
-only once is counted in one pass (`CountSpec.one_pass`).
+Spark. Where a column needs a first pass, what passes by only once is written to a
+temporary file meanwhile, which has no name: it is gone with the process, however that
+ends.
 
 Of Parquet files one row group after the other is read, of Arrow's own (IPC, Feather)
 the record batches, and only the columns needed. Text of Parquet comes as dictionaries,
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -54,16 +56,49 @@ def marginals(
     """Count the pairs of a stream; see `Marginals.from_arrow`."""
     schema, first = opened(stream)
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
-    if spec.undecided and isinstance(stream, (pa.RecordBatchReader, Iterator)):
-        spec = spec.one_pass()  # which can be read but once
-    open_streams = [first]
+    once = spec.undecided and isinstance(stream, (pa.RecordBatchReader, Iterator))
+    passes = [first]
+    with tempfile.TemporaryFile() if once else contextlib.nullcontext() as file:
+        if file is not None:
+            whole = _read(first, list(spec.read_columns))
+            passes = [_read_back(file), _kept(whole, file)]
 
-    def units(columns: list[str]) -> Iterator[Unit]:
-        batches = open_streams.pop() if open_streams else _again(stream)
-        some = None if {*columns} == {*spec.read_columns} else columns
-        yield Unit(0, 0, 1.0, partial(_read, batches, some))
+        def units(columns: list[str]) -> Iterator[Unit]:
+            batches = passes.pop() if passes else _again(stream)
+            some = None if {*columns} == {*spec.read_columns} else columns
+            yield Unit(0, 0, 1.0, partial(_read, batches, some))
 
-    return Job(Source(schema, units), spec).count().finish()
+        return Job(Source(schema, units), spec).count().finish()
+
+
+def _kept(batches: Iterator[Any], file: IO[bytes]) -> Iterator[Any]:
+    """Yield batches, and write them to a file: those of one schema as one stream."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    try:
+        for schema, run in groupby(batches, lambda batch: batch.schema):
+            sink = pa.PythonFile(file, "w")
+            writer = pa.ipc.new_stream(sink, schema, options=options)
+            for batch in run:
+                writer.write(batch)
+                yield batch
+            writer.close()
+        file.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):  # what waits to be written
+            file.close()
+        raise ValueError(
+            "The rows, which can be read but once, do not fit into the temporary "
+            f"folder {tempfile.gettempdir()!r} ({first_line(error)}): name another one "
+            "in TMPDIR, write the rows to a file, or give a fitted encoder."
+        ) from None
+
+
+def _read_back(file: IO[bytes]) -> Iterator[Any]:
+    """Yield the batches of all streams in a file."""
+    end = file.tell()
+    file.seek(0)
+    while file.tell() < end:
+        yield from pa.ipc.open_stream(pa.PythonFile(file, "r"))
 
 
 def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:

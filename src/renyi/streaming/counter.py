@@ -31,16 +31,10 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.column_encoders import (
-    BinEncoder,
-    FinalLevels,
-    LabelEncoder,
-    OnePassBinner,
-)
+from renyi.streaming.column_encoders import BinEncoder, FinalLevels, LabelEncoder
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
-    ColumnSpec,
     CountSpec,
     Slice,
     Summary,
@@ -57,7 +51,6 @@ _FIRST_SIZE = 64
 _MANY_CODES = 256
 _CELLS = 2**21  # of a table that are added at a time
 
-ColumnEncoder = LabelEncoder | BinEncoder | OnePassBinner
 Places = NDArray[np.intp]
 
 
@@ -71,13 +64,15 @@ class PairCounter(Summary):
         if spec.undecided:
             raise ValueError(
                 f"The spec has not decided about column {spec.undecided[0]!r}: make "
-                "a ColumnProfile of the rows first, or use spec.one_pass()."
+                "a ColumnProfile of the rows first."
             )
         self.left_out = 0  # rows without a target
         self._weight = 0.0
         missing = spec.missing
         self._encoders = [
-            _column_encoder(name, column, missing, spec.cells)
+            (BinEncoder if column.kind == "number" else LabelEncoder)(
+                name, column, missing
+            )
             for name, column in zip(spec.names, spec.columns, strict=True)
         ]
         self._table = PairTable(
@@ -104,7 +99,6 @@ class PairCounter(Summary):
     def _add(self, piece: Slice) -> None:
         """Encode some rows; count those that wait when there are enough."""
         *features, last = self._encoders
-        assert isinstance(last, LabelEncoder)
         target = last.encode(piece.columns[-1])
         keep, weights = target > 0, piece.weights
         left_out = piece.rows - int(keep.sum())
@@ -112,18 +106,10 @@ class PairCounter(Summary):
             keep &= weights > 0
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
-        cells = {}  # codes of numbers in cells, which may renumber what waits
-        for j, encoder in enumerate(features):
-            if isinstance(encoder, OnePassBinner):
-                cells[j], moved = encoder.admit(encoder.read(piece.columns[j])[rows])
-                self._renumber(j, moved)
         if self._waiting + count > self._room:
             self._count()
         for j, encoder in enumerate(features):
-            if isinstance(encoder, OnePassBinner):
-                self._put(j, cells[j])
-            else:
-                self._put(j, encoder.encode(piece.columns[j])[rows])
+            self._put(j, encoder.encode(piece.columns[j])[rows])
         self._put(len(features), target[rows])
         if weights is not None:
             self._weights[self._waiting : self._waiting + count] = weights[rows]
@@ -132,13 +118,6 @@ class PairCounter(Summary):
         self.n += count
         self.left_out += left_out
         self._waiting += count
-
-    def _renumber(self, j: int, moved: Places | None) -> None:
-        """Follow an encoder that has merged cells."""
-        if moved is not None:
-            self._count()  # what waits has the old codes
-            self._table.reserve([0] * j + [len(moved)])
-            self._table.fold(j, moved)
 
     def _put(self, j: int, codes: NDArray[Any]) -> None:
         """Let the codes of a column wait, in wider or longer arrays if needed."""
@@ -191,12 +170,8 @@ class PairCounter(Summary):
         other.settle()
         if not other._waiting or self.spec.weight is not None:
             self._count()
-        theirs = []
         pairs = zip(self._encoders, other._encoders, strict=True)
-        for j, (mine, encoder) in enumerate(pairs):
-            moved, places = mine.merge(encoder)
-            self._renumber(j, moved)
-            theirs.append(places)
+        theirs = [mine.merge(encoder) for mine, encoder in pairs]
         self._sizes = [encoder.size for encoder in self._encoders]
         if other._table.size:
             self._table.merge(other._table, theirs, self._sizes)
@@ -308,17 +283,6 @@ class PairCounter(Summary):
         self._table.fill(arrays, self._sizes)
 
 
-def _column_encoder(
-    name: str, column: ColumnSpec, missing: frozenset[str], cells: int
-) -> ColumnEncoder:
-    """Return the empty encoder of a column."""
-    if column.kind == "label" or column.text == "guess":
-        return LabelEncoder(name, column, missing)
-    if column.levels is not None:
-        return BinEncoder(name, column, missing)
-    return OnePassBinner(name, column, missing, cells)
-
-
 # ---- tables that grow
 
 
@@ -423,26 +387,6 @@ class PairTable:
         mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
         for k, table in zip(mine, other.tables, strict=False):
             _add_to(self.tables[k], table, target)
-
-    def fold(self, j: int, moved: Places) -> None:
-        """Renumber the codes of a column; codes that become one are added up.
-
-        Codes that none becomes are new, and get places of their own.
-        """
-        target = np.arange(self.size)
-        kept = np.full(int(moved.max()) + 1, -1)
-        for code, place in zip(moved, self.places[j], strict=False):
-            if kept[code] < 0:
-                kept[code] = place
-            target[place] = kept[code]
-        used, target = np.unique(target, return_inverse=True)
-        self._room = np.stack([_folded(table, target) for table in self.tables])
-        self.places = [target[place] for place in self.places]
-        fresh = kept < 0
-        self.places[j] = np.searchsorted(used, kept)
-        self.places[j][fresh] = len(used) + np.arange(fresh.sum())
-        self.size = len(used) + int(fresh.sum())
-        self._enlarge()
 
     def to_arrays(self) -> Arrays:
         """Return the counts that are not zero, with their places, of one half."""

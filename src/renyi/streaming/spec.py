@@ -9,9 +9,7 @@ dear. A `CountSpec` says what is known of every column before the next pass:
   file, which has no types.
 
 What is still undecided is found by a first pass
-(`renyi.streaming.profile.ColumnProfile`), which returns the decided spec; or, where
-rows pass by only once, by `CountSpec.one_pass`: undecided columns are then
-counted in fine cells, and binned at the end.
+(`renyi.streaming.profile.ColumnProfile`), which returns the decided spec.
 """
 
 from __future__ import annotations
@@ -54,9 +52,6 @@ _FAMILIES = (
     *("text", "boolean", "integer", "float", "null", "other"),
     *("date", "time", "timestamp", "zoned timestamp", "duration"),
 )
-# Cells of all undecided columns of a single pass, and of each column.
-_ALL_CELLS = 4096
-_LEAST_CELLS, _MOST_CELLS = 64, 512
 
 
 class ColumnSpec(NamedTuple):
@@ -120,7 +115,6 @@ class CountSpec:
     class_conditional: bool = False
     weight: str | None = None
     ignored: frozenset[str] = frozenset()
-    cells: int = 0
 
     @classmethod
     def of(
@@ -200,7 +194,7 @@ class CountSpec:
     def undecided(self) -> tuple[str, ...]:
         """Names of the columns that a first pass must look at."""
         pairs = zip(self.names, self.columns, strict=True)
-        return tuple(name for name, c in pairs if not (self.cells or c.decided))
+        return tuple(name for name, column in pairs if not column.decided)
 
     def column(self, name: str) -> ColumnSpec:
         """Return what is known of a column."""
@@ -219,20 +213,6 @@ class CountSpec:
         names, columns = zip(*(pair for pair in pairs if pair[0] in read), strict=True)
         return dataclasses.replace(self, names=names, columns=columns)
 
-    def one_pass(self) -> CountSpec:
-        """Return the spec that counts in one pass, whatever is undecided.
-
-        An undecided column of numbers is counted in cells, up to 512 of them (fewer if
-        there are more than eight such columns), and binned at the end. That is exact
-        while it has at most so many different values; beyond, a bin may hold the rows
-        of one cell more or fewer than its share. An undecided column of text is counted
-        by its texts.
-        """
-        count = sum(not column.decided and not column.text for column in self.columns)
-        share = _ALL_CELLS // max(count, 1)
-        cells = min(_MOST_CELLS, max(_LEAST_CELLS, share))
-        return dataclasses.replace(self, cells=cells)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         return {
@@ -241,13 +221,14 @@ class CountSpec:
             "columns": [column.to_dict() for column in self.columns],
             "encoder": self.encoder.to_dict(),
             "ignored": sorted(self.ignored),
+            "cells": 0,  # of version 2, which files never had others of
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> CountSpec:
         """Return the spec of a plain form, checked: it may be of a damaged file."""
         known = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(data, dict) or set(data) != known:
+        if not isinstance(data, dict) or set(data) != known | {"cells"}:
             raise ValueError("the description of the spec is not valid")
         names, columns, ignored = data["names"], data["columns"], data["ignored"]
         good = (
@@ -256,8 +237,7 @@ class CountSpec:
             and len(set(names)) == len(names) == len(columns) >= 2
             and all(type(data[key]) is bool for key in ("fitted", "class_conditional"))
             and (data["weight"] is None or isinstance(data["weight"], str))
-            and type(data["cells"]) is int
-            and 0 <= data["cells"] <= _MOST_CELLS
+            and data["cells"] == 0
         )
         if not good:
             raise ValueError("the description of the spec is not valid")
@@ -270,7 +250,7 @@ class CountSpec:
             "encoder": Encoder.from_dict(data["encoder"]),
             "ignored": frozenset(ignored),
         }
-        return cls(**{**data, **made})
+        return cls(**{**{name: data[name] for name in known}, **made})
 
 
 def family(name: str, kind: pa.DataType) -> str:
