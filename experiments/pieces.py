@@ -30,7 +30,7 @@ from typing import Any, TextIO
 import renyi
 from renyi.compiled import processors
 from renyi.progress import Progress
-from renyi.storage import replacing
+from renyi.writing import replacing
 
 Work = Callable[[str, Mapping[str, Any]], Any]
 Cost = Callable[[str], float]

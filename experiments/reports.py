@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi import __version__
-from renyi.storage import replacing
+from renyi.writing import replacing
 
 if TYPE_CHECKING:
     import pandas as pd

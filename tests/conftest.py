@@ -123,10 +123,10 @@ def good(run: Run) -> Callable[..., Done]:
 def bad(run: Run) -> Callable[..., str]:
     """Run a command that must fail, in one sentence, and leave no trace."""
 
-    def command(*argv: object) -> str:
+    def command(*argv: object, code: int = 2) -> str:
         before = contents(Path.cwd())
         done = run(*argv)
-        assert done.code == 2
+        assert done.code == code
         assert done.out == ""
         assert "Traceback" not in done.err
         *notes, last = done.err.splitlines()

@@ -1,9 +1,7 @@
-"""Files: written whole or not at all, checked before they are believed.
+"""Formats of files, which are checked before they are believed.
 
-A file is written to a temporary name beside its place and renamed, so that a reader
-sees the old file or the new one, never half of one. What is read may come from a
-stranger: it is data, never code (no pickle), its checksum must agree, and no memory is
-taken for a size that the file merely declares.
+What is read may come from a stranger: it is data, never code (no pickle), its checksum
+must agree, and no memory is taken for a size that the file merely declares.
 
 Models are JSON documents with a checksum. All else (marginals, checkpoints, counts sent
 to another process) is an archive: npz with a JSON header and one checksum over
@@ -20,8 +18,6 @@ import json
 import math
 import os
 import re
-import secrets
-import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,11 +26,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.writing import Place, Sink, replacing
+
 # Types of plain values in a file.
 NUMBER: tuple[type, ...] = (int, float)
 LABEL: tuple[type, ...] = (str, int, float, bool)
 
-Place = str | os.PathLike[str]
 Arrays = Mapping[str, NDArray[Any]]
 
 _MAX_JSON_BYTES = 10**9
@@ -61,40 +58,7 @@ class VersionError(ValueError):
     """A file is of a version that is not known here."""
 
 
-# ---- writing, and errors of the system
-
-
-@contextlib.contextmanager
-def replacing(path: Place) -> Iterator[IO[bytes]]:
-    """Open a temporary file that takes the place of `path` when all went well."""
-    place = Path(path)
-    if place.is_dir():
-        raise IsADirectoryError(f"{place} is a folder: name a file in it.")
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {place.parent}: create it first.")
-    temporary = place.with_name(f".{place.name}.{secrets.token_hex(6)}")
-    try:
-        # A new file gets the mode that the system gives any new file.
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if place.exists():
-            shutil.copymode(place, temporary)
-        os.replace(temporary, place)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):
-            raise naming(error, place) from None
-        raise
-
-
-def naming(error: OSError, place: Path) -> OSError:
-    """Return an error of the system that names the file the user knows of."""
-    if error.errno is None:
-        return error
-    return OSError(error.errno, error.strerror, str(place))
+# ---- errors
 
 
 def first_line(error: BaseException) -> str:
@@ -147,11 +111,11 @@ def _verify(path: Any, data: Mapping[str, Any], arrays: Arrays) -> None:
         )
 
 
-def write_json(path: Place, data: Mapping[str, Any]) -> None:
+def write_json(path: Sink, data: Mapping[str, Any]) -> None:
     """Write a JSON document with its checksum."""
     raw = to_bytes({**data, "checksum": checksum(data, {})}, indent=1) + b"\n"
     if len(raw) > _MAX_JSON_BYTES:
-        raise ValueError(f"{path} would take {len(raw):,} bytes; 10⁹ is the most.")
+        raise ValueError(f"The file would take {len(raw):,} bytes; 10⁹ is the most.")
     with replacing(path) as stream:
         stream.write(raw)
 
@@ -250,7 +214,7 @@ def _check_format(path: Any, data: Mapping[str, Any], kind: str, versions: int) 
 # ---- archives
 
 
-def write_arrays(path: Place, header: Mapping[str, Any], arrays: Arrays) -> None:
+def write_arrays(path: Sink, header: Mapping[str, Any], arrays: Arrays) -> None:
     """Write arrays as a compressed archive with a header."""
     with replacing(path) as stream:
         write_archive(stream, header, arrays, compressed=True)

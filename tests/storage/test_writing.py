@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from renyi import Marginals, RenyiClassifier, storage
+from renyi import Marginals, RenyiClassifier, storage, writing
 from renyi.scorecard import Scorecard
 from support.forgeries import MARGINALS
 
@@ -107,3 +110,83 @@ def test_errors_of_the_system_name_the_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"No space left .*m\.json'") as caught:
         storage.write_json(tmp_path / "m.json", {"a": 1})
     assert caught.value.filename == str(tmp_path / "m.json")
+
+
+# ---- links, and what killed writers leave
+
+
+def test_links_are_followed(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub/m")
+    for number in (1, 2):  # the file is not there at first
+        storage.write_json(tmp_path / "link", {"a": number})
+        assert (tmp_path / "link").is_symlink()
+        assert f'"a": {number}' in (tmp_path / "sub" / "m").read_text()
+    assert os.listdir(tmp_path / "sub") == ["m"]
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "ring").symlink_to("ring")
+    for place in (tmp_path / "pipe", tmp_path / "ring", "/dev/full", "/dev/null"):
+        with pytest.raises(OSError, match=os.path.basename(place)):
+            storage.write_json(place, {"a": 1})
+
+
+def test_names_may_be_as_long_as_the_system_allows(tmp_path):
+    place = tmp_path / ("ä" * 127)
+    storage.write_json(place, {"a": 1})
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_what_a_killed_writer_left_is_deleted_by_the_next(tmp_path):
+    place, other = tmp_path / "m", tmp_path / "other"
+    with writing.replacing(place) as stream:
+        (name,) = os.listdir(tmp_path)
+        stream.write(b"one")
+        for path in (place, other):  # writers of this and another file live meanwhile
+            with writing.replacing(path):
+                assert name in os.listdir(tmp_path)
+    dead, live = (tmp_path / f"{name[:-12]}{k:012x}" for k in range(2))
+    dead.write_bytes(b"half")
+    (tmp_path / f"{name[:-12]}link").symlink_to(place)
+    with live.open("xb") as stream:
+        assert writing.hold(stream, live)
+        storage.write_json(other, {"a": 1})
+        assert dead.exists()
+        storage.write_json(place, {"a": 1})
+        assert not dead.exists() and live.exists()
+    assert place.is_file()
+
+
+def test_a_file_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    place, hold = tmp_path / "m", writing.hold
+    lost = []
+
+    def late(stream, path):
+        if len(lost) < 3:
+            lost.append(path)
+            writing.sweep(place)  # of another process, just then
+            assert not path.exists()
+        return hold(stream, path)
+
+    monkeypatch.setattr(writing, "hold", late)
+    storage.write_json(place, {"a": 1})
+    assert len(set(lost)) == 3 and os.listdir(tmp_path) == ["m"]
+
+
+def check_killed(folder, kills, seed):
+    """Kill two writers of one file at random moments; see the driver."""
+    driver = Path(__file__).parents[1] / "support" / "killed_writers.py"
+    command = [sys.executable, str(driver), str(folder), str(kills), str(seed)]
+    subprocess.run(command, check=True, timeout=500)
+    assert sorted(os.listdir(folder)) == ["m.json", "pair.json", "pair.renyi"]
+
+
+def test_writers_that_are_killed(tmp_path):
+    check_killed(tmp_path, kills=10, seed=1)
+
+
+@pytest.mark.long
+def test_writers_that_are_killed_at_many_moments(tmp_path):
+    check_killed(tmp_path, kills=100, seed=2)

@@ -177,7 +177,9 @@ def test_file_that_cannot_be_opened_beside_a_damaged_one(
             asked.set()
             time.sleep(0.3)  # until the other file has failed
             raise ValueError("p1.parquet cannot be opened")
-        yield run.Unit(0, 0, 1.0, damaged)
+        good = table_of(100).select(columns).to_batches()
+        yield run.Unit(0, 0, 0.5, lambda: iter(good))
+        yield run.Unit(0, 1, 0.5, damaged)
 
     monkeypatch.setattr(arrow.ParquetFile, "units", units)
     with pytest.raises(ValueError, match=r"p0\.parquet is damaged"):
@@ -265,8 +267,8 @@ def test_lock_goes_with_a_job_that_fails(tmp_path: Path) -> None:
 def test_place_that_is_no_file(tmp_path: Path) -> None:
     path, pipe = write(table_of(300), tmp_path / "rows.parquet"), tmp_path / "pipe"
     os.mkfifo(pipe)
-    for place, reason in ((pipe, "no file"), (path, "one of the files to be read")):
-        with pytest.raises(ValueError, match=f"cannot be written .it is {reason}"):
+    for place, reason in ((pipe, "pipe is a pipe"), (path, r"rows\.parquet' is one")):
+        with pytest.raises(ValueError, match=reason):
             files.marginals(path, "y", checkpoint=place)
     assert path.exists()
 
@@ -303,7 +305,7 @@ def test_checkpoint_that_cannot_be_written_is_told_at_once(
     path = write(table_of(300), tmp_path / "rows.parquet")
     monkeypatch.setattr(checkpoint, "replacing", failing_after(0))
     seen: list[Progress] = []
-    with pytest.raises(ValueError, match=r"job\.ckpt' cannot be written \(No space"):
+    with pytest.raises(OSError, match=r"No space left .*job\.ckpt'"):
         files.marginals(
             path, "y", checkpoint=tmp_path / "job.ckpt", progress=seen.append
         )

@@ -17,10 +17,20 @@ from importlib import import_module
 from renyi.cli.parser import parser
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
+# Errors of the system by which a name was wrong; others are faults of the machine.
+_OF_THE_USER = (
+    FileNotFoundError,
+    FileExistsError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code: 2 for bad input, 1 for our faults.
+    """Run the command line; return its exit code.
+
+    That is 2 for bad input, 1 for a fault of ours or of the machine (a full disk).
 
     Parameters
     ----------
@@ -55,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            return code or _fail(f"The output cannot be written: {error.strerror}")
+            return code or _fail(f"The output cannot be written: {error.strerror}", 1)
     return code
 
 
@@ -72,12 +82,14 @@ def _run(args: argparse.Namespace) -> int:
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     except OSError as error:
-        if error.filename is None or error.strerror is None:
+        if error.strerror is None:
             return _fail(str(error))
         advice = ""
         if isinstance(error, PermissionError):
             advice = ": ask its owner for the permission, or choose another"
-        return _fail(f"{error.filename}: {error.strerror.lower()}{advice}")
+        code = 2 if isinstance(error, _OF_THE_USER) else 1
+        name = "input or output" if error.filename is None else error.filename
+        return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
         return _fail(str(error))
     except Exception as error:
@@ -86,12 +98,12 @@ def _run(args: argparse.Namespace) -> int:
         if os.environ.get("RENYI_DEBUG"):
             raise
         reason = f" ({error})" if str(error) else ""
-        _fail(
+        return _fail(
             f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: "
             "please report it, with what the same command prints when RENYI_DEBUG=1 "
-            "is set in the environment"
+            "is set in the environment",
+            1,
         )
-        return 1
     return 0
 
 
@@ -108,16 +120,21 @@ def _command(args: argparse.Namespace) -> None:
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
-            getattr(import_module(f"renyi.cli.{module}"), function)(args, recorded)
-        except BrokenPipeError:  # nobody listens any more
-            raise
+            # At the end, when all is written and printed, a checkpoint is deleted.
+            with (
+                contextlib.ExitStack() as args.until,
+                contextlib.suppress(BrokenPipeError),  # nobody listens any more
+            ):
+                run = getattr(import_module(f"renyi.cli.{module}"), function)
+                run(args, recorded)
+                sys.stdout.flush()
         except Exception:
             print_notes(notes_of(recorded))
             raise
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, code: int = 2) -> int:
     text = " ".join(message.split())
     text += "" if text.endswith((".", "?", "!")) else "."
     print(f"renyi: error: {text}", file=sys.stderr)
-    return 2
+    return code

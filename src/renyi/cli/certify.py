@@ -140,9 +140,7 @@ def _place_of_worst(args: Args) -> Path | None:
     """Return where the worst distribution goes, if it is asked for."""
     if args.worst is None:
         return None
-    place = output.check_place(args.worst, output.TABLES)
-    if place.exists() and Path(args.file).exists() and place.samefile(args.file):
-        raise ValueError(f"--worst would write over {args.file}: name another.")
+    place = output.check_place(args, args.worst, output.TABLES)
     if args.method == "lp":
         raise ValueError(
             "--method lp exhibits no distribution for --worst: use --method exact."

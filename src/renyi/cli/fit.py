@@ -28,6 +28,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.selection import short
 from renyi.warnings import warn
+from renyi.writing import same_file
 
 _MEMORY = 1_000_000_000  # bytes of rows that are held in memory
 _WIDTH = 80
@@ -58,7 +59,7 @@ def run(args: Args, recorded: Recorded) -> None:
     m = _marginals_to_write(args, clf, source)
     if prefix is not None and m is None:
         place, other = Path(prefix + MARGINALS), Path(args.file)
-        if place.is_file() and not (other.exists() and place.samefile(other)):
+        if place.is_file() and not same_file(place, other):
             warn(
                 f"{place} was left as it is: its marginals are not those of this "
                 "model. --marginals replaces them."
@@ -91,12 +92,17 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
 
 def _train_on_stream(args: Args, clf: RenyiClassifier) -> tuple[Facts, Marginals]:
     """Train on the counts of rows that are not held in memory."""
+
+    def without_constants(m: Marginals) -> Marginals:
+        features = [column for column in m.columns if column.name != m.target]
+        source = args.file or "the query"
+        gone = inputs.constant_names(source, features, len(features))
+        kept = (name for name in m.feature_names if name not in gone)
+        return m.select(kept) if gone else m
+
     within = args.class_conditional or args.class_weight is not None
-    m = inputs.streamed_marginals(args, inputs.encoder_of(args), within)
-    features = [column for column in m.columns if column.name != m.target]
-    gone = inputs.constant_names(args.file or "the query", features, len(features))
-    if gone:
-        m = m.select(name for name in m.feature_names if name not in gone)
+    encoder = inputs.encoder_of(args)
+    m = inputs.streamed_marginals(args, encoder, within, without_constants)
     chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
     warn(
         "The rows were counted as they were read, so the error on them is not known."

@@ -13,7 +13,7 @@ import glob
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -372,9 +372,17 @@ def to_be_streamed(args: Args, order: int, limit: int) -> bool:
 
 
 def streamed_marginals(
-    args: Args, encoder: Encoder, class_conditional: bool = False
+    args: Args,
+    encoder: Encoder,
+    class_conditional: bool = False,
+    accepted: Callable[[Marginals], Marginals] = lambda m: m,
 ) -> Marginals:
-    """Count the rows that the command line names."""
+    """Count the rows that the command line names, as far as they are `accepted`."""
+
+    def usable(m: Marginals) -> Marginals:
+        check_classes(m.classes, m.target)
+        return accepted(_with_text_classes(m))
+
     if any(name.endswith(MARGINALS) for name in args.files):
         raise ValueError(
             f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
@@ -383,11 +391,8 @@ def streamed_marginals(
     if _in_database(args):
         given = (encoder, class_conditional, args.where, args.weight)
         with _table(args, encoder) as table, Meter() as meter:
-            m = sql.marginals(*table, *given, progress=meter)
-    else:
-        m = _of_files(args, encoder, class_conditional)
-    check_classes(m.classes, m.target)
-    return _with_text_classes(m)
+            return usable(sql.marginals(*table, *given, progress=meter))
+    return _of_files(args, encoder, class_conditional, usable)
 
 
 def statements(args: Args, encoder: Encoder) -> list[str]:
@@ -410,7 +415,12 @@ def _named(args: Args) -> str:
     return f"{args.files[0]}{more}"
 
 
-def _of_files(args: Args, encoder: Encoder, class_conditional: bool) -> Marginals:
+def _of_files(
+    args: Args,
+    encoder: Encoder,
+    class_conditional: bool,
+    accepted: Callable[[Marginals], Marginals],
+) -> Marginals:
     tables = files.open_tables(table_paths(args.files)) if args.files else []
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
@@ -428,6 +438,7 @@ def _of_files(args: Args, encoder: Encoder, class_conditional: bool) -> Marginal
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
+    which |= {"accepted": accepted, "until": args.until}
     try:
         with Meter() as meter:
             return files.marginals(tables or None, *how, progress=meter, **which)

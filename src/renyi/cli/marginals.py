@@ -18,7 +18,7 @@ from renyi.sources import files
 def build(args: Args, recorded: Recorded) -> None:
     """Count the pairs of a table."""
     if not args.print_sql:
-        place = output.check_place(args.out, (MARGINALS,))
+        place = output.check_place(args, args.out, (MARGINALS,))
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     if args.print_sql:
@@ -58,7 +58,7 @@ def _borrowed(args: Args) -> Encoder:
 
 def merge(args: Args, recorded: Recorded) -> None:
     """Add marginals of disjoint rows."""
-    place = output.check_place(args.out, (MARGINALS,))
+    place = output.check_place(args, args.out, (MARGINALS,))
     total = load_marginals(args.files[0])
     for path in args.files[1:]:
         try:
@@ -70,7 +70,7 @@ def merge(args: Args, recorded: Recorded) -> None:
 
 def subtract(args: Args, recorded: Recorded) -> None:
     """Take the rows of some marginals out of others."""
-    place = output.check_place(args.out, (MARGINALS,))
+    place = output.check_place(args, args.out, (MARGINALS,))
     first, second = load_marginals(args.first), load_marginals(args.second)
     try:
         rest = first - second

@@ -1,8 +1,7 @@
 """What the commands write: results on stdout, notes and progress on stderr, files.
 
-Files appear only when everything has been computed: they are written to a temporary
-folder beside their place and moved there together. Should one of the moves fail, the
-others are undone.
+Files appear only when everything has been computed, those of a model together. No
+command writes over what it reads (`check_place`).
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from renyi import __version__
+from renyi import __version__, datasets
+from renyi.estimators import model_file
+from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
-from renyi.storage import naming, replacing
+from renyi.sources import files
 from renyi.warnings import DataWarning
+from renyi.writing import replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.estimators.classifier import RenyiClassifier
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 MARGINALS = ".renyi"  # how the name of a file of marginals ends
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
+_OURS = ("argv", "run", "until")  # of the arguments, no options
+_READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
 TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be written
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
@@ -132,52 +137,38 @@ class Meter:
 # ---- files
 
 
-def check_place(path: str, endings: tuple[str, ...] = ()) -> Path:
-    """Refuse a place that cannot be written to before any work is done."""
-    place = Path(path)
-    if place.is_dir() or path.endswith(("/", os.sep)):
-        raise ValueError(f"{path} is a folder, not a file: choose another name.")
-    if not place.parent.is_dir():
-        raise ValueError(f"There is no folder {str(place.parent)!r}: create it first.")
-    if not os.access(place.parent, os.W_OK):
-        raise ValueError(f"The folder {str(place.parent)!r} cannot be written to.")
-    if endings and not place.name.endswith(endings):
+def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
+    """Refuse a place that cannot be written to, or is read, before any work is done."""
+    target(path)
+    if endings and not path.endswith(endings):
         raise ValueError(f"{path} must end in {' or '.join(endings)}.")
-    return place
+    for other in _files_read(args):
+        if same_file(path, other):
+            raise ValueError(
+                f"{path} would be written over {other}, which the command needs: "
+                "name another file."
+            )
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(path), os.fstat(number)):
+                raise ValueError(f"{path} is where {stream} goes: name another file.")
+    return Path(path)
 
 
-def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
-    """Write all files, or none."""
-    folder = next(iter(writers)).parent
-    with (
-        tempfile.TemporaryDirectory(prefix=".renyi-", dir=folder) as made,
-        contextlib.ExitStack() as undo,
-    ):
-        for place, write in writers.items():
-            with _blaming(place):
-                write(Path(made) / place.name)
-                if place.is_file():
-                    shutil.copymode(place, Path(made) / place.name)
-        for place in writers:
-            with _blaming(place):
-                old = Path(made) / f"old-{place.name}"
-                if place.is_file():
-                    shutil.copy2(place, old)
-                os.replace(Path(made) / place.name, place)
-                if old.exists():
-                    undo.callback(old.replace, place)
-                else:
-                    undo.callback(place.unlink)
-        undo.pop_all()
-
-
-@contextlib.contextmanager
-def _blaming(place: Path) -> Iterator[None]:
-    """Let errors of the system name the place, not a temporary file."""
-    try:
-        yield
-    except OSError as error:
-        raise naming(error, place) from None
+def _files_read(args: Args) -> Iterator[str | Path]:
+    """Yield every file that a command reads, and its checkpoint."""
+    given = vars(args)
+    names = [given.get(name) for name in _READ]
+    names += given.get("files", [])
+    # A query may name files: every text in quotes is looked at.
+    text = f"{given.get('sql')} {given.get('where')}"
+    names += re.findall(r"""['"]([^'"]+)""", text)
+    for name in filter(None, names):
+        yield name
+        if name in datasets.names():
+            yield datasets.path(name)
+        with contextlib.suppress(ValueError, OSError):
+            yield from files.matching(name)
 
 
 # ---- models, with a log that says what was done, when, and with which settings
@@ -195,7 +186,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
     if os.path.basename(prefix) in ("", ".", ".."):
         raise ValueError(f"{args.out} is a folder: add a name for the model.")
     for ending in (".json", ".log", *([MARGINALS] if counts else [])):
-        check_place(prefix + ending)
+        check_place(args, prefix + ending)
     return prefix
 
 
@@ -222,9 +213,10 @@ def keep_model(
     summary = text(facts)
     if prefix is not None:
         log = _log(args, clf, summary, recorded)
-        writers = {"model": clf.save, "log": lambda place: place.write_bytes(log)}
-        writers |= {} if m is None else {"marginals": m.save}
-        write_together({Path(names[key]): write for key, write in writers.items()})
+        writers: dict[str, Any] = {"model": partial(model_file.write, clf)}
+        writers["log"] = lambda stream: stream.write(log)
+        writers |= {} if m is None else {"marginals": partial(marginals_file.write, m)}
+        replace_together({Path(names[key]): write for key, write in writers.items()})
     if args.json:
         files = getattr(args, "files", [args.file])
         print_json({"source": args.file if len(files) == 1 else files, **facts})
@@ -234,7 +226,7 @@ def keep_model(
 
 def _log(args: Args, clf: RenyiClassifier, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
-    options = {k: v for k, v in sorted(vars(args).items()) if k not in ("argv", "run")}
+    options = {k: v for k, v in sorted(vars(args).items()) if k not in _OURS}
     encoder = clf.encoder_.settings()
     fields = [f.name for f in dataclasses.fields(encoder)]
     settings = [name for name in fields if name not in ("columns", "base")]  # learned

@@ -28,8 +28,8 @@ from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import is_database
-from renyi.storage import replacing
 from renyi.warnings import warn
+from renyi.writing import replacing
 
 PREDICTION = "prediction"
 _ROWS = 2**16  # of a batch
@@ -39,7 +39,9 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
-    place = None if args.out is None else output.check_place(args.out, output.TABLES)
+    place = None
+    if args.out is not None:
+        place = output.check_place(args, args.out, output.TABLES)
     rows = _requested_rows(args, inputs.load_model(args.model))
     kept: list[pd.DataFrame] = []
     with contextlib.ExitStack() as stack:
@@ -70,7 +72,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def export(args: Args, recorded: Recorded) -> None:
     """Write a model as SQL."""
-    place = None if args.out is None else output.check_place(args.out, (".sql",))
+    place = None if args.out is None else output.check_place(args, args.out, (".sql",))
     clf = inputs.load_model(args.model)
     known = {label_text(label): label for label in clf.classes_.tolist()}
     if args.label not in (None, *known):

@@ -17,8 +17,8 @@ from renyi.estimators.selector import RenyiSelector
 from renyi.figures import rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
-from renyi.storage import replacing
 from renyi.warnings import warn
+from renyi.writing import replacing
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
@@ -29,7 +29,7 @@ def run(args: Args, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = output.prefix_of(args)
     if args.plot is not None:
-        picture = output.check_place(args.plot, (".svg", ".png", ".pdf"))
+        picture = output.check_place(args, args.plot, (".svg", ".png", ".pdf"))
         axes()  # says at once if matplotlib is missing
     if args.unseen is not None and args.file.endswith(MARGINALS):
         raise ValueError("--unseen is for tables: leave it out for marginals.")

@@ -21,6 +21,7 @@ from renyi.marginals.file import DataDigest
 from renyi.scorecard import FORMAT, Scorecard
 from renyi.solvers.ridge import AlphaChoice
 from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
+from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os
@@ -60,7 +61,7 @@ _CHOICE: Fields = {
 }
 
 
-def write(clf: RenyiClassifier, path: str | os.PathLike[str]) -> None:
+def write(clf: RenyiClassifier, path: Sink) -> None:
     """Write a fitted classifier; see `RenyiClassifier.save`."""
     check_is_fitted(clf)
     clf._check_parameters()  # they may have been set after the fit

@@ -30,6 +30,7 @@ from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.marginals import consistency
 from renyi.storage import read_arrays, read_header, valid, write_arrays
+from renyi.writing import Sink
 
 if TYPE_CHECKING:
     import os
@@ -50,7 +51,7 @@ _FEATURES, _ROWS, _LABELS = 12, 50, 6
 Places = NDArray[np.intp]
 
 
-def write(m: Marginals, path: str | os.PathLike[str]) -> None:
+def write(m: Marginals, path: Sink) -> None:
     """Write marginals to a file; see `Marginals.save`."""
     settings = m.settings.settings().to_dict()
     del settings["columns"]

@@ -16,8 +16,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -265,11 +265,15 @@ def marginals(
     *,
     kinds: Mapping[str, str] | None = None,
     interval: float = 3.0,
+    accepted: Callable[[Marginals], Marginals] = lambda m: m,
+    until: ExitStack | None = None,
 ) -> Marginals:
     """Count the pairs of the columns of files; see `Marginals.from_file`.
 
     `kinds` says what some columns are, "label" or "number", whatever they look like;
-    `interval` are the seconds between two writings of the checkpoint, at least.
+    `interval` are the seconds between two writings of the checkpoint, at least. What
+    `accepted` refuses needs no checkpoint any more; else it is deleted at the end of
+    `until`, by default at once.
     """
     encoder, kinds = encoder or Encoder(), kinds or {}
     missing = missing_texts(encoder.missing)
@@ -307,16 +311,20 @@ def marginals(
         request = {"target": target, "where": where, **spec.to_dict()}
         request |= {"version": __version__, "piece": csv.PIECE}
         kept = Checkpoint(checkpoint, request, source.paths, interval)
-    with nullcontext() if kept is None else kept.held():
-        counter = Job(source, spec, kept, progress).count()
-        if not counter.seen:
-            if sql is None:
-                raise no_rows(tables, where)
-            raise ValueError("The query returns no rows.")
-        m: Marginals = counter.finish()
+    with ExitStack() as here:
         if kept is not None:
-            kept.remove()
-        return m
+            (until or here).enter_context(kept.held())
+        counter = Job(source, spec, kept, progress).count()
+        try:
+            if not counter.seen:
+                if sql is None:
+                    raise no_rows(tables, where)
+                raise ValueError("The query returns no rows.")
+            return accepted(counter.finish())
+        except ValueError:
+            if kept is not None:
+                kept.remove()
+            raise
 
 
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:

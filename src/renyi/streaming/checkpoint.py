@@ -17,27 +17,20 @@ import hashlib
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
-from renyi.storage import check_fields, parse, replacing, to_bytes
+from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
 from renyi.streaming.spec import TYPES, CountSpec, pack, unpack
 from renyi.warnings import warn
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from renyi.writing import hold, replacing, same_file, sweep, target
 
 _KIND = "checkpoint"
 _MOST_BYTES, _MOST_UNITS = 2**34, 2**24
@@ -79,30 +72,30 @@ class Checkpoint:
         interval: float = 3.0,
     ) -> None:
         self.path, self._interval = Path(path), interval
-        if self.path.is_symlink():
-            self.path = self.path.resolve()  # else the link would be replaced
+        if any(same_file(path, each) for each in paths):
+            raise ValueError(
+                f"The checkpoint {str(path)!r} is one of the files to be read: name a "
+                "file of its own."
+            )
+        try:
+            self.path = target(path)
+        except OSError as error:
+            raise ValueError(f"The checkpoint cannot be written: {error}") from None
         # As it will come back from a file, in the order given.
         self._request = {
             name: json.loads(to_bytes({name: value}))[name]
             for name, value in request.items()
         }
-        if self.path.exists() and not self.path.is_file():
-            raise self._unwritable("it is no file")
-        if any(self.path.exists() and self.path.samefile(each) for each in paths):
-            raise self._unwritable("it is one of the files to be read")
         self.files = [fingerprint(each) for each in paths]
         self._last = time.monotonic()
-        self._warned = False
-
-    def _unwritable(self, reason: str) -> ValueError:
-        return ValueError(
-            f"The checkpoint {str(self.path)!r} cannot be written ({reason}): name a "
-            "file of its own, in a folder in which you may write."
-        )
+        self._warned = self._worth = False  # whether there is anything to go on from
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other jobs from using the checkpoint meanwhile."""
+        """Keep other jobs from using the checkpoint; delete it when all is done.
+
+        What fails before anything was counted leaves none.
+        """
         lock = self.path.with_name(f".{self.path.name}.lock")
         try:
             stream = _locked(lock)
@@ -111,11 +104,15 @@ class Checkpoint:
                 f"The checkpoint {str(self.path)!r} is in use by another job: wait for "
                 "it, or name another file."
             ) from None
-        except OSError as error:
-            raise self._unwritable(error.strerror or type(error).__name__) from None
         with stream:
+            old = self.path.exists()
             try:
                 yield
+                self.remove()
+            except BaseException:
+                if not old and not self._worth:
+                    self.remove()
+                raise
             finally:
                 with contextlib.suppress(OSError):
                     lock.unlink()
@@ -128,10 +125,7 @@ class Checkpoint:
         Another request, or a file that has changed since it was read, is an error.
         """
         if not self.path.exists():
-            try:
-                self._save(Record())
-            except OSError as error:
-                raise self._unwritable(error.strerror or type(error).__name__) from None
+            self._save(Record())
             return Record()
         try:
             if self.path.stat().st_size > _MOST_BYTES:
@@ -229,18 +223,14 @@ class Checkpoint:
         try:
             with replacing(self.path) as stream:
                 stream.write(pack(_KIND, header, arrays))
+            self._worth = bool(record.done or record.spec)
         finally:
             self._last = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the checkpoint, and what a killed run left half-written.
-
-        Nobody else is writing if the checkpoint is `held`.
-        """
-        half = re.compile(re.escape(f".{self.path.name}.") + "[0-9a-f]{12}")
-        for each in [*self.path.parent.iterdir()]:
-            if each == self.path or half.fullmatch(each.name):
-                each.unlink(missing_ok=True)
+        """Delete the checkpoint, and what a killed run left half-written."""
+        self.path.unlink(missing_ok=True)
+        sweep(self.path)
 
 
 def _remedy(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -304,25 +294,18 @@ def _rows(entries: list[Any], width: int) -> list[list[int]]:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Return a file that is open and locked, until it is closed or the process ends.
-
-    Where the system knows no such locks, none is taken.
-    """
+    """Return an empty file that is open and locked."""
     while True:
         stream = path.open("ab")
         try:
-            if fcntl is not None:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if os.fstat(stream.fileno()).st_size:
+                raise ValueError(f"{path} is in the way of a lock: move it.")
+            if hold(stream, path):
+                return stream
+        except (OSError, ValueError):
             stream.close()
             raise
-        except OSError:  # some network drives have no locks
-            return stream
-        # Between opening and locking, the job before may have deleted the file.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(stream.fileno()), path.stat()):
-                return stream
-        stream.close()
+        stream.close()  # the job before has deleted it meanwhile
 
 
 # ---- version 1

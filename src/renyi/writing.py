@@ -1,0 +1,195 @@
+"""Files: written whole or not at all.
+
+A file is written to a temporary name beside its place and renamed, so that a reader
+sees the old file or the new one, never half of one. The temporary file is locked while
+its writer lives; one that nobody locks was left by a killed writer, and is deleted when
+the same place is written to again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import IO
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+Place = str | os.PathLike[str]
+Sink = Place | IO[bytes]
+
+
+def target(path: Place) -> Path:
+    """Return the file that is written for `path`, its links followed.
+
+    What is no regular file, or in no folder to write in, is refused.
+    """
+    shown, place = os.fspath(path), Path(os.path.realpath(path))
+    if place.is_dir() or shown.endswith(("/", os.sep)):
+        raise IsADirectoryError(f"{shown} is a folder: name a file in it.")
+    if place.is_symlink():
+        raise OSError(f"{shown} is a link that leads to itself: name another file.")
+    if os.path.exists(path) and not place.is_file():
+        raise OSError(f"{shown} is a pipe or a device: name a file.")
+    folder = str(place.parent if os.path.islink(path) else Path(path).parent)
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder!r}: create it first.")
+    if not os.access(place.parent, os.W_OK):
+        raise PermissionError(f"The folder {folder!r} is not writable.")
+    if place.exists() and not os.access(place, os.W_OK):
+        raise PermissionError(f"{shown} is write-protected: name another file.")
+    return place
+
+
+def same_file(one: Place, other: Place) -> bool:
+    """Whether two names are one file, through links of any kind."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is not there
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+@contextlib.contextmanager
+def replacing(path: Sink) -> Iterator[IO[bytes]]:
+    """Open a temporary file that takes the place of `path` when all went well.
+
+    A stream is written to as it is.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        yield path
+        return
+    place = target(path)
+    with _naming(path), _temporary(place) as (temporary, stream):
+        yield stream
+        _complete(stream, temporary, place)
+        os.replace(temporary, place)
+
+
+def replace_together(writers: Mapping[Path, Callable[[IO[bytes]], object]]) -> None:
+    """Write all files, or none: if a move fails, those before it are undone."""
+    with contextlib.ExitStack() as opened, contextlib.ExitStack() as undo:
+        made = []
+        for path, write in writers.items():
+            with _naming(path):
+                place = target(path)
+                temporary, stream = opened.enter_context(_temporary(place))
+                write(stream)
+                _complete(stream, temporary, place)
+                made.append((path, temporary, place))
+        for path, temporary, place in made:
+            with _naming(path):
+                if place.exists():
+                    undo.callback(os.replace, opened.enter_context(_old(place)), place)
+                else:
+                    undo.callback(place.unlink, missing_ok=True)
+                os.replace(temporary, place)
+        undo.pop_all()
+
+
+def _prefix(place: Path) -> str:
+    """Return how the names of temporary files begin, of any length of `place`."""
+    return f".renyi-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
+
+
+def _new_name(place: Path) -> Path:
+    return place.with_name(_prefix(place) + secrets.token_hex(6))
+
+
+@contextlib.contextmanager
+def _temporary(place: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Open a new file beside `place`, locked while its writer lives, then gone."""
+    sweep(place)
+    while True:
+        temporary = _new_name(place)
+        stream = temporary.open("xb")  # with the mode that any new file gets
+        with contextlib.suppress(BlockingIOError):
+            if hold(stream, temporary):
+                break
+        stream.close()  # someone has taken it for what a killed writer left
+    try:
+        yield temporary, stream
+    finally:  # all is on the disk already, or not wanted
+        with contextlib.suppress(OSError):
+            stream.close()
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _old(place: Path) -> Iterator[Path]:
+    """Give an old file a second name for a while."""
+    name = _new_name(place)
+    try:
+        try:
+            os.link(place, name)
+        except OSError:  # not every file system has links
+            shutil.copy2(place, name)
+        with name.open("rb") as stream:
+            with contextlib.suppress(BlockingIOError):
+                hold(stream, name)  # so that no one takes it for a killed writer's
+            yield name
+    finally:
+        name.unlink(missing_ok=True)
+
+
+def _complete(stream: IO[bytes], temporary: Path, place: Path) -> None:
+    """Bring a temporary file to the disk, with the mode of the old one."""
+    stream.flush()
+    os.fsync(stream.fileno())
+    if place.exists():
+        shutil.copymode(place, temporary)
+    if fcntl is None:  # Windows moves no file that is open
+        stream.close()
+
+
+def sweep(place: Path) -> None:
+    """Delete what writers of `place` left that were killed: nobody locks it."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        for each in os.scandir(place.parent):
+            if each.name.startswith(_prefix(place)) and not each.is_symlink():
+                with contextlib.suppress(OSError), open(each, "r+b") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(each)
+
+
+def hold(stream: IO[bytes], path: Path) -> bool:
+    """Lock a file until it is closed or its process ends; whether it is there still.
+
+    If another holds it, `BlockingIOError` is raised; where the system knows no locks,
+    none is taken.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network drives have no locks
+        return True
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _naming(path: Place) -> Iterator[None]:
+    """Let errors of the system name the file the user knows of."""
+    try:
+        yield
+    except OSError as error:
+        found = os.path.basename(str(error.filename or ".renyi-"))
+        if error.errno is None or not found.startswith(".renyi-"):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None

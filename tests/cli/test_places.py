@@ -1,0 +1,287 @@
+"""Where the commands write: never over what they read, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import renyi
+from renyi.sources import files
+from support.commandline import Done, Run, contents, save, table
+
+Good = Callable[..., Done]
+Bad = Callable[..., str]
+SPELLINGS: dict[str, Callable[[str], object]] = {
+    "same": lambda name: name,
+    "dot": lambda name: f"./{name}",
+    "round": lambda name: f"sub/../{name}",
+    "absolute": os.path.abspath,
+    "symbolic": lambda name: linked(os.symlink, name),
+    "hard": lambda name: linked(os.link, name),
+}
+
+
+def linked(link: Callable[[str, str], None], name: str) -> str:
+    link(os.path.abspath(name), f"sub/link-{name}")
+    return f"sub/link-{name}"
+
+
+@pytest.fixture
+def made(good: Good) -> None:
+    """A table, another as Parquet, a model and marginals."""
+    Path("sub").mkdir()
+    save(table())
+    table().to_parquet("t.parquet", index=False)
+    good("fit", "t.csv", "--target", "y", "--id", "id", "--out", "m")
+    shutil.copy("m.renyi", "n.renyi")
+
+
+# Every option that names a file to write, with every kind of file that is read.
+COMMANDS = [
+    ("t.csv", ("predict", "m.json", "t.csv", "--out")),
+    ("t.csv", ("predict", "m.json", "t*.csv", "--out")),
+    ("t.parquet", ("predict", "m.json", ".", "--out")),
+    ("m.json", ("export", "m.json", "--sql", "duckdb", "--out")),
+    ("m.json", ("predict", "m.json", "t.csv", "--out")),
+    ("m.renyi", ("marginals", "merge", "m.renyi", "n.renyi", "--out")),
+    ("n.renyi", ("marginals", "merge", "m.renyi", "n.renyi", "--out")),
+    ("m.renyi", ("marginals", "subtract", "m.renyi", "n.renyi", "--out")),
+    ("n.renyi", ("marginals", "subtract", "m.renyi", "n.renyi", "--out")),
+    (
+        "m.renyi",
+        ("marginals", "build", "t.csv", "--target", "y", "--encoder", "m.renyi")
+        + ("--out",),
+    ),
+    ("m.renyi", ("fit", "m.renyi", "--marginals", "--out")),
+    ("m.renyi", ("select", "m.renyi", "--n-features", "2", "--out")),
+    ("t.csv", ("minimax", "t.csv", "--target", "y", "--id", "id", "--worst")),
+    (
+        "t.csv",
+        ("marginals", "build", "--sql", "SELECT * FROM 't.csv'", "--target", "y")
+        + ("--out",),
+    ),
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize(("name", "argv"), COMMANDS)
+def test_no_command_writes_over_what_it_reads(
+    name: str, argv: tuple[str, ...], spelling: str, made: None, bad: Bad
+) -> None:
+    place = str(SPELLINGS[spelling](name))
+    # Endings that the option does not take are no way round.
+    ending = {"export": ".sql", "predict": ".csv", "marginals": ".renyi"}.get(argv[0])
+    if ending and not place.endswith((ending, ".parquet")):
+        os.symlink(os.path.abspath(place), f"odd{ending}")
+        place = f"odd{ending}"
+    if argv[0] in ("fit", "select"):
+        place = place.removesuffix(".renyi")
+    assert "would be written over" in bad(*argv, place)
+
+
+def test_a_model_may_stand_beside_the_marginals_it_is_of(
+    made: None, good: Good
+) -> None:
+    before = Path("m.renyi").read_bytes()
+    good("fit", "m.renyi", "--out", "m")
+    assert Path("m.renyi").read_bytes() == before
+
+
+def test_places_of_one_command_are_different(made: None, bad: Bad) -> None:
+    fit = ("fit", "t.csv", "--target", "y", "--out", "new", "--checkpoint")
+    for name in ("new.json", "./new.log", "sub/../new.renyi"):
+        assert "would be written over" in bad(*fit, name)
+    assert "'t.csv' is one of the files to be read" in bad(*fit, "t.csv")
+    for name in ("m.json", "m.renyi"):
+        assert f"{name} is not a valid checkpoint" in bad(*fit, name)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_where_the_shell_sends_output_is_no_place(stream: str, bad: Bad) -> None:
+    number = {"stdout": 1, "stderr": 2}[stream]
+    kept = os.dup(number)
+    with open("m.log", "wb") as log:
+        os.dup2(log.fileno(), number)
+    try:
+        message = bad("fit", "votes", "--out", "m")
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
+    assert f"m.log is where {stream} goes" in message
+
+
+# ---- links, pipes and devices
+
+
+def test_links_are_followed(made: None, good: Good) -> None:
+    Path("sub/old.csv").write_text("old")
+    os.symlink("sub/old.csv", "link.csv")
+    os.symlink("sub/new.csv", "dangling.csv")
+    os.symlink("sub/v.json", "v.json")
+    for name in ("link.csv", "dangling.csv", "plain.csv"):
+        good("predict", "m.json", "t.csv", "--out", name)
+    good("fit", "votes", "--out", "v")
+    assert Path("link.csv").is_symlink() and Path("dangling.csv").is_symlink()
+    answers = Path("plain.csv").read_text()
+    assert Path("sub/old.csv").read_text() == Path("sub/new.csv").read_text() == answers
+    assert Path("v.json").is_symlink() and Path("sub/v.json").is_file()
+    assert {p.name for p in Path("sub").iterdir()} == {"old.csv", "new.csv", "v.json"}
+
+
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/null", "/dev/stdout", "pipe"])
+def test_what_is_no_file_is_refused(device: str, made: None, bad: Bad) -> None:
+    if device == "pipe":
+        os.mkfifo("pipe")
+    os.symlink(device, "out.csv")
+    os.symlink(device, "out.json")
+    assert "out.csv is a pipe or a device" in bad(
+        "predict", "m.json", "t.csv", "--out", "out.csv"
+    )
+    assert "out.json is a pipe or a device" in bad("fit", "votes", "--out", "out")
+    assert os.readlink("out.csv") == device
+
+
+def test_links_that_lead_nowhere_are_refused(made: None, bad: Bad) -> None:
+    predict = ("predict", "m.json", "t.csv", "--out")
+    os.symlink("ring.csv", "ring.csv")
+    os.symlink("no/such/a.csv", "far.csv")
+    assert "ring.csv is a link that leads to itself" in bad(*predict, "ring.csv")
+    assert "no/such" in bad(*predict, "far.csv")
+
+
+def test_write_protected_files_stay(
+    made: None, bad: Bad, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("old.csv").write_text("old")
+    access = os.access  # may everything, if the tests are run by root
+    monkeypatch.setattr(os, "access", lambda p, k: "old" not in str(p) and access(p, k))
+    predict = ("predict", "m.json", "t.csv", "--out", "old.csv")
+    assert "old.csv is write-protected" in bad(*predict)
+
+
+# ---- checkpoints
+
+
+ROWS = ("t.csv", "--target", "y", "--id", "id", "--out")
+BUILD, TRAIN = ("marginals", "build", *ROWS, "b.renyi"), ("fit", *ROWS, "b")
+
+
+@pytest.mark.parametrize("argv", [BUILD, TRAIN], ids=["build", "fit"])
+@pytest.mark.parametrize(
+    "fault", [OSError(28, "No space left"), ValueError("odd"), None]
+)
+def test_a_checkpoint_is_deleted_last(
+    argv: tuple[str, ...],
+    fault: Exception | None,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever happens after the counting, the same command goes on from its end."""
+    save(table())
+    real, seen = files.marginals, list[int]()
+
+    def counted(*args: Any, **how: Any) -> renyi.Marginals:
+        return real(*args, **how | {"interval": 0.0, "progress": seen.append})
+
+    def fail(*_: object) -> None:
+        raise fault or KeyboardInterrupt
+
+    monkeypatch.setattr(files, "marginals", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr("renyi.marginals.file.write_arrays", fail)
+        done = run(*argv, "--checkpoint", "job")
+        assert done.code == {OSError: 1, ValueError: 2}.get(type(fault), 130)
+        assert sorted(os.listdir()) == ["job", "t.csv"]
+    first = len(seen)
+    assert run(*argv, "--checkpoint", "job").code == 0
+    assert not Path("job").exists() and Path("b.renyi").exists()
+    assert len(seen) < 2 * first
+
+
+def test_a_checkpoint_stays_if_nothing_can_be_printed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(table())
+    real = files.marginals
+    monkeypatch.setattr(files, "marginals", partial(real, interval=0.0))
+    argv = ("fit", *ROWS[:-1], "--checkpoint", "job")
+    with monkeypatch.context() as patch, open("/dev/full", "w") as full:
+        patch.setattr(sys, "stdout", full)
+        done = run(*argv)
+    assert done.code == 1
+    assert "no space left" in done.err
+    assert sorted(os.listdir()) == ["job", "t.csv"]
+    assert run(*argv).code == 0
+    assert os.listdir() == ["t.csv"]
+
+
+@pytest.mark.parametrize("command", [BUILD, TRAIN], ids=["build", "fit"])
+@pytest.mark.parametrize(
+    ("column", "value", "named"),
+    [
+        ("y", "yes", "'y'"),
+        ("y", None, "'y'"),
+        ("colour", "red", "t.csv"),
+        ("size", -1.0, "'size'"),
+    ],
+)
+def test_a_refused_job_leaves_no_checkpoint(
+    command: tuple[str, ...], column: str, value: Any, named: str, bad: Bad
+) -> None:
+    frame = table().assign(**{column: value})[["id", "colour", "size", "y"]]
+    more = ("--weight", "size") if column == "size" else ("--drop", "size")
+    if (column, command) == ("colour", BUILD):  # which may have columns of one label
+        frame, named = frame[:0], "no row"
+    save(frame)
+    assert named in bad(*command, *more, "--checkpoint", "job")
+
+
+def test_what_is_in_the_way_of_a_lock_stays(bad: Bad) -> None:
+    save(table())
+    Path(".job.lock").write_text("mine")
+    assert ".job.lock" in bad(*BUILD, "--checkpoint", "job")
+
+
+# ---- a full disk
+
+
+@pytest.mark.parametrize(
+    ("argv", "place"),
+    [
+        (("predict", "m.json", "t.csv", "--id", "id", "--out", "a.csv"), "a.csv"),
+        (("predict", "m.json", "t.csv", "--id", "id", "--out", "a.csv.gz"), "a.csv.gz"),
+        (("predict", "m.json", "t.csv", "--out", "a.parquet"), "a.parquet"),
+        (("fit", *ROWS, "a"), "a.json"),
+        (("marginals", "merge", "m.renyi", "n.renyi", "--out", "a.renyi"), "a.renyi"),
+        (("export", "m.json", "--sql", "sqlite", "--out", "a.sql"), "a.sql"),
+        (
+            ("minimax", "m.renyi", "--method", "exact", "--worst", "a.csv"),
+            "a.csv",
+        ),
+        (("select", "m.renyi", "--n-features", "2", "--plot", "a.svg"), "a.svg"),
+    ],
+)
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_a_full_disk_leaves_the_old_file(
+    argv: tuple[str, ...], place: str, old: bytes | None, made: None, run: Run
+) -> None:
+    if old is not None:
+        Path(place).write_bytes(old)
+    before = contents(Path.cwd())
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    try:
+        done = run(*argv)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == f"renyi: error: {place}: file too large."
+    assert contents(Path.cwd()) == before
