@@ -15,10 +15,10 @@ worst case of the sharp rule: 0.061
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, which takes longer to load than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from renyi import baselines as baselines
     from renyi import datasets as datasets
     from renyi.certificates.record import Certificate as Certificate
@@ -113,6 +113,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module on first use."""
+    from importlib import import_module
+
     if name in ("baselines", "datasets"):
         return import_module(f"renyi.{name}")
     if name in _HOME:

@@ -1,6 +1,127 @@
-"""Run the command line as ``python -m renyi``."""
+"""Run the command line as ``renyi`` or ``python -m renyi``, and end it when asked to.
 
-from renyi.cli import main
+Python tells of Ctrl-C only between two of its own steps, and one call of a compiled
+library may last for minutes. So the work is done in a child process, which hears of a
+signal as usual and tidies up; should it still be there after `PATIENCE` seconds, its
+parent ends it. Nothing but a few modules of the system is imported before the fork.
+"""
+
+import atexit
+import os
+import signal
+import sys
+
+PATIENCE = 1.5  # seconds
+SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+]
+_PR_SET_PDEATHSIG = 1  # of Linux: what a child gets when its parent dies
+
+
+def main() -> int:
+    """Run the command of this process; return its exit code."""
+    _open_streams()
+    listened = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    for number in listened:
+        signal.signal(number, _leave)
+    if not hasattr(os, "fork"):
+        return _work()
+    parent, child = os.getpid(), os.fork()
+    if child == 0:
+        _die_with(parent)
+        os._exit(_work())  # what called us is for the parent to go on with
+    return _watch(child, listened)
+
+
+def _open_streams() -> None:
+    """Open what was closed of the first three, or the next file would take its place.
+
+    What a library writes to its terminal would then go into that file.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+
+
+def _say(number: int) -> None:
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    _write(f"renyi: {word}\n")
+
+
+def _write(text: str) -> None:
+    try:
+        os.write(2, text.encode())
+    except OSError:
+        return  # nobody listens
+
+
+def _leave(number: int, frame: object) -> None:
+    """End at once: while modules are loaded there is nothing to tidy up."""
+    _say(number)
+    os._exit(128 + number)
+
+
+def _die_with(parent: int) -> None:
+    """Let the child not outlive its parent, where the system can do that."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _work() -> int:
+    """Run the command; return its exit code."""
+    from renyi.cli import run
+    from renyi.cli.process import printable_streams
+
+    try:
+        code, stopped = run(sys.argv[1:])
+    except SystemExit as end:  # argparse's way out
+        code, stopped = int(end.code or 0), False
+    except BaseException:  # shown to those who asked for it
+        with printable_streams():
+            sys.excepthook(*sys.exc_info())
+        code, stopped = 1, False
+    if not stopped:  # threads of libraries may go on for long
+        atexit._run_exitfuncs()
+    return code
+
+
+def _watch(child: int, listened: list[signal.Signals]) -> int:
+    """Wait for the child, pass signals on to it, and end it if it does not answer."""
+    asked: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        os.kill(child, signal.SIGKILL)
+
+    def ask(number: int, frame: object) -> None:
+        if not asked:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        asked.append(number)
+        os.kill(child, number)
+
+    signal.signal(signal.SIGALRM, end)
+    for number in listened:
+        signal.signal(number, ask)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for number in (signal.SIGALRM, *listened):
+        signal.signal(number, signal.SIG_IGN)
+    if code >= 0:
+        return code
+    if asked:
+        _say(asked[0])
+        return 128 + asked[0]
+    name = signal.Signals(-code).name
+    text = f"renyi: error: The system ended the work ({name})"
+    if code == -signal.SIGKILL:
+        text += ", most likely for lack of memory"
+    _write(f"{text}.\n")
+    return 128 - code
+
 
 if __name__ == "__main__":
     raise SystemExit(main())

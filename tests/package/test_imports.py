@@ -75,10 +75,8 @@ def test_fits_and_certifies_where_no_extra_is_installed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_command_line_answers_without_numpy(option: str, tmp_path: Path) -> None:
-    code = (
-        f"import runpy; sys.argv = ['renyi', {option!r}]; "
-        "runpy.run_module('renyi', run_name='__main__')"
-    )
+    # In this process: `python -m renyi` does it in a child.
+    code = f"import renyi.__main__, renyi.cli; renyi.cli.main([{option!r}])"
     loaded = modules_after(code, tmp_path)
     assert "argparse" in loaded  # it did answer
     assert loaded.isdisjoint(HEAVY | EXTRAS)

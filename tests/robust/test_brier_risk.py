@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -173,6 +174,34 @@ def test_ctrl_c_leaves_the_upper_bound(monkeypatch):
     monkeypatch.setattr(pairwise_program, "solve_local", interrupted)
     found = brier_risk.theta(m)
     assert (found.theta, found.lower, found.p_tilde) == (None, 0.0, None)
+    assert found.upper == pytest.approx(gamma_of(m))
+
+
+def test_the_cone_program_ends_in_time(monkeypatch):
+    """Its solver looks at the clock between its steps, and not while it sets up."""
+    m = marginals_of(make_table(2, "logistic", 2))
+    exact, begun = brier_risk.theta(m, time_limit=None).theta, threading.Event()
+
+    class Slow:
+        def solve(self):
+            begun.wait(20)
+
+    module = brier_risk.clarabel()
+    monkeypatch.setattr(module, "DefaultSolver", lambda *_: Slow())
+    found = brier_risk.theta(m, time_limit=0.5)
+    begun.set()
+    assert found.theta is None
+    assert found.lower - SLACK <= exact <= found.upper + SLACK
+
+
+def test_ctrl_c_in_the_cone_program_leaves_the_upper_bound(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    m = marginals_of(make_table(2, "logistic", 2))
+    monkeypatch.setattr(brier_risk, "interior_points", interrupted)
+    found = brier_risk.theta(m)
+    assert (found.theta, found.lower) == (None, 0.0)
     assert found.upper == pytest.approx(gamma_of(m))
 
 

@@ -266,6 +266,18 @@ def test_interruption_returns_the_interval(monkeypatch):
     assert all(p.lower <= p.upper for p in seen)
 
 
+def test_interrupted_before_the_search_the_closed_form_is_kept(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    m = marginals_of(make_table((3,) * 4, 2, "logistic", 1))
+    card = make_card(m, "ridge")
+    monkeypatch.setattr(worst.Losses, "closed_form", interrupt)
+    found = worst.worst_case(card, m)
+    assert found.interrupted
+    assert (found.lower, found.upper) == (0.0, found.closed_form)
+
+
 def test_labels_and_columns_are_matched_by_name():
     table = make_table((2, 3, 2), 3, "logistic", 2)
     m = marginals_of(table)

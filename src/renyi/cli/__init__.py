@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
 from renyi.cli.parser import parser
+from renyi.cli.process import printable_streams, stoppable
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
 # Errors of the system by which a name was wrong; others are faults of the machine.
@@ -43,45 +45,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     {...
     0
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["reproduce"]:  # named for one release
-        names = ("table1", "runtime", "theorems", "selection")
-        name = next((word for word in arguments if word in names), "table1")
-        return _fail(
-            f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run in a "
-            "checkout of the repository, with the same options"
-        )
-    args = parser().parse_args(arguments)
-    args.argv = arguments
-    # A terminal that lacks a letter of somebody's column name must not stop the work.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    code = _run(args)
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        # Nor can what is buffered be written later, when Python ends.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            return code or _fail(f"The output cannot be written: {error.strerror}", 1)
-    return code
+    return run(sys.argv[1:] if argv is None else argv)[0]
 
 
-def _run(args: argparse.Namespace) -> int:
-    """Run a command; report what went wrong in one sentence."""
+def run(argv: Sequence[str]) -> tuple[int, bool]:
+    """Run the command line; return its exit code, and whether a signal came."""
+    with stoppable() as came, printable_streams():
+        code = _answered(list(argv), came)
+    return code, bool(came)
+
+
+def _answered(arguments: list[str], came: list[int]) -> int:
+    """Return the exit code of a command that has said all it has to say."""
     try:
+        if arguments[:1] == ["reproduce"]:  # named for one release
+            names = ("table1", "runtime", "theorems", "selection")
+            name = next((word for word in arguments if word in names), "table1")
+            raise ValueError(
+                f"'renyi reproduce {name}' is now 'python -m experiments.{name}', run "
+                "in a checkout of the repository, with the same options"
+            )
+        args = parser().parse_args(arguments)
+        args.argv = arguments
         _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
         return 0
-    except KeyboardInterrupt:
-        print("renyi: interrupted", file=sys.stderr)
-        return 130
-    except MemoryError as error:
+    except BaseException as error:
+        if came or isinstance(error, KeyboardInterrupt):
+            # Whatever a library made of it.
+            number = came[0] if came else signal.SIGINT
+            word = "interrupted" if number == signal.SIGINT else "terminated"
+            print(f"renyi: {word}", file=sys.stderr)
+            return 128 + number
+        if not isinstance(error, Exception):  # argparse's way out
+            raise
+        return _told(error)
+    # What a search had found when it was interrupted has been printed by now.
+    return 128 + came[0] if came and came[0] != signal.SIGINT else 0
+
+
+def _told(error: Exception) -> int:
+    """Report what went wrong in one sentence; return the exit code."""
+    if isinstance(error, MemoryError):
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
-    except OSError as error:
+    if isinstance(error, OSError):
         if error.strerror is None:
             return _fail(str(error))
         advice = ""
@@ -90,21 +98,19 @@ def _run(args: argparse.Namespace) -> int:
         code = 2 if isinstance(error, _OF_THE_USER) else 1
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
-    except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's too
+    if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
         return _fail(str(error))
-    except Exception as error:
-        if isinstance(error, ImportError) and _EXTRA in str(error):
-            return _fail(str(error))
-        if os.environ.get("RENYI_DEBUG"):
-            raise
-        reason = f" ({error})" if str(error) else ""
-        return _fail(
-            f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: "
-            "please report it, with what the same command prints when RENYI_DEBUG=1 "
-            "is set in the environment",
-            1,
-        )
-    return 0
+    if isinstance(error, ImportError) and _EXTRA in str(error):
+        return _fail(str(error))
+    if os.environ.get("RENYI_DEBUG"):
+        raise error
+    reason = f" ({error})" if str(error) else ""
+    return _fail(
+        f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: "
+        "please report it, with what the same command prints when RENYI_DEBUG=1 "
+        "is set in the environment",
+        1,
+    )
 
 
 def _command(args: argparse.Namespace) -> None:

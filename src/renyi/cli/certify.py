@@ -126,7 +126,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         )
     facts = minimax_facts(m, result)
     if place is not None:
-        facts["written"] = _write_worst(place, result)
+        facts["written"] = _write_worst(place, result, args.spreadsheet)
     if result.method == "lp" and result.status == "bounded":
         argv = [text for text in args.argv if not text.startswith("--method=")]
         while "--method" in argv:
@@ -148,7 +148,7 @@ def _place_of_worst(args: Args) -> Path | None:
     return place
 
 
-def _write_worst(place: Path, result: MinimaxResult) -> str | None:
+def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
     """Write the worst distribution; warn if none was found."""
     if result.worst_distribution is None:
         warn(
@@ -156,7 +156,7 @@ def _write_worst(place: Path, result: MinimaxResult) -> str | None:
             "was stopped. Allow it more time."
         )
         return None
-    with output.writing(place, {}) as write:
+    with output.writing(place, {}, inert) as write:
         write(result.worst_distribution.frame())
     return str(place)
 

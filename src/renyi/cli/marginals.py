@@ -22,7 +22,8 @@ def build(args: Args, recorded: Recorded) -> None:
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     if args.print_sql:
-        print("\n".join(f"{sql};" for sql in inputs.statements(args, encoder)))
+        statements = inputs.statements(args, encoder)
+        output.print_data("".join(f"{sql};\n" for sql in statements))
         return
     order = args.order or encoder.order
     if inputs.to_be_streamed(args, order, LARGE):

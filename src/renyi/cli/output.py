@@ -7,6 +7,7 @@ command writes over what it reads (`check_place`).
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import dataclasses
 import gzip
@@ -30,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
+from renyi.cli.process import HIDDEN, PrintableStream, printable
 from renyi.estimators import model_file
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
@@ -46,6 +48,10 @@ SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _OURS = ("argv", "run", "until")  # of the arguments, no options
 _READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
 TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be written
+# What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
+_UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
+# Cells that a spreadsheet computes; numbers are not among them.
+_FORMULA = re.compile(r"[=@\t\r].|[+-](?![\d.]+(e[+-]?\d+)?$).", re.I | re.S)
 _PAUSE = 0.2  # seconds between two reports of progress
 _LEVEL = 6  # of gzip: its default takes longer, for little
 
@@ -86,12 +92,39 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON."""
+    """Print plain values as JSON, with escapes for what the stream cannot take."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    how: Any = {"indent": 1, "default": _plain, "allow_nan": False}
+    how["ensure_ascii"] = codecs.lookup(encoding).name != "utf-8"
+    try:
+        text = json.dumps(value, **how)
+    except ValueError:  # JSON has no word for what is not finite
+        text = json.dumps(_finite(value), **how)
+    print(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
-    def plain(other: Any) -> Any:
-        return other.item() if isinstance(other, np.generic) else str(other)
 
-    print(json.dumps(value, ensure_ascii=False, indent=1, default=plain))
+def _plain(other: Any) -> Any:
+    return other.item() if isinstance(other, np.generic) else str(other)
+
+
+def _finite(value: Any) -> Any:
+    """Return plain values with None for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    lost = isinstance(value, (float, np.floating)) and not np.isfinite(value)
+    return None if lost else value
+
+
+def print_data(text: str) -> None:
+    """Print what another program may read: UTF-8 as it is, printable on a terminal."""
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
 
 
 def records(table: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -128,9 +161,11 @@ class Meter:
         self(dataclasses.replace(state or Progress(name), step=name))
 
     def _write(self, text: str) -> None:
-        text = text[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write("\r" + text.ljust(self._length))
-        sys.stderr.flush()
+        text = printable(text)[: shutil.get_terminal_size().columns - 1]
+        stream: Any = sys.stderr
+        send = stream.send if isinstance(stream, PrintableStream) else stream.write
+        send("\r" + text.ljust(self._length))
+        stream.flush()
         self._length = len(text)
 
 
@@ -241,27 +276,34 @@ def _log(args: Args, clf: RenyiClassifier, text: str, recorded: Recorded) -> byt
         "",
         text,
     ]
-    return ("\n".join(lines) + "\n").encode()
+    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
 # ---- tables, batch after batch, in bounded memory
 
 
 @contextlib.contextmanager
-def writing(place: Path, types: Mapping[str, pa.DataType]) -> Iterator[Write]:
+def writing(
+    place: Path, types: Mapping[str, pa.DataType], inert: bool = False
+) -> Iterator[Write]:
     """Yield what writes a table batch after batch; the file appears at the end.
 
-    `types` are those of some columns, which one batch may not tell.
+    `types` are those of some columns, which one batch may not tell. If `inert`, no cell
+    of CSV is a formula to a spreadsheet.
     """
+
+    def encoded(send: Callable[[bytes], object]) -> Write:
+        return _csv_writer(lambda text: send(text.encode()), inert)
+
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
             yield _parquet_writer(stream, types, open_files)
         elif place.suffix == ".gz":
             # Without name and time, so that the same table is the same bytes.
             packed = gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0)
-            yield _csv_writer(open_files.enter_context(packed).write)
+            yield encoded(open_files.enter_context(packed).write)
         else:
-            yield _csv_writer(stream.write)
+            yield encoded(stream.write)
 
 
 def _parquet_writer(
@@ -285,22 +327,12 @@ def _parquet_writer(
     return write
 
 
-def printing() -> Write:
+def printing(inert: bool = False) -> Write:
     """Return what prints a table batch after batch as CSV."""
-
-    def send(data: bytes) -> None:
-        # As bytes, so that the table is UTF-8 whatever the terminal is.
-        sys.stdout.flush()
-        if hasattr(sys.stdout, "buffer"):
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            sys.stdout.write(data.decode())
-
-    return _csv_writer(send)
+    return _csv_writer(print_data, inert)
 
 
-def _csv_writer(send: Callable[[bytes], object]) -> Write:
+def _csv_writer(send: Callable[[str], object], inert: bool) -> Write:
     first = True
 
     def write(batch: pd.DataFrame) -> None:
@@ -308,10 +340,24 @@ def _csv_writer(send: Callable[[bytes], object]) -> Write:
         # Each time for itself: pandas looks at a whole column for its format.
         times = batch.select_dtypes(["datetime", "datetimetz", "timedelta"])
         texts = {str(n): times[n].map(str, na_action="ignore") for n in times}
-        text: str = batch.assign(**texts).to_csv(
-            index=False, header=first, lineterminator="\n"
+        table = batch.assign(**texts)
+        send(
+            (_inert(table) if inert else table).to_csv(
+                index=False, header=first, lineterminator="\n"
+            )
         )
-        send(text.encode())
         first = False
 
     return write
+
+
+def _inert(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which no text is a formula to a spreadsheet."""
+
+    def harmless(cell: Any) -> Any:
+        formula = isinstance(cell, str) and _FORMULA.match(cell)
+        return f"'{cell}" if formula else cell
+
+    texts = table.select_dtypes(exclude=["number", "bool"])
+    table = table.assign(**{str(n): texts[n].map(harmless) for n in texts})
+    return table.rename(columns=harmless)

@@ -134,6 +134,7 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--id COL ...", "columns to copy beside the answers")
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
+    _add(parser, "--spreadsheet")
     _add(parser, "--json")
 
 
@@ -172,6 +173,7 @@ def _add_minimax(commands: Any) -> None:
     _add(search, "--seed N", "seed of the search")
     text = "write the worst distribution as a table (.csv, .csv.gz or .parquet)"
     _add(parser, "--worst FILE", text)
+    _add(parser, "--spreadsheet")
     _add_columns(parser, unseen=False)
     _add(parser, "--json")
 
@@ -378,6 +380,10 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
     "--seed N": {"type": _whole(0, 2**32 - 1)},
     "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite"), "required": True},
+    "--spreadsheet": {
+        "action": "store_true",
+        "help": "put ' before cells of CSV that a spreadsheet would compute (=…, @…)",
+    },
     "--target COL": {"help": "the column to predict"},
     "--time-limit SECONDS": {
         "type": _POSITIVE,

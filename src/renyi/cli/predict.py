@@ -48,9 +48,9 @@ def run(args: Args, recorded: Recorded) -> None:
         if place is not None:
             labels = pa.array(rows.clf.classes_.tolist()).type
             types = {**rows.id_types, PREDICTION: labels}
-            write = stack.enter_context(output.writing(place, types))
+            write = stack.enter_context(output.writing(place, types, args.spreadsheet))
         else:
-            write = kept.append if args.json else output.printing()
+            write = kept.append if args.json else output.printing(args.spreadsheet)
         meter = stack.enter_context(Meter(place is not None))
         count, error = _answer_all(args, rows, write, meter)
     notes = output.notes_of(recorded)
@@ -86,7 +86,7 @@ def export(args: Args, recorded: Recorded) -> None:
             [f"The answers are of rule map; {args.model} uses {clf.rule}."]
         )
     if place is None:
-        print(text)
+        output.print_data(f"{text}\n")
         return
     with replacing(place) as stream:
         stream.write(f"{text}\n".encode())

@@ -64,7 +64,7 @@ from renyi.solvers.programs import (
     Program,
     clarabel,
     clarabel_settings,
-    interruptible,
+    interior_points,
     solve,
 )
 from renyi.solvers.ridge import eigen
@@ -77,6 +77,7 @@ Outcomes = NDArray[np.int64]
 
 # Outcomes times classes up to which the cone program is solved.
 MAX_CONE = 70_000
+_CONE = 0.8  # of the time, for the cone program
 _NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
 _FORBIDDEN = 1e6
 MAX_CATEGORIES = 2_000  # for any test of separability
@@ -173,8 +174,9 @@ def theta(
     class_conditional : bool, default=True
         Use the pairs within each class where m has them: fewer distributions.
     time_limit : float, optional
-        Seconds to look for a lower bound where the outcomes are too many for the cone
-        program; then γ, or a bound on e*, is the upper bound. Ctrl-C ends it too.
+        Seconds for the cone program and, where the outcomes are too many for it or it
+        has not ended, to look for a lower bound; then γ, or a bound on e*, is the upper
+        bound. Ctrl-C ends it too.
 
     Examples
     --------
@@ -194,7 +196,13 @@ def theta(
     ambiguity = Ambiguity.of(m, class_conditional)
     if ambiguity.n_table > MAX_CONE:
         return _interval(m, ambiguity, deadline)
-    X, p, multiplier = solve_cone(ambiguity)
+    try:
+        found = solve_cone(ambiguity, deadline.part(_CONE).limit)
+    except KeyboardInterrupt:
+        return ThetaResult(None, 0.0, quadratic_rule(ambiguity)[0] / 2, None, None)
+    if found is None:
+        return _interval(m, ambiguity, deadline)
+    X, p, multiplier = found
     rule = ThetaRule(ambiguity, m.encoder, multiplier)
     upper = _dual_value(rule, X)
     order = np.argsort(p, axis=None)  # the least probable cells are left out
@@ -241,8 +249,10 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
     return ThetaResult(None, min(lower, upper), upper, shown.frame(), None)
 
 
-def solve_cone(ambiguity: Ambiguity) -> tuple[Outcomes, Floats, Floats]:
-    """Return all outcomes, the distribution p̃ on them, and the multiplier."""
+def solve_cone(
+    ambiguity: Ambiguity, time_limit: float | None = None
+) -> tuple[Outcomes, Floats, Floats] | None:
+    """Return all outcomes, p̃ on them, and the multiplier; None if there is no time."""
     module = clarabel()
     X = ambiguity.outcomes()
     if not len(X):
@@ -267,10 +277,11 @@ def solve_cone(ambiguity: Ambiguity) -> tuple[Outcomes, Floats, Floats]:
     cones += [module.SecondOrderConeT(K + 2)] * N
     cost = np.concatenate([np.zeros(n), np.ones(N)])
     zero = sparse.csc_matrix((n + N, n + N))
-    solver = module.DefaultSolver(
-        zero, cost, sparse.csc_matrix(matrix), right, cones, clarabel_settings()
-    )
-    answer = interruptible(solver)
+    settings = clarabel_settings(time_limit=time_limit)
+    problem = (zero, cost, sparse.csc_matrix(matrix), right, cones, settings)
+    answer = interior_points(*problem, patience=time_limit)
+    if answer is None or str(answer.status) == "MaxTime":
+        return None
     if "Infeasible" in str(answer.status):
         raise ValueError(contradiction(ambiguity))
     if str(answer.status) not in ("Solved", "AlmostSolved"):

@@ -178,9 +178,14 @@ def worst_case(
     match = card.match(m)
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
-    losses = Losses.of(card, match, name)
-    ambiguity, known = losses.ambiguity, 1.0 if start is None else start.upper
-    first = losses.closed_form()
+    known = 1.0 if start is None else start.upper
+    try:
+        losses = Losses.of(card, match, name)
+        first = losses.closed_form()
+    except KeyboardInterrupt:  # the interval of what needs no search
+        known, seconds = min(closed, known), deadline.spent
+        return WorstCase(0.0, known, None, name, closed, seconds, interrupted=True)
+    ambiguity = losses.ambiguity
     state = Search(first, float(ambiguity.b @ first))
     direct = method == "exact" and ambiguity.n_table <= MAX_DIRECT
     if start is not None:

@@ -5,8 +5,8 @@ is off by default: on marginals with nearly empty cells it may call a feasible p
 infeasible.
 
 Ctrl-C ends a program at once: the solver works in a thread of its own while the main
-one listens. Small linear programs are over before anyone could wait for them, and
-thousands of threads take longer than they do.
+one listens, and is left behind if it does not end. Small linear programs are over
+before anyone could wait for them, and thousands of threads take longer than they do.
 
 Large linear programs and all semidefinite ones are left to Clarabel, whose interior
 points took 3 s for the polynomial program of 228 categories where those of HiGHS took
@@ -15,9 +15,9 @@ points took 3 s for the polynomial program of 228 categories where those of HiGH
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
@@ -42,6 +42,8 @@ _INTERIOR = 1e-10  # of the gap and the rows of Clarabel
 _IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
 _WHOLE = 1e-7  # of the bound of a mixed-integer program
 
+_FAREWELL = 0.3  # seconds that a solver has to end after Ctrl-C, or late
+_PATIENCE = 1.25  # of the time limit, until a step that it does not end is left
 _SMALL = 20_000  # entries up to which a linear program is a matter of moments
 
 
@@ -185,7 +187,7 @@ def run(highs: Any) -> None:
             pass
     except KeyboardInterrupt:
         highs.cancelSolve()
-        highs.wait()
+        highs.wait(_FAREWELL)  # or it ends by itself, in its thread
         raise
 
 
@@ -232,25 +234,31 @@ def solve(
     return Solution(status, value, x, duals, bound)
 
 
-def interruptible(solver: Any) -> Any:
-    """Solve by Clarabel, and stop after the step under way if Ctrl-C is pressed.
+def interior_points(*problem: Any, patience: float | None = None) -> Any:
+    """Solve by Clarabel in a thread; None if there is no answer after some seconds.
 
-    Python would hear of it only at the end: a handler notes it for the solver to ask.
+    One step may take many, and Python would hear of nothing in the meantime. A thread
+    that is left behind, as by Ctrl-C, ends at its next step.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    main = threading.current_thread() is threading.main_thread()
-    if not (main and callable(usual) and hasattr(solver, "set_termination_callback")):
-        return solver.solve()
-    pressed: list[Any] = []
-    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(frame))
+    found: Future[Any] = Future()
+    given_up = threading.Event()
+
+    def work() -> None:
+        try:
+            solver = clarabel().DefaultSolver(*problem)
+            if hasattr(solver, "set_termination_callback"):  # in its release
+                solver.set_termination_callback(lambda _: given_up.is_set())
+            found.set_result(solver.solve())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
     try:
-        solver.set_termination_callback(lambda _: bool(pressed))
-        found = solver.solve()
+        return found.result(patience)
+    except TimeoutError:
+        return None
     finally:
-        signal.signal(signal.SIGINT, usual)
-    if pressed:
-        usual(signal.SIGINT, pressed[0])
-    return found
+        given_up.set()
 
 
 def solve_interior(
@@ -290,9 +298,11 @@ def solve_interior(
     kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
     kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
     nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    found = interruptible(
-        module.DefaultSolver(nothing, program.cost, A, b, kinds, settings)
-    )
+    patience = None if time_limit is None else _PATIENCE * time_limit + _FAREWELL
+    problem = (nothing, program.cost, A, b, kinds, settings)
+    found = interior_points(*problem, patience=patience)
+    if found is None:
+        return Solution("stopped", np.inf, np.empty(0), np.empty(0))
     solved = str(found.status) in ("Solved", "AlmostSolved")
     status: Status = "optimal" if solved else "stopped"
     z = np.split(np.array(found.z), np.cumsum(sizes[:-1]))

@@ -1,0 +1,125 @@
+"""The process around a command: what leaves it as text, and the signals that end it.
+
+Names and labels come from strangers' files. A terminal would obey the escape sequences
+among them, and the bidirectional controls of Unicode show a text in another order than
+it has. So all text passes through one place, `printable`, where such characters become
+visible escapes. Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+_ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
+# Controls of terminals (but tab and new line), line ends and directions of Unicode.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return text that a terminal shows as it is, controls written as escapes.
+
+    >>> print(printable("\x1b[31mred\u202e"))
+    \x1b[31mred\u202e
+    """
+    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class PrintableStream:
+    """A stream to which text goes in its printable form, and nothing else."""
+
+    def __init__(self, stream: Any, needed: bool) -> None:
+        self.stream, self._needed = stream, needed
+        # A terminal that lacks a letter of somebody's column name must not stop us.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+    def write(self, text: str) -> int:
+        """Write text; of a stream that is not needed, failures do not matter."""
+        self.send(printable(text))
+        return len(text)
+
+    def send(self, text: str) -> None:
+        """Write text as it is."""
+        try:
+            self.stream.write(text)
+        except (OSError, ValueError):
+            if self._needed:
+                raise
+
+    def flush(self) -> None:
+        """Flush; of a stream that is not needed, failures do not matter."""
+        try:
+            self.stream.flush()
+        except (OSError, ValueError):
+            if self._needed:
+                raise
+
+    def __getattr__(self, name: str) -> Any:
+        """Return all else from the stream itself."""
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def printable_streams() -> Iterator[None]:
+    """Let stdout and stderr be printable, and nowhere if they are closed."""
+    with contextlib.ExitStack() as stack:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is None or stream.closed:
+                nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+                stream = stack.enter_context(nowhere)
+            redirect = getattr(contextlib, f"redirect_{name}")
+            stack.enter_context(redirect(PrintableStream(stream, name == "stdout")))
+            stack.callback(_discard_rest, stream)
+        yield
+
+
+def _discard_rest(stream: Any) -> None:
+    """Flush; what cannot be written now could not when Python ends, either."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[list[int]]:
+    """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came."""
+    came: list[int] = []
+    deaf_until = 0.0
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal deaf_until
+        came.append(number)
+        if time.monotonic() >= deaf_until:
+            deaf_until = time.monotonic() + _ONCE
+            raise KeyboardInterrupt
+
+    usual: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        names = ("SIGINT", "SIGTERM", "SIGHUP")
+        known = [getattr(signal, name) for name in names if hasattr(signal, name)]
+        heard = [each for each in known if signal.getsignal(each) != signal.SIG_IGN]
+        usual = {each: signal.signal(each, stop) for each in heard}
+    unraisable = sys.unraisablehook
+    # An interrupt in a place that can raise nothing is not told by Python either.
+    sys.unraisablehook = lambda told: None if came else unraisable(told)
+    try:
+        yield came
+    finally:
+        sys.unraisablehook = unraisable
+        for each, handler in usual.items():
+            signal.signal(each, handler)

@@ -1,0 +1,268 @@
+"""Ctrl-C and SIGTERM at any moment, streams that are closed, children that die."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from renyi.certification import bound_report
+from renyi.cli import main
+from support.commandline import HERE, Run
+from support.stopping import LONGEST, Answer, begin, check, stop
+
+PROMISE = 2.0  # seconds, on a machine that has nothing else to do
+BUILD = ("marginals", "build")
+COMMANDS = [
+    ("fit", "large.csv", "--target", "y", "--out", "new"),
+    ("fit", "kr-vs-kp", "--order", "2"),
+    ("fit", "part-*.csv", "--target", "y", "--checkpoint", "job", "--out", "new"),
+    ("fit", "--sql", "FROM 'large.csv'", "--target", "y"),
+    ("predict", "m.json", "large.csv", "--proba", "--out", "answers.csv"),
+    ("predict", "m.json", "large.csv", "--out", "answers.parquet"),
+    ("predict", "m.json", "large.csv", "--json"),
+    ("certify", "kr.json", "kr.renyi"),
+    ("certify", "kr.json", "kr.renyi", "--level", "lp"),
+    ("certify", "kr.json", "kr.renyi", "--exact"),
+    ("certify", "m.json", "--rows", "large.csv"),
+    ("minimax", "adult", "--method", "exact", "--worst", "worst.csv"),
+    ("minimax", "kr-vs-kp", "--method", "lp"),
+    ("hgr", "kr-vs-kp", "--matrix"),
+    ("select", "kr-vs-kp"),
+    (*BUILD, "large.csv", "--target", "y", "--out", "new.renyi"),
+    (*BUILD, "shop.db", "--table", "visits", "--target", "y", "--out", "new.renyi"),
+    (*BUILD, "shop.duckdb", "--table", "visits", "--target", "y", "--out", "n.renyi"),
+    ("marginals", "merge", "kr.renyi", "kr.renyi", "--out", "new.renyi"),
+    ("marginals", "subtract", "kr.renyi", "kr.renyi", "--out", "new.renyi"),
+    ("marginals", "show", "kr.renyi"),
+    ("export", "kr.json", "--sql", "duckdb"),
+    ("datasets",),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the commands read."""
+    import duckdb
+
+    place = tmp_path_factory.mktemp("stopping")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 9, (100_000, 8))).astype(str).add_prefix("x")
+    X["z"], X["y"] = rng.random(len(X)).round(4), rng.integers(0, 3, len(X))
+    X.to_csv(place / "large.csv", index=False)
+    for k in range(3):
+        X.to_csv(place / f"part-{k}.csv", index=False)
+    with duckdb.connect(str(place / "shop.duckdb")) as connection:
+        connection.register("X", X)
+        connection.execute("CREATE TABLE visits AS FROM X")
+    import sqlite3
+
+    with sqlite3.connect(place / "shop.db") as database:
+        X.to_sql("visits", database, index=False)
+    database.close()
+    large = str(place / "large.csv")
+    for argv in (
+        ("fit", "kr-vs-kp", "--out", str(place / "kr")),
+        ("fit", large, "--target", "y", "--out", str(place / "m")),
+    ):
+        assert main(argv) == 0
+    return place
+
+
+def tidy(folder: Path) -> None:
+    """Take away what commands wrote, but for what they read."""
+    for pattern in ("new*", "n.renyi", "answers*", "worst.csv", "job*"):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+@pytest.mark.parametrize("k", range(12))
+def test_control_c_at_a_random_moment(folder: Path, k: int) -> None:
+    draw = random.Random(k)
+    argv, delay = COMMANDS[k * 2 % len(COMMANDS)], draw.uniform(0, 1.5)
+    how = signal.SIGTERM if k % 3 == 0 else signal.SIGINT
+    answer = stop(begin(*argv, cwd=folder), delay, how)
+    check(answer, folder, how)
+    assert answer.seconds < LONGEST / 2  # whatever else this machine has to do
+    tidy(folder)
+
+
+@pytest.mark.long
+def test_control_c_at_200_random_moments(
+    folder: Path, record_property: pytest.RecordProperty
+) -> None:
+    """Over all commands; the slowest answer is the figure in docs/reliability.rst."""
+    draw, answers, lasts = random.Random(0), [], {}
+    for argv in COMMANDS:  # how long each of them takes, at most
+        begun = time.monotonic()
+        stop(begin(*argv, cwd=folder), 15.0)
+        lasts[argv], _ = min(15.0, time.monotonic() - begun), tidy(folder)
+    for k, argv in zip(range(200), itertools.cycle(COMMANDS), strict=False):
+        how = signal.SIGTERM if k % 5 == 4 else signal.SIGINT
+        answer = stop(begin(*argv, cwd=folder), draw.uniform(0, lasts[argv]), how)
+        check(answer, folder, how)
+        answers.append((answer.seconds if answer.signalled else 0.0, argv))
+        tidy(folder)
+    heard = sum(seconds > 0 for seconds, _ in answers)
+    record_property("signals", heard)
+    record_property("slowest", max(answers))
+    print(f"{heard} signals, the slowest answers: {sorted(answers)[-5:]}")
+    assert heard > 120
+    assert max(answers)[0] < PROMISE
+
+
+@pytest.mark.parametrize(("how", "code"), [("SIGINT", 0), ("SIGTERM", 143)])
+def test_the_exact_search_tells_what_it_has_when_it_is_stopped(
+    how: str, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(clf: Any, m: Any, progress: Any, **limits: Any) -> Any:
+        def told(name: str, state: Any = None) -> None:
+            if state is not None:
+                os.kill(os.getpid(), getattr(signal, how))
+
+        return bound_report(clf, m, progress=told, **limits)
+
+    monkeypatch.setattr("renyi.cli.certify.bound_report", stopped)
+    assert run("fit", "votes", "--out", "m").code == 0
+    usual = signal.getsignal(signal.SIGINT)
+    done = run("certify", "m.json", "m.renyi", "--exact", "--json")
+    assert (done.code, done.err) == (code, "")
+    assert done.json["model"][-1]["status"] == "stopped"
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_a_call_that_never_returns_is_ended(tmp_path: Path) -> None:
+    """As compiled code may do it, without ever looking at a signal."""
+    code = (
+        "import renyi.__main__, renyi.cli\n"
+        "renyi.cli.run = lambda argv: print(flush=True) or sum(range(10**13))\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    for how, word in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
+        child = begin(cwd=tmp_path, code=code)
+        assert child.stdout is not None
+        child.stdout.readline()  # it has begun
+        answer = stop(child, 0.2, how)
+        assert (answer.code, answer.err) == (128 + how, f"renyi: {word}\n")
+        assert answer.seconds < LONGEST / 2
+
+
+def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, renyi.__main__, renyi.cli\n"
+        "def fail(*_):\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise RuntimeError('Query interrupted') from None\n"
+        "renyi.cli._command = fail\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
+    assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
+
+
+def child_of(pid: int) -> int:
+    """Return the process in which the work is done."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    end = time.monotonic() + LONGEST
+    while not listed.read_text().split():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return int(listed.read_text().split()[0])
+
+
+def test_killed_with_the_work_or_by_the_system(folder: Path) -> None:
+    argv = ("minimax", "adult", "--method", "exact")
+    whole = begin(*argv, cwd=folder)
+    work = child_of(whole.pid)
+    whole.kill()
+    whole.communicate(timeout=LONGEST)  # only when no one has its streams any more
+    end = time.monotonic() + LONGEST
+    while Path(f"/proc/{work}/cwd").exists():
+        assert time.monotonic() < end
+    whole = begin(*argv, cwd=folder)
+    os.kill(child_of(whole.pid), signal.SIGKILL)
+    answer = stop(whole, LONGEST)
+    assert answer.code == 128 + signal.SIGKILL
+    assert "memory" in answer.err
+    assert answer.noise == [answer.err.strip()]
+
+
+def test_termination_keeps_the_checkpoint_and_no_other_file(folder: Path) -> None:
+    place = folder / "job"
+    child = begin(*COMMANDS[2], cwd=folder)
+    end = time.monotonic() + LONGEST
+    while child.poll() is None and not place.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    answer = stop(child, 0.0, signal.SIGTERM)
+    check(answer, folder, signal.SIGTERM)
+    assert place.exists() or answer.code == 0
+    assert not (folder / "new.json").exists() or answer.code == 0
+    tidy(folder)
+
+
+# ---- streams that are closed
+
+
+def shell(command: str, cwd: Path) -> Answer:
+    """Run a command line of a shell in which `renyi` is ours."""
+    done = subprocess.run(
+        ["bash", "-c", f"renyi() {{ '{sys.executable}' -m renyi \"$@\"; }}; {command}"],
+        cwd=cwd,
+        env=HERE,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    return Answer(False, 0.0, done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "out", "err"),
+    [
+        ("renyi datasets >&- 2>&-", 0, "", ""),
+        ("renyi datasets 2>/dev/full | head -c 4", 0, "name", ""),
+        ("renyi datasets | head -c 0; exit ${PIPESTATUS[0]}", 0, "", ""),
+        ("renyi fit nothing 2>&-", 2, "", ""),
+        ("renyi fit nothing 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
+        ("renyi --bad >&-", 2, "", "renyi: error: "),
+        ("renyi --bad 2>&-", 2, "", ""),
+        ("renyi --bad 2>/dev/full", 2, "", ""),
+        ("renyi --help >&-", 0, "", ""),
+        ("renyi --help <&- | head -n 1", 0, "usage", ""),
+    ],
+)
+def test_closed_streams(
+    command: str, code: int, out: str, err: str, tmp_path: Path
+) -> None:
+    answer = shell(command, tmp_path)
+    assert answer.code == code, answer
+    for text, expected in ((answer.out, out), (answer.err, err)):
+        assert text.startswith(expected), answer
+        assert expected or not text, answer
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    """A library that writes to stderr would write into the model."""
+    code = (
+        "import os, renyi.__main__, renyi.cli\n"
+        "def write(*_):\n"
+        "    with open('model', 'wb') as stream:\n"
+        "        os.write(2, b'noise')\n"
+        "renyi.cli._command = write\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    (tmp_path / "code.py").write_text(code)
+    ours = f"'{sys.executable}' code.py datasets"
+    assert shell(f"{ours} >&- 2>&- <&-", tmp_path).code == 0
+    assert (tmp_path / "model").read_bytes() == b""
