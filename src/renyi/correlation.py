@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import pair_counts
+from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 
@@ -194,9 +195,9 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
     for i, own in enumerate(spans):
         for j, other in enumerate(spans[:i]):
             known = frozenset((names[i], names[j])) not in unknown
-            rho = float(hgr_table(counts[own, other])) if known else np.nan
+            rho = float(hgr_table(dense(counts[own, other]))) if known else np.nan
             matrix[i, j] = matrix[j, i] = rho
-        if np.count_nonzero(np.diag(counts)[own]) < 2:
+        if np.count_nonzero(counts.diagonal()[own]) < 2:
             matrix[i, i] = 0.0  # a constant does not vary, not even with itself
     return pd.DataFrame(matrix, index=names, columns=names)
 

@@ -129,7 +129,7 @@ class Scorecard:
         if len(m.classes) == 2:  # what both have in common decides nothing
             points = (points[:, 1] - points[:, 0]) / 2
             intercept = (intercept[1] - intercept[0]) / 2
-        counts = np.diag(m.feature_counts)
+        counts = m.feature_counts.diagonal()
         return cls(m.encoder, m.classes, points, intercept, counts, m.target)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -456,7 +456,7 @@ def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
         pairs = zip(encoder.columns, theirs.columns, strict=True)
         return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
-    shares, starts = np.diag(m.feature_counts), offsets(theirs.columns.sizes)
+    shares, starts = m.feature_counts.diagonal(), offsets(theirs.columns.sizes)
     for start, column in zip(starts, theirs.columns, strict=False):
         if NEW in column.categories and shares[start + column.categories.index(NEW)]:
             raise ValueError(

@@ -245,10 +245,10 @@ def write_archive(
                 np.lib.format.write_array(member, whole, (1, 0), allow_pickle=False)
 
 
-def read_header(path: Place, kind: str) -> dict[str, Any]:
+def read_header(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
     """Read the header that `write_arrays` wrote; it is not verified yet."""
     with _opened(path, path, kind) as archive:
-        return _header(archive, path, kind, 1)
+        return _header(archive, path, kind, versions)
 
 
 def read_arrays(

@@ -196,7 +196,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
             space = space._replace(b=0.5 - float(priors[1] >= priors[0]))
         self.kappa_ = space.kappa
         classes, b = tuple(self.classes_.tolist()), np.asarray(-space.b)
-        weights = np.diag(m.feature_counts)
+        weights = m.feature_counts.diagonal()
         self.scorecard_ = Scorecard(m.encoder, classes, space.a, b, weights)
         match = self.scorecard_.match(m)
         moments = class_moments(match.points, match.intercept, counts, sizes)

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.counting.onehot import offsets
+from renyi.counting.sparse_counts import Table
 from renyi.encoding.columns import Columns
 from renyi.scorecard import Match, Scorecard, centred, score_error
 
@@ -137,10 +138,10 @@ def _gain(moments: ScoreMoments, card: Scorecard) -> float:
 def moments_of_marginals(match: Match) -> ScoreMoments:
     """Return the moments of a scorecard's estimates under the marginals it matches."""
     m, K = match.marginals, len(match.intercept)
-    Q, columns = m.Q, m.encoder.columns
-    F, priors = np.zeros((len(Q), K)), np.zeros(K)
+    Q, columns = m.feature_counts / m.n, m.encoder.columns
+    F, priors = np.zeros((Q.shape[0], K)), np.zeros(K)
     F[:, match.classes], priors[match.classes] = m.F, m.class_probabilities
-    mu = np.diag(Q)
+    mu = Q.diagonal()
     P, b = centred(match.points, match.intercept, mu, columns.sizes)
     off, shift = P - P.mean(axis=1, keepdims=True), b - b.mean()
     lead = float((F * off).sum() + priors @ shift)  # E[s_Y − s̄]
@@ -155,7 +156,7 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
     )
 
 
-def _squares(Q: Floats, mu: Floats, P: Floats, b: Floats) -> Floats:
+def _squares(Q: Table, mu: Floats, P: Floats, b: Floats) -> Floats:
     """Return E s² of the scores s = b + PᵀW, class by class."""
     return np.asarray((P * (Q @ P)).sum(axis=0) + 2 * b * (mu @ P) + b**2)
 

@@ -494,7 +494,7 @@ def _with_text_classes(m: Marginals) -> Marginals:
     texts = _class_labels(m.classes).tolist()
     order = np.argsort(np.array(texts, object), kind="stable")
     answer = Column(m.target, Levels("label", tuple(sorted(texts))))
-    where = np.arange(len(m.counts))
+    where = np.arange(m.counts.shape[0])
     where[-len(texts) :] = where[-len(texts) :][order]
     return dataclasses.replace(
         m,

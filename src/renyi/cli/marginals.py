@@ -112,7 +112,7 @@ def _save(m: Marginals, place: Path, args: Args) -> None:
 
 
 def _facts(m: Marginals) -> Facts:
-    totals = np.split(np.diag(m.counts), np.cumsum(m.columns.sizes)[:-1])
+    totals = np.split(m.counts.diagonal(), np.cumsum(m.columns.sizes)[:-1])
     return {
         "rows": m.n,
         "weighted": m.weighted,

@@ -12,6 +12,7 @@ from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import counted, with_source
 from renyi.cli.output import MARGINALS, SMALL, Args, Facts, Recorded
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
+from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.estimators.selector import RenyiSelector
 from renyi.figures import rounded_down, wrapped
@@ -54,11 +55,11 @@ def run(args: Args, recorded: Recorded) -> None:
 def _marginals_to_write(args: Args, selector: RenyiSelector) -> Marginals | None:
     """Return the marginals of the refitted model; warn if they are not written."""
     m: Marginals | None = selector.classifier_.marginals_
-    if m is not None and m.counts.nbytes < SMALL:
+    if m is not None and counts_bytes(m.counts) < SMALL:
         return with_source(m, [args.file])
     why = "there are more categories than rows"
     if m is not None:
-        why = f"their counts take {m.counts.nbytes / 1e6:,.0f} MB"
+        why = f"their counts take {counts_bytes(m.counts) / 1e6:,.0f} MB"
     warn(f"The marginals were not written: {why}.")
     return None
 

@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
+from renyi.counting import sparse_counts
 from renyi.counting.histograms import histograms, joint_values, super_columns
 from renyi.counting.onehot import (
     KERNELS,
@@ -72,14 +73,18 @@ def pair_counts(
     weights: ArrayLike | None = None,
     *,
     threads: int | None = None,
-) -> NDArray[Any]:
+) -> sparse_counts.Table:
     """Count all pairs of categories of all pairs of columns, or sum their weights.
 
     `codes`, shape (d, n), holds one row per column of the table, integers ``0 ..
     sizes[j] - 1``. Compiled loops use as many `threads` as there are cores where the
-    job is large enough, unless told otherwise.
+    job is large enough, unless told otherwise. The table is sparse where
+    `renyi.counting.sparse_counts` says so.
     """
-    return _count(*_checked(codes, sizes, weights, threads), None)
+    checked = _checked(codes, sizes, weights, threads)
+    if sparse_counts.is_large(checked[1]):
+        return _sparse(*checked)
+    return _count(*checked, None)
 
 
 def class_pair_counts(
@@ -114,10 +119,10 @@ def _checked(
     sizes: Sizes,
     weights: ArrayLike | None,
     threads: int | None,
-    n_tables: int = 1,
+    n_classes: int = 0,
 ) -> tuple[NDArray[Any], Lengths, NDArray[np.float64] | None, int | None]:
     table, lengths = _check_codes(codes, sizes)
-    check_table_size(int(lengths.sum()), n_tables)
+    check_table_size(lengths, n_classes, table.shape[1] * len(lengths) ** 2)
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: use 1 or more, or None.")
     if weights is None:
@@ -166,9 +171,17 @@ def _check_codes(
     return np.ascontiguousarray(table), lengths
 
 
-def check_table_size(total: int, n_tables: int) -> None:
-    """Raise an error if `n_tables` of D x D counts would exceed `MAX_TABLE_BYTES`."""
-    needed = 8 * n_tables * total * total
+def check_table_size(sizes: Sizes, n_classes: int = 0, entries: float = 0.0) -> None:
+    """Raise an error if counts, or those of each class, exceed `MAX_TABLE_BYTES`.
+
+    `entries` bounds the counts above zero, which are what a sparse table takes.
+    """
+    lengths = np.asarray(sizes, np.float64)
+    total = int(lengths.sum())
+    needed = 8 * max(1, n_classes) * total * total
+    if not n_classes and sparse_counts.is_large(sizes):
+        held = min(entries, total * total - float(lengths @ lengths)) + total
+        needed = sparse_counts.ENTRY_BYTES * int(held)
     if needed > MAX_TABLE_BYTES:
         raise ValueError(
             f"counts of {total} categories would take {needed / 1e9:.1f} GB and the "
@@ -197,6 +210,32 @@ def _count(
     if rows is not None:
         codes, weights = codes.take(rows, axis=1), weights[rows]
     return _weighted(codes, sizes, weights, threads)
+
+
+def _sparse(
+    codes: NDArray[Any],
+    sizes: Lengths,
+    weights: NDArray[np.float64] | None,
+    threads: int | None,
+) -> sparse_counts.Table:
+    """Count two columns at a time where one has many categories."""
+    long = sizes > sparse_counts.FEW // 8
+    dtype = np.int64 if weights is None else np.float64
+    starts, few = offsets(sizes), np.flatnonzero(np.repeat(~long, sizes))
+    table = _count(codes[~long], sizes[~long], weights, threads, None)
+    rows, columns, counts = sparse_counts.entries(table)
+    found = [(few[rows], few[columns], counts)]
+    for j in np.flatnonzero(long).tolist():
+        alone = np.bincount(codes[j], weights, sizes[j])
+        found.append((*2 * (np.arange(starts[j], starts[j + 1]),), alone))
+        for i in np.flatnonzero(~long | (np.arange(len(sizes)) < j)).tolist():
+            a, b = min(i, j), max(i, j)
+            both = (codes[a], codes[b]), (int(sizes[a]), int(sizes[b]))
+            rows, columns, counts = sparse_counts.two_columns(*both, weights)
+            found.append((starts[a] + rows, starts[b] + columns, counts))
+    table = sparse_counts.from_entries(found, int(starts[-1]), dtype)
+    table.eliminate_zeros()
+    return table
 
 
 def _exact(

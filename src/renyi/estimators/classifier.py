@@ -29,6 +29,7 @@ from renyi.certificates.closed_form import (
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certificate
 from renyi.checks import check_choice, check_whole
+from renyi.counting import sparse_counts
 from renyi.encoding import column_rules
 from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Levels
@@ -43,6 +44,7 @@ from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
 from renyi.solvers.ridge import AlphaChoice, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
+from renyi.solvers.ridge_sparse import fit_sparse
 from renyi.sources.frames import CodeBlock, TrainingRows, from_codes, take_rows
 
 if TYPE_CHECKING:
@@ -417,21 +419,26 @@ class RenyiClassifier(CountsClassifier):
         """Fit from marginals of `effective_n` rows, which `rows` serve to leave out."""
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
-        Q, F, priors = m.Q, m.F, m.class_probabilities
+        Q, F, priors = m.feature_counts / m.n, m.F, m.class_probabilities
         if self.class_weight is not None:
             factor = self._class_factors(priors * m.n)
             priors = priors * factor
             total = priors.sum()
-            Q = np.tensordot(factor, class_pairs(m, "class_weight"), 1) / (m.n * total)
+            within = np.tensordot(factor, class_pairs(m, "class_weight"), 1)
+            Q = sparse_counts.stored(within / (m.n * total), m.columns.sizes)
             F, priors = F * factor / total, priors / total
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
-        alpha, d = check_alpha(self.alpha), len(m.feature_names)
-        fit = ridge.fit_primal(equations, self._effective_n, d, alpha, rows)
+        alpha, n = check_alpha(self.alpha), self._effective_n
+        sizes = m.encoder.columns.sizes
+        if sparse_counts.is_sparse(Q):
+            fit = fit_sparse(equations, sizes, n, alpha, rows)
+        else:
+            fit = ridge.fit_primal(equations, n, len(sizes), alpha, rows)
         if self.class_weight is not None and fit.choice.error is None:
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_ = m
-        self._finish(m.encoder, fit, np.diag(m.feature_counts))
+        self._finish(m.encoder, fit, m.feature_counts.diagonal())
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
         columns, alpha = block.encoder.columns, check_alpha(self.alpha)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import check_names
 from renyi.encoding.columns import Columns
@@ -75,7 +76,7 @@ def selected(m: Marginals, features: list[str]) -> Marginals:
 
 def occurring(m: Marginals) -> Marginals:
     """Drop the labels that no row has; bins of numbers stay."""
-    totals = np.diag(m.counts)
+    totals = m.counts.diagonal()
     starts = offsets(m.columns.sizes)
     keep = totals > 0
     columns = []
@@ -97,7 +98,8 @@ def _changed(
 ) -> Marginals:
     """Return marginals whose tables are changed entry by entry."""
     inner = None if m.class_counts is None else change(m.class_counts)
-    return dataclasses.replace(m, n=n, counts=change(m.counts), class_counts=inner)
+    counts = sparse_counts.changed(m.counts, change)
+    return dataclasses.replace(m, n=n, counts=counts, class_counts=inner)
 
 
 def _taken(m: Marginals, columns: Columns, places: NDArray[np.intp]) -> Marginals:
@@ -116,13 +118,16 @@ def _spread(m: Marginals, columns: Columns) -> Marginals:
     starts, where = offsets(columns.sizes), columns.places(m.columns.names)
     pairs = zip(m.columns, where, strict=True)
     places = np.concatenate([starts[j] + c.places(columns[j]) for c, j in pairs])
-    counts = np.zeros((starts[-1], starts[-1]), m.counts.dtype)
-    counts[np.ix_(places, places)] = m.counts
+    if sparse_counts.is_large(columns.sizes):
+        counts = sparse_counts.moved(m.counts, places, int(starts[-1]))
+    else:
+        counts = np.zeros((starts[-1], starts[-1]), m.counts.dtype)
+        counts[np.ix_(places, places)] = m.counts
     wide = dataclasses.replace(m, counts=counts, columns=columns)
     if m.class_counts is None:
         return wide
     K = len(wide.classes)
-    D = len(counts) - K
+    D = counts.shape[0] - K
     inner = np.zeros((K, D, D), m.class_counts.dtype)
     inner[_inner_places(wide, places)] = m.class_counts
     return dataclasses.replace(wide, class_counts=inner)
@@ -167,7 +172,14 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
         absent=first.absent | second.absent,
     )
     if first.absent != second.absent:
-        sizes = total.columns.sizes  # pairs known of some of the rows only are absent
-        gone = absent_pairs(total).repeat(sizes, axis=0).repeat(sizes, axis=1)
-        total.counts[gone] = 0
+        # Pairs known of some of the rows only are absent.
+        places, column = total.counts.nonzero(), _columns_of(total)
+        gone = absent_pairs(total)[column[places[0]], column[places[1]]]
+        total.counts[places[0][gone], places[1][gone]] = 0
+        return dataclasses.replace(total)  # stored anew, without these zeros
     return total
+
+
+def _columns_of(m: Marginals) -> NDArray[np.intp]:
+    """Return the place of the column of each category."""
+    return np.repeat(np.arange(len(m.columns)), m.columns.sizes)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def check_possible(m: Marginals) -> None:
     The whole table of pairs must be positive semidefinite: it has a Cholesky factor
     once it is shifted by what is tolerated.
     """
-    if len(m.counts) > _CHECKED_SIZE:
+    if m.counts.shape[0] > _CHECKED_SIZE or sparse_counts.is_sparse(m.counts):
         return
     from scipy.linalg import lapack  # a tenth of a second, which counting can spare
 
@@ -48,7 +49,7 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     check_counts(m, tolerance)
     names = _fully_known(m)
     places = m._spans(names)
-    values, vectors = np.linalg.eigh(m.counts[np.ix_(places, places)] / m.n)
+    values, vectors = _least_eigen(m.counts[np.ix_(places, places)] / m.n, tolerance)
     if values[0] >= -tolerance:
         return m
     sizes = m.columns.sizes[m.columns.places(names)]
@@ -59,6 +60,19 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
         f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
         f"The counts of {', '.join(map(repr, worst))} contradict each other most."
     )
+
+
+def _least_eigen(
+    table: sparse_counts.Table, tolerance: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return eigenvalues and vectors, the least first; of a sparse table that one."""
+    if not sparse_counts.is_sparse(table):
+        return np.linalg.eigh(table)
+    from scipy.sparse.linalg import eigsh
+
+    start = np.random.default_rng(0).standard_normal(table.shape[0])
+    values, vectors = eigsh(table, 1, which="SA", tol=tolerance / 10, v0=start)
+    return values, vectors
 
 
 def _fully_known(m: Marginals) -> list[str]:
@@ -74,7 +88,7 @@ def _fully_known(m: Marginals) -> list[str]:
 
 def check_not_negative(m: Marginals, when: str) -> None:
     """Raise an error that names a negative count."""
-    if m.counts.size and not m.counts.min() >= 0:
+    if m.counts.shape[0] and not m.counts.min() >= 0:
         a, b = np.unravel_index(int(m.counts.argmin()), m.counts.shape)
         raise ValueError(
             f"The count of {_name(m, int(a))} with {_name(m, int(b))} is "
@@ -109,9 +123,9 @@ def _name(m: Marginals, place: int) -> str:
 def _sums(m: Marginals) -> tuple[NDArray[np.float64], ...]:
     """Return rows by column, of each category in its tables, and how these are off."""
     # As floats: integers might overflow to the right sum.
-    starts, alone = offsets(m.columns.sizes)[:-1], np.diag(m.counts)
+    starts, alone = offsets(m.columns.sizes)[:-1], m.counts.diagonal()
     totals = np.add.reduceat(alone, starts, dtype=np.float64)
-    sums = np.add.reduceat(m.counts, starts, axis=0, dtype=np.float64)
+    sums = sparse_counts.column_sums(m.counts, m.columns.sizes)
     gaps = np.abs(sums - alone)
     gaps[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
     return totals, sums, gaps
@@ -156,10 +170,11 @@ def check_counts(m: Marginals, tolerance: float) -> None:
 
 def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
     """Compare counts within classes with those of all rows, and with the target's."""
-    places, classes = m._spans(m.feature_names), m._spans([m.target])
-    off = np.abs(inner.sum(axis=0, dtype=np.float64) - m.counts[np.ix_(places, places)])
+    names = m.feature_names
+    places = m._spans(names)
+    off = np.abs(inner.sum(axis=0, dtype=np.float64) - m._block(names, names))
     own = np.diagonal(inner, axis1=1, axis2=2)
-    apart = np.abs(own - m.counts[np.ix_(classes, places)])
+    apart = np.abs(own - m._block([m.target], names))
     for gap, what in ((off, "all rows"), (apart, "the target")):
         worst = gap.max(initial=0)
         if not worst <= tolerance * m.n:

@@ -2,9 +2,11 @@
 
 A file is npz with a JSON header and a checksum. The header says what the counts are of
 (columns, target, encoder, absent pairs, where they came from), the arrays are the
-counts. A file may come from a stranger: what its header says must make sense, the
-arrays must have the shapes that follow from it, and the counts must agree with each
-other.
+counts. Where these are stored sparse, the format is of version 2: `counts` are those on
+and above the diagonal that are not zero, row by row, `places` where they stand in the
+D x D table, as ``row * D + column``, and the header says how many they are. A file may
+come from a stranger: what its header says must make sense, the arrays must have the
+shapes that follow from it, and the counts must agree with each other.
 
 A digest is a SHA-256 over names, categories and counts in an order of its own, so that
 the same data have the same digest whatever source they were counted from: columns and
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
+from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
@@ -74,7 +77,11 @@ def write(m: Marginals, path: Sink) -> None:
         )
     if off > _TOLERANCE:
         header["tolerance"] = min(1.01 * off, _MOST)
-    arrays = {"counts": m.counts}
+    arrays: dict[str, NDArray[Any]] = {"counts": m.counts}
+    if sparse_counts.is_sparse(m.counts):
+        rows, columns, counts = sparse_counts.entries(m.counts)
+        arrays = {"counts": counts, "places": rows * m.counts.shape[0] + columns}
+        header |= {"version": 2, "entries": len(counts)}
     if m.class_counts is not None:
         arrays["class_counts"] = m.class_counts
     little = {k: a.astype(a.dtype.newbyteorder("<")) for k, a in arrays.items()}
@@ -83,23 +90,50 @@ def write(m: Marginals, path: Sink) -> None:
 
 def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Marginals:
     """Read marginals, made by their class, from a file; see `Marginals.load`."""
-    header = read_header(path, FORMAT)
+    header = read_header(path, FORMAT, 2)
     with valid(path):
         facts = _facts(header)
         columns, target = facts["columns"], facts["target"]
         size = int(columns.sizes.sum())
         classes = int(columns.sizes[columns.places([target])[0]])
         inner = (classes, size - classes, size - classes)
+        shapes: dict[str, tuple[int, ...]]
         shapes = {"counts": (size, size), "class_counts": inner}
+        if header["version"] == 2:
+            number = (_entries(header, size),)
+            shapes |= {"counts": number, "places": number}
     arrays = read_arrays(path, FORMAT, header, shapes)
     with valid(path):
-        m = make(arrays["counts"], class_counts=arrays.get("class_counts"), **facts)
-        if not np.isfinite(m.counts).all() or not np.array_equal(m.counts, m.counts.T):
+        counts = arrays["counts"]
+        if header["version"] == 2:
+            counts = _table(counts, arrays["places"], size)
+        elif not np.isfinite(counts).all() or not np.array_equal(counts, counts.T):
             raise ValueError("its counts are not finite and symmetric")
+        m = make(counts, class_counts=arrays.get("class_counts"), **facts)
         if m.class_counts is not None and m.class_counts.dtype != m.counts.dtype:
             raise ValueError("its class counts are of another type than its counts")
         consistency.check_counts(m, header.get("tolerance", _TOLERANCE))
         return m
+
+
+def _entries(header: dict[str, Any], size: int) -> int:
+    """Return how many counts of a sparse table a header announces."""
+    number = header["entries"]
+    if type(number) is not int or not 0 < number <= size * (size + 1) // 2:
+        raise ValueError(f"its number of counts is {number!r:.20}")
+    return number
+
+
+def _table(counts: NDArray[Any], places: NDArray[Any], size: int) -> Any:
+    """Return the sparse table of a file, checked."""
+    if places.dtype.kind != "i" or not (np.diff(places, prepend=-1) > 0).all():
+        raise ValueError("the places of its counts are not in order")
+    rows, columns = np.divmod(places, size)
+    if rows[-1] >= size or (rows > columns).any():
+        raise ValueError("the places of its counts are not in the table")
+    if not (np.isfinite(counts) & (counts != 0)).all():
+        raise ValueError("its counts are not finite, or are zero")
+    return sparse_counts.from_entries([(rows, columns, counts)], size, counts.dtype)
 
 
 def _facts(header: dict[str, Any]) -> dict[str, Any]:
@@ -157,10 +191,17 @@ def digest(m: Marginals) -> DataDigest:
     order, classes, head = _canonical(features, m._column(m.target).levels, m.absent)
     order, classes = m._spans(names)[order], m._spans([m.target])[classes]
     both = np.concatenate([order, classes])
-    return DataDigest(
-        _hashed(head, m.counts, m.n, order, classes),
-        _hashed(head, m.counts, m.n, both, both),
-    )
+    table = sparse_counts.dense(m.counts[np.ix_(order, classes)])
+    everything = (np.arange(side) for side in table.shape)
+    by_class = _hashed(head, table, m.n, *everything)
+    if not sparse_counts.is_sparse(m.counts):
+        return DataDigest(by_class, _hashed(head, m.counts, m.n, both, both))
+    moved = sparse_counts.moved(m.counts, np.argsort(both), len(both))
+    rows, columns, counts = sparse_counts.entries(moved)
+    places = rows * len(both) + columns
+    head += hashlib.sha256(places.astype("<i8").tobytes()).hexdigest()
+    every, alone = np.arange(len(counts)), np.zeros(1, np.intp)
+    return DataDigest(by_class, _hashed(head, counts[:, None], m.n, every, alone))
 
 
 def class_digest(
@@ -254,7 +295,7 @@ def html(m: Marginals) -> str:
 
 def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
-    totals, texts = np.diag(m.counts)[m._spans([column.name])], column.levels.texts
+    totals, texts = m.counts.diagonal()[m._spans([column.name])], column.levels.texts
     shown = [f"{t} {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import check_total
 from renyi.encoding.columns import Column, Columns, Label
@@ -47,6 +48,7 @@ class Marginals:
     counts : ndarray of shape (D, D)
         Rows (or weight) with both categories, for every pair of the D categories of
         all columns, the target's included. int64, or float64 when rows have weights.
+        Where columns have thousands of categories, a scipy.sparse.csr_array.
     n : int or float
         Number of rows, or total weight.
     columns : Columns
@@ -80,7 +82,7 @@ class Marginals:
     True
     """
 
-    counts: NDArray[Any]
+    counts: sparse_counts.Table
     n: float
     columns: Columns
     target: str
@@ -90,15 +92,17 @@ class Marginals:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that the rows can be counted, wherever they came from."""
+        """Check the number of rows, and store the counts as all are."""
         check_total(self.n)
+        counts = sparse_counts.stored(self.counts, self.columns.sizes)
+        object.__setattr__(self, "counts", counts)
 
     # ---- the columns
 
     @property
     def weighted(self) -> bool:
         """Whether the counts are sums of weights."""
-        return self.counts.dtype.kind == "f"
+        return bool(self.counts.dtype.kind == "f")
 
     @property
     def order(self) -> int:
@@ -138,6 +142,11 @@ class Marginals:
 
     # ---- blocks of the table
 
+    def _block(self, first: Iterable[str], second: Iterable[str]) -> NDArray[Any]:
+        """Return the counts of the categories of some columns with those of others."""
+        places = np.ix_(self._spans(first), self._spans(second))
+        return sparse_counts.dense(self.counts[places])
+
     def block(self, first: str, second: str) -> pd.DataFrame:
         """Contingency table of two columns."""
         import pandas as pd
@@ -145,19 +154,19 @@ class Marginals:
         self._need([(first, second)])
         rows, columns = self._column(first).levels, self._column(second).levels
         return pd.DataFrame(
-            self.counts[np.ix_(self._spans([first]), self._spans([second]))],
+            self._block([first], [second]),
             index=pd.Index(rows.texts, name=first),
             columns=pd.Index(columns.texts, name=second),
         )
 
     @property
-    def feature_counts(self) -> NDArray[Any]:
-        """Pair counts of the features."""
+    def feature_counts(self) -> sparse_counts.Table:
+        """Pair counts of the features, stored as `counts` are."""
         names = self.feature_names
         if self.absent:
             self._need((a, b) for a in names for b in names)
         if names == tuple(self.columns.names[:-1]):
-            size = len(self.counts) - len(self.classes)
+            size = self.counts.shape[0] - len(self.classes)
             return self.counts[:size, :size]
         places = self._spans(names)
         return self.counts[np.ix_(places, places)]
@@ -167,12 +176,12 @@ class Marginals:
         """Counts of every category of the features with every class."""
         names = self.feature_names
         self._need((name, self.target) for name in names)
-        return self.counts[np.ix_(self._spans(names), self._spans([self.target]))]
+        return self._block(names, [self.target])
 
     @property
     def Q(self) -> NDArray[np.float64]:
         """The matrix ``E[W Wᵀ]``: probabilities of all pairs of feature categories."""
-        return self.feature_counts / self.n
+        return sparse_counts.dense(self.feature_counts) / self.n
 
     @property
     def F(self) -> NDArray[np.float64]:
@@ -193,8 +202,8 @@ class Marginals:
     @property
     def class_probabilities(self) -> NDArray[np.float64]:
         """Probability of each class."""
-        places = self._spans([self.target])
-        return np.asarray(self.counts[places, places] / self.n, np.float64)
+        alone = self.counts.diagonal()[self._spans([self.target])]
+        return np.asarray(alone / self.n, np.float64)
 
     def _need(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Raise an error that names a pair of columns without joint counts."""
@@ -260,7 +269,7 @@ class Marginals:
             return NotImplemented
         plain, tables = ("target", "n", "columns", "absent"), ("counts", "class_counts")
         return all(getattr(self, a) == getattr(other, a) for a in plain) and all(
-            np.array_equal(getattr(self, a), getattr(other, a)) for a in tables
+            sparse_counts.equal(getattr(self, a), getattr(other, a)) for a in tables
         )
 
     __hash__ = None  # type: ignore[assignment]

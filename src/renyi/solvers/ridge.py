@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal, lapack
 
 from renyi.counting.onehot import dense, offsets
+from renyi.counting.sparse_counts import Table, is_sparse
 from renyi.encoding.tuples import Factors
 
 Floats = NDArray[np.float64]
@@ -51,7 +52,7 @@ ROWS_PER_INDICATOR = 100
 AFFORDABLE = 1e10
 _ROW_BLOCK = 4096
 _BLOCK = 64  # of LAPACK's reflections
-_INDEFINITE = (
+INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them, or alpha "
     "is too small for their rounding errors: call validate() on them, or give a larger "
     "alpha."
@@ -142,9 +143,12 @@ class Rows:
 
 
 class Moments(NamedTuple):
-    """The normal equations ``(A + alpha·I) Z = R`` and what undoes their centring."""
+    """The normal equations ``(A + alpha·I) Z = R`` and what undoes their centring.
 
-    A: Floats
+    Of a sparse Q, A is not centred: that would fill it.
+    """
+
+    A: Table
     R: Floats
     centre: Floats
     base: Floats
@@ -153,13 +157,13 @@ class Moments(NamedTuple):
     fit_intercept: bool
 
 
-def moments(Q: Floats, F: Floats, priors: Floats, fit_intercept: bool) -> Moments:
+def moments(Q: Table, F: Floats, priors: Floats, fit_intercept: bool) -> Moments:
     """Centre the moments, or code the classes around 1/K."""
-    mu, n_classes = np.diag(Q).copy(), F.shape[1]
+    mu, n_classes = Q.diagonal().copy(), F.shape[1]
     keep = slice(1, 2) if n_classes == 2 else slice(None)
     priors = priors[keep]
     if fit_intercept:
-        A = Q - np.outer(mu, mu)
+        A = Q if is_sparse(Q) else Q - np.outer(mu, mu)
         base, centre = priors, mu
         variance = float((priors * (1 - priors)).sum())
     else:
@@ -184,11 +188,7 @@ def fit_primal(
 
     `n` is the number of rows, a row of weight 2 counting twice.
     """
-    if alpha == "loo" and rows is None:
-        raise ValueError(
-            "alpha='loo' needs the rows, and only marginals are given: use 'auto' "
-            "(generalised cross-validation) or a number."
-        )
+    check_rows(alpha, rows)
     if rows is not None and not worthwhile(rows, len(equations.A), alpha):
         rows = None
     if not isinstance(alpha, str):
@@ -196,6 +196,15 @@ def fit_primal(
     if rows is None:
         return _fit_gcv(equations, n, alpha_grid(n_features))
     return _fit_loo(equations, n, alpha_grid(n_features), rows)
+
+
+def check_rows(alpha: float | str, rows: Rows | None) -> None:
+    """Raise an error if leave-one-out is asked for without rows."""
+    if alpha == "loo" and rows is None:
+        raise ValueError(
+            "alpha='loo' needs the rows, and only marginals are given: use 'auto' "
+            "(generalised cross-validation) or a number."
+        )
 
 
 def worthwhile(rows: Rows, D: int, alpha: float | str) -> bool:
@@ -216,9 +225,9 @@ def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeF
     C = vectors.T @ equations.R
     shrink = 1 / (values[:, None] + alphas)
     held_out = _leave_one_out(rows, equations, vectors, C, shrink)
-    choice = choose("loo", alphas, held_out, alpha_floor(n, len(equations.A)))
+    choice = choose("loo", alphas, held_out, n, len(equations.A))
     Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
-    return _solution(equations, Z, choice)
+    return solution(equations, Z, choice)
 
 
 def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
@@ -231,20 +240,13 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
     reduced = Tridiagonal.of(equations.A)
     C = reduced.rotate(equations.R, "T")
     solutions = [reduced.solve(C, alpha) for alpha in alphas]
-    risks = np.array([_fitted_risk(equations, C, reduced @ u, u) for u in solutions])
+    risks = np.array([fitted_risk(equations, C, reduced @ u, u) for u in solutions])
     values = reduced.eigenvalues()
     df = equations.fit_intercept + (values[:, None] / (values[:, None] + alphas)).sum(0)
-    risks = _corrected(risks, df, n)
-    if not np.isfinite(risks).any():
-        raise ValueError(
-            f"The total weight, {n:g}, is too small to choose alpha from, since it "
-            "stands for the number of rows: scale the weights to counts (marginals m "
-            "as m * number_of_rows / m.n), or give alpha as a number."
-        )
-    held_out = HeldOut(risks, risks)
-    choice = choose("gcv", alphas, held_out, alpha_floor(n, len(values)))
+    risks = corrected(risks, df, n)
+    choice = choose("gcv", alphas, HeldOut(risks, risks), n, len(values))
     Z = reduced.rotate(solutions[choice.alphas.index(choice.alpha)], "N")
-    return _solution(equations, Z, choice)
+    return solution(equations, Z, choice)
 
 
 def _fit_given(
@@ -262,16 +264,17 @@ def _fit_given(
     C = basis.T @ R
     Z = basis @ C
     if rows is None:
-        risk = _fitted_risk(equations, R, A @ Z, Z)
-        risks = np.atleast_1d(_corrected(risk, df + equations.fit_intercept, n))
+        risk = fitted_risk(equations, R, A @ Z, Z)
+        risks = np.atleast_1d(corrected(risk, df + equations.fit_intercept, n))
         held_out = HeldOut(risks, risks)
     else:
         ones = np.ones((basis.shape[1], 1))
         held_out = _leave_one_out(rows, equations, basis, C, ones)
-    return _solution(equations, Z, AlphaChoice("given", alpha, *held_out.at(0)))
+    return solution(equations, Z, AlphaChoice("given", alpha, *held_out.at(0)))
 
 
-def _solution(equations: Moments, Z: Floats, choice: AlphaChoice) -> RidgeFit:
+def solution(equations: Moments, Z: Floats, choice: AlphaChoice) -> RidgeFit:
+    """Return the fit of points Z: what was centred goes into the intercept."""
     intercept = equations.base - 1 / equations.n_classes - equations.centre @ Z
     return RidgeFit(Z, np.asarray(intercept, np.float64), choice)
 
@@ -316,9 +319,16 @@ def alpha_floor(n: float, n_indicators: int) -> float:
 
 
 def choose(
-    method: str, alphas: Floats, held_out: HeldOut, floor: float = 0.0
+    method: str, alphas: Floats, held_out: HeldOut, n: float, n_indicators: int
 ) -> AlphaChoice:
     """Take the alpha of smallest risk from the floor up, the largest among equals."""
+    if method == "gcv" and not np.isfinite(held_out.weighted).any():
+        raise ValueError(
+            f"The total weight, {n:g}, is too small to choose alpha from, since it "
+            "stands for the number of rows: scale the weights to counts (marginals m "
+            "as m * number_of_rows / m.n), or give alpha as a number."
+        )
+    floor = alpha_floor(n, n_indicators)
     risks = np.where(alphas >= floor, held_out.weighted, np.inf)
     # Equal but for rounding counts as equal: the choice must not hang on it.
     best = int(np.flatnonzero(risks <= risks.min() * (1 + 1e-9))[-1])
@@ -331,13 +341,13 @@ def weight_of(n_classes: int) -> float:
     return 1.0 if n_classes == 2 else 0.5
 
 
-def _fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
+def fitted_risk(equations: Moments, R: Floats, AZ: Floats, Z: Floats) -> float:
     """Return the risk on the rows themselves, from A·Z in any basis."""
     fit = 2 * (R * Z).sum() - (Z * AZ).sum()
     return float(weight_of(equations.n_classes) * (equations.variance - fit))
 
 
-def _corrected(risk: Any, df: Any, n: float) -> Floats:
+def corrected(risk: Any, df: Any, n: float) -> Floats:
     """Return risk/(1 − df/n)², infinite where no degree of freedom is left."""
     left = np.maximum(1 - df / n, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -402,7 +412,7 @@ def cholesky(A: Floats, alpha: float) -> Floats:
     M.flat[:: len(M) + 1] += alpha
     L, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
     if info:
-        raise ValueError(_INDEFINITE)
+        raise ValueError(INDEFINITE)
     return np.asarray(L)
 
 
@@ -422,7 +432,7 @@ def eigen(A: Floats) -> tuple[Floats, Floats]:
 def _semidefinite(values: Floats) -> Floats:
     """Return eigenvalues with none below 0; clearly negative ones are an error."""
     if len(values) and values[0] < -1e-6 * max(1.0, values[-1]):
-        raise ValueError(_INDEFINITE)
+        raise ValueError(INDEFINITE)
     return np.maximum(values, 0)
 
 

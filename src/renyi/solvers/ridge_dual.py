@@ -44,7 +44,6 @@ from renyi.solvers.ridge import (
     HeldOut,
     RidgeFit,
     Rows,
-    alpha_floor,
     alpha_grid,
     choose,
     eigen,
@@ -163,8 +162,8 @@ def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice]:
     C = vectors.T @ kernel.target
     a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
     held_out = _leave_one_out(kernel, a, vectors**2 @ shrink, alphas)
-    floor = alpha_floor(kernel.rows.copies, int(kernel.rows.sizes.sum()))
-    choice = choose("loo", alphas, held_out, floor)
+    D = int(kernel.rows.sizes.sum())
+    choice = choose("loo", alphas, held_out, kernel.rows.copies, D)
     return a[:, choice.alphas.index(choice.alpha)], choice
 
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
+from renyi.counting.sparse_counts import Blocks
 from renyi.encoding.bins import MOST, Sketch, bin_cells, bin_codes
 from renyi.encoding.column_rules import (
     check_identifiers,
@@ -415,8 +416,9 @@ class TableCounts:
         for column in self._columns:
             self._check_unchanged(column.counts.sum(), target.counts.sum())
         check_table_size(
-            sum(len(column.counts) for column in self._columns),
-            len(target.counts) if request.class_conditional else 1,
+            [len(column.counts) for column in self._columns],
+            len(target.counts) if request.class_conditional else 0,
+            float(target.counts.sum()) * len(self._columns) ** 2,
         )
         self._batches = batches(
             database.dialect, len(self._columns), request.class_conditional
@@ -433,20 +435,19 @@ class TableCounts:
         starts = offsets(columns.sizes)
         spans = [slice(*ends) for ends in zip(starts, starts[1:], strict=False)]
         target = found[-1].counts
-        counts = np.zeros((starts[-1], starts[-1]), target.dtype)
+        counts = Blocks(columns.sizes, target.dtype)
         D, inner = starts[-2], None
         if request.class_conditional:
             inner = np.zeros((len(target), D, D), target.dtype)
-        for span, column in zip(spans, found, strict=True):
-            counts[span, span] = np.diag(column.counts)
+        for i, column in enumerate(found):
+            counts.put(i, i, column.counts)
         for batch in self._watched("counting pairs", self._batches):
             first = " and ".join(repr(found[i].name) for i in batch[0])
             more = f" and {len(batch) - 1} more tables" if len(batch) > 1 else ""
             sql = self._statement(batch)
             answer = self._database.fetch(sql, f"the counts of {first}{more}")
             for (i, j, *rest), block in self._decoded(answer, batch):
-                pair = block.sum(axis=2) if rest else block
-                counts[spans[i], spans[j]], counts[spans[j], spans[i]] = pair, pair.T
+                counts.put(i, j, block.sum(axis=2) if rest else block)
                 if inner is not None and rest:
                     inner[:, spans[i], spans[j]] = np.moveaxis(block, 2, 0)
                     inner[:, spans[j], spans[i]] = block.T
@@ -454,7 +455,7 @@ class TableCounts:
                     places = np.arange(starts[i], starts[i + 1])
                     inner[:, places, places] = block.T
         n, settings = target.sum().item(), request.encoder.settings()
-        return Marginals(counts, n, columns, request.target, settings, inner)
+        return Marginals(counts.table(), n, columns, request.target, settings, inner)
 
     def _watched(self, step: str, items: Sequence[_T]) -> Iterator[_T]:
         """Yield items, and tell how many are done before each."""

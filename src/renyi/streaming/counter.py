@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import (
     check_table_size,
     class_pair_counts,
@@ -151,6 +152,8 @@ class PairCounter(Summary):
     def table_bytes(self) -> int:
         """Bytes of a table of all categories seen so far."""
         tables = 1 + self.spec.class_conditional * self._sizes[-1]
+        if tables == 1 and sparse_counts.is_large(self._sizes):
+            return self._table.table_bytes
         return 8 * tables * sum(self._sizes) ** 2
 
     def settle(self) -> None:
@@ -258,6 +261,8 @@ class PairCounter(Summary):
         ):
             target[place] = np.where(final.places < 0, -1, final.places + start)
         total, tables = self._table.tables[:1], self._table.tables[1:]
+        if self._table.sparse is not None:
+            return sparse_counts.moved(total[0], target, int(ends[-1])), None
         counts = _moved(total, target, int(ends[-1]), [0])[0]
         if not self.spec.class_conditional:
             return counts, None
@@ -290,7 +295,7 @@ class PairTable:
     """Counts of all pairs of categories, of any number of columns.
 
     The codes of column j stand at `places[j]` of `tables`: of all rows, then of those
-    of each class if wanted.
+    of each class if wanted. Without these the table is stored sparse once it should be.
     """
 
     def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
@@ -299,11 +304,19 @@ class PairTable:
         self.size = 0
         dtype: Any = np.float64 if weighted else np.int64
         self._room = np.zeros((1, 0, 0), dtype)
+        self.sparse: sparse_counts.Table | None = None
 
     @property
-    def tables(self) -> NDArray[Any]:
+    def tables(self) -> Any:
         """The counts, without the room for more of them."""
+        if self.sparse is not None:
+            return [self.sparse]
         return self._room[:, : self.size, : self.size]
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of a sparse table while another is added to it."""
+        return 2 * sum(map(sparse_counts.counts_bytes, self.tables))
 
     def add(
         self,
@@ -317,7 +330,7 @@ class PairTable:
         lengths = [len(place) for place in places]
         # One thread: blocks are small, and callers count several at a time.
         table = pair_counts(codes, lengths, weights, threads=1)
-        _add_to(self.tables[0], table, np.concatenate(places))
+        self._add_table(0, table, np.concatenate(places))
         if self._by_class:
             within = class_pair_counts(
                 codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
@@ -326,6 +339,13 @@ class PairTable:
             classes = np.searchsorted(self.places[-1], places[-1])
             for code, table in zip(classes, within, strict=True):
                 _add_to(self.tables[1 + code], table, features)
+
+    def _add_table(self, k: int, table: sparse_counts.Table, target: Places) -> None:
+        """Add a table whose categories go to other places."""
+        if self.sparse is None:
+            _add_to(self.tables[k], sparse_counts.dense(table), target)
+        else:
+            self.sparse = self.sparse + sparse_counts.moved(table, target, self.size)
 
     def _compact(
         self, codes: NDArray[Any], sizes: list[int]
@@ -359,14 +379,22 @@ class PairTable:
         """Make room for all places, and some more."""
         before, room = self._room, self._room.shape[1]
         tables = 1 + self._by_class * len(self.places[-1])
+        sizes = [len(place) for place in self.places]
+        if self.sparse is None and not self._by_class and sparse_counts.is_large(sizes):
+            self.sparse = sparse_counts.stored(before[0], sizes)
+            self._room = before[:, :0, :0]
+        entries = 0 if self.sparse is None else self.sparse.nnz
         try:
-            check_table_size(self.size, tables)
+            check_table_size(sizes, tables - 1, entries)
         except ValueError as error:
-            j = int(np.argmax([len(place) for place in self.places]))
+            j = int(np.argmax(sizes))
             raise ValueError(
                 f"{error} Column {self._names[j]!r} alone has {len(self.places[j]):,}: "
                 "drop it, or name it in `numeric` if it is a number."
             ) from None
+        if self.sparse is not None:
+            self.sparse.resize(self.size, self.size)
+            return
         if self.size > room:
             more = room if room < _MANY_CODES else min(room // 4, 1024)
             room = max(_FIRST_SIZE, self.size, room + more)
@@ -376,7 +404,7 @@ class PairTable:
 
     def mass(self, j: int) -> NDArray[Any]:
         """Return the rows of each code of a column."""
-        return np.asarray(self._room[0, self.places[j], self.places[j]])
+        return np.asarray(self.tables[0].diagonal()[self.places[j]])
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
@@ -386,19 +414,19 @@ class PairTable:
             target[place] = own[codes[: len(place)]]
         mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
         for k, table in zip(mine, other.tables, strict=False):
-            _add_to(self.tables[k], table, target)
+            self._add_table(k, table, target)
 
     def to_arrays(self) -> Arrays:
         """Return the counts that are not zero, with their places, of one half."""
         order, arrays = np.concatenate(self.places), {}
+        place = np.uint16 if self.size <= 2**16 else np.uint32
         for ending, table in zip(self._endings(), self.tables, strict=True):
             whole = table[np.ix_(order, order)]
-            rows, columns = np.nonzero(np.triu(whole))
-            values = whole[rows, columns]
+            rows, columns, values = sparse_counts.entries(whole)
             if values.dtype.kind == "i":
                 values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
-            arrays[f"rows{ending}"] = rows.astype(np.uint16)
-            arrays[f"columns{ending}"] = columns.astype(np.uint16)
+            arrays[f"rows{ending}"] = rows.astype(place)
+            arrays[f"columns{ending}"] = columns.astype(place)
             arrays[f"counts{ending}"] = values
         return arrays
 
@@ -409,7 +437,8 @@ class PairTable:
             names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
             rows, columns, values = (arrays[name] for name in names)
             good = (
-                rows.dtype == columns.dtype == np.uint16
+                rows.dtype == columns.dtype
+                and rows.dtype in (np.uint16, np.uint32)
                 and rows.shape == columns.shape == values.shape
                 and rows.ndim == 1
                 and bool((rows <= columns).all())
@@ -419,8 +448,13 @@ class PairTable:
             )
             if not good or int(values.max(initial=0)) > np.iinfo(np.int64).max:
                 raise ValueError("the counts are not valid")
-            table[rows, columns] = values
-            table[columns, rows] = values
+            if self.sparse is None:
+                table[rows, columns] = values
+                table[columns, rows] = values
+            else:
+                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                size, dtype = self.size, table.dtype
+                self.sparse = sparse_counts.from_entries(found, size, dtype)
 
     def _endings(self) -> list[str]:
         """Return how the names of the arrays of each table end."""

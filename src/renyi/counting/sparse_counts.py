@@ -1,0 +1,182 @@
+"""Pair counts of tables with a column of thousands of categories, stored sparse.
+
+A row has one category of each column. So the block of a column with itself is diagonal,
+and one with another column holds no more counts than there are rows: the D x D table of
+a column of 9,000 labels is nearly empty. Such tables are stored as scipy's `csr_array`,
+all others as numpy arrays. `is_large` decides, by the numbers of categories alone, so
+that the same data are stored alike whatever road they came by. Both have ``shape``,
+``dtype``, ``diagonal()``, ``@``, ``+``, and ``[np.ix_(rows, columns)]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting.onehot import Sizes, offsets
+
+Table = Any  # a numpy array, or scipy's csr_array where `is_large`
+Places = NDArray[np.intp]
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns, counts
+
+FEW = 2_000  # categories, whose table takes 32 MB
+OWN_SHARE = 1 / 8  # of the table that blocks of columns with themselves make up
+ENTRY_BYTES = 24  # of a count while it is put into a table
+BLOCK_CELLS = 4  # per row, up to which a histogram is faster than sorting
+
+
+def is_large(sizes: Sizes) -> bool:
+    """Whether the table of columns of these numbers of categories is stored sparse."""
+    lengths = np.asarray(sizes, np.float64)
+    total = float(lengths.sum())
+    return total > FEW and float(lengths @ lengths) >= OWN_SHARE * total**2
+
+
+def is_sparse(table: Table) -> bool:
+    """Whether a table is stored sparse."""
+    return hasattr(table, "indptr")
+
+
+def stored(table: Table, sizes: Sizes) -> Table:
+    """Return a table as tables of these columns are stored."""
+    if not is_large(sizes):
+        return dense(table)
+    from scipy.sparse import csr_array
+
+    table = csr_array(table)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    return table
+
+
+def counts_bytes(table: Table) -> int:
+    """Return the bytes that a table takes."""
+    if not is_sparse(table):
+        return int(table.nbytes)
+    return int(table.data.nbytes + table.indices.nbytes + table.indptr.nbytes)
+
+
+def dense(table: Table) -> NDArray[Any]:
+    """Return a table, or a block of it, as an array."""
+    return table.toarray() if is_sparse(table) else np.asarray(table)
+
+
+def from_entries(entries: list[Entries], size: int, dtype: Any) -> Table:
+    """Return the sparse table of entries above and on the diagonal; equal ones add."""
+    from scipy.sparse import csr_array
+
+    rows, columns, counts = map(np.concatenate, zip(*entries, strict=True))
+    off = rows != columns
+    both = np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]])
+    values = np.concatenate([counts, counts[off]]).astype(dtype, copy=False)
+    table = csr_array((values, both), shape=(size, size))
+    table.sum_duplicates()
+    return table
+
+
+def entries(table: Table) -> Entries:
+    """Return the counts on and above the diagonal that are not zero, row by row."""
+    if is_sparse(table):
+        rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+        columns, counts = table.indices, table.data
+    else:
+        rows, columns = np.nonzero(table)
+        counts = table[rows, columns]
+    upper = np.flatnonzero(rows <= columns)
+    return rows[upper], columns[upper].astype(np.int64), counts[upper]
+
+
+def moved(table: Table, target: Places, size: int) -> Table:
+    """Return a sparse table whose rows and columns are at other places, or gone (-1).
+
+    What goes to the same place is added up.
+    """
+    rows, columns, counts = entries(table)
+    rows, columns = target[rows], target[columns]
+    kept = np.flatnonzero((rows >= 0) & (columns >= 0))
+    rows, columns, counts = rows[kept], columns[kept], counts[kept]
+    # Two places of a column are never of one row, so that none becomes a diagonal one.
+    ends = np.minimum(rows, columns), np.maximum(rows, columns)
+    return from_entries([(*ends, counts)], size, counts.dtype)
+
+
+def changed(table: Table, change: Callable[[Any], Any]) -> Table:
+    """Return a table changed entry by entry; zeros stay zeros."""
+    if not is_sparse(table):
+        return change(table)
+    out = table.copy()
+    out.data = change(out.data)
+    out.eliminate_zeros()
+    return out
+
+
+def equal(first: Table, second: Table) -> bool:
+    """Whether two tables, or their absence, are the same."""
+    if not is_sparse(first) or not is_sparse(second):
+        return bool(np.array_equal(first, second))
+    return first.shape == second.shape and all(
+        np.array_equal(getattr(first, part), getattr(second, part))
+        for part in ("indptr", "indices", "data")
+    )
+
+
+def column_sums(table: Table, sizes: Sizes) -> NDArray[np.float64]:
+    """Return the sums of a table over the categories of each column, shape (d, D)."""
+    starts = offsets(sizes)
+    if not is_sparse(table):
+        return np.add.reduceat(table, starts[:-1], axis=0, dtype=np.float64)
+    from scipy.sparse import csr_array
+
+    ones, places = np.ones(starts[-1]), np.arange(starts[-1])
+    owners = csr_array((ones, places, starts), shape=(len(starts) - 1, starts[-1]))
+    return np.asarray((owners @ table).toarray())
+
+
+class Blocks:
+    """A table that is put together block by block, as it will be stored."""
+
+    def __init__(self, sizes: Sizes, dtype: Any) -> None:
+        self._starts, self._dtype = offsets(sizes), dtype
+        self._entries: list[Entries] | None = [] if is_large(sizes) else None
+        if self._entries is None:
+            self._table = np.zeros((self._starts[-1], self._starts[-1]), dtype)
+
+    def put(self, i: int, j: int, counts: NDArray[Any]) -> None:
+        """Put the table of columns i < j, or the counts of column i = j."""
+        first, second = self._starts[i], self._starts[j]
+        rows, columns = np.nonzero(counts) if i < j else 2 * (np.arange(len(counts)),)
+        places = first + rows, second + columns
+        found = counts[rows, columns] if i < j else counts
+        if self._entries is None:
+            self._table[places] = self._table[places[::-1]] = found
+        else:
+            self._entries.append((*places, found))
+
+    def table(self) -> Table:
+        """Return the whole table."""
+        if self._entries is None:
+            return self._table
+        return from_entries(self._entries, int(self._starts[-1]), self._dtype)
+
+
+def two_columns(
+    codes: tuple[NDArray[Any], NDArray[Any]],
+    sizes: tuple[int, int],
+    weights: NDArray[np.float64] | None,
+) -> Entries:
+    """Count the pairs of categories of two columns that occur."""
+    joint = codes[0].astype(np.int64) * sizes[1] + codes[1]
+    cells = sizes[0] * sizes[1]
+    if cells <= BLOCK_CELLS * joint.size:
+        table = np.bincount(joint, weights, cells)
+        found = np.flatnonzero(table)
+        counts = table[found]
+    elif weights is None:
+        found, counts = np.unique(joint, return_counts=True)
+    else:
+        found, place = np.unique(joint, return_inverse=True)
+        counts = np.bincount(place, weights)
+    return found // sizes[1], found % sizes[1], counts

@@ -1,0 +1,112 @@
+r"""Ridge regression from products with Q alone, where nothing smaller can be factored.
+
+The Lanczos process from a vector v makes a tridiagonal T of A such that, after as many
+steps as conjugate gradients would need, ``vᵀ(A + alpha)⁻¹v = ‖v‖² g(alpha)`` with ``g =
+[(T + alpha)⁻¹]_11`` for *every* alpha: one run serves them all. With the columns of R
+for v this gives the risk, since ``RᵀZ = ‖R‖² g`` and ``‖Z‖² = −‖R‖² g'``. With random
+signs for v, the expectation of ``‖v‖²(1 − alpha·g)`` is ``tr A(A + alpha)⁻¹``: a mean
+over a few such v estimates the degrees of freedom (Girard 1989, Hutchinson 1990). Its
+variance is twice the sum of squares beside the diagonal of that matrix, which is small
+beside that of its diagonal. The signs are always the same, and so is the answer.
+
+g and its derivative are continued fractions in the entries a, b of T::
+
+    f_i = 1/(a_i + alpha − b_i² f_{i+1}),    f_i' = −f_i² (1 − b_i² f_{i+1}').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Product = Callable[[Floats], Floats]
+
+PROBES = 16
+_CHECK = 20  # steps between two looks at what has converged
+_STEPS, _ROUNDS = 2_000, 5_000
+_SAME = 1e-8  # what estimates may still change by, as a share
+_SOLVED = 1e-13  # of the residual of a solution
+
+
+def spectrum(
+    multiply: Product, R: Floats, alphas: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return ``tr RᵀZ``, ``‖Z‖²`` and the degrees of freedom at every alpha > 0."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(R), PROBES))
+    V = np.concatenate([R, signs], axis=1)
+    norms = np.linalg.norm(V, axis=0)
+    V /= np.where(norms > 0, norms, 1)
+    before, beta = np.zeros_like(V), np.zeros(V.shape[1])
+    diagonal: list[Floats] = []
+    off: list[Floats] = []
+    found: tuple[Floats, ...] | None = None
+    for step in range(1, _STEPS + 1):
+        new = multiply(V) - beta * before
+        diagonal.append((V * new).sum(axis=0))
+        new -= diagonal[-1] * V
+        beta = np.linalg.norm(new, axis=0)
+        beta[beta < 1e-14] = 0  # what is left is rounding
+        off.append(beta)
+        before, V = V, new / np.where(beta > 0, beta, 1)
+        if step % _CHECK == 0 or not beta.any():
+            last, found = found, _estimates(diagonal, off, norms, R.shape[1], alphas)
+            same = last is not None and np.allclose(
+                last, found, rtol=_SAME, atol=0, equal_nan=True
+            )
+            if same or not beta.any():
+                break
+    return _estimates(diagonal, off, norms, R.shape[1], alphas)
+
+
+def _estimates(
+    diagonal: list[Floats], off: list[Floats], norms: Floats, k: int, alphas: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Evaluate the continued fractions, the first k of the columns of R.
+
+    Those of a matrix with negative eigenvalues are NaN at smaller alphas.
+    """
+    shift = alphas[:, None]
+    f = slope = np.zeros((len(alphas), len(norms)))
+    for a, b in zip(diagonal[::-1], off[::-1], strict=True):
+        pivot = a + shift - b**2 * f
+        f = np.divide(1, pivot, out=np.full_like(pivot, np.nan), where=pivot > 0)
+        slope = -(f**2) * (1 - b**2 * slope)
+    squares = norms**2
+    fit, norm = (squares * f)[:, :k], (squares * -slope)[:, :k]
+    degrees = (squares * (1 - shift * f))[:, k:].mean(axis=1)
+    return fit.sum(axis=1), norm.sum(axis=1), degrees
+
+
+def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
+    """Solve ``(A + alpha) Z = R`` by conjugate gradients, scaled by the diagonal of A.
+
+    Every column has its own steps; what has not converged after many is returned as it
+    is, since any points have a certificate.
+    """
+    inverse = 1 / (scale + alpha)[:, None]
+    Z, residual = np.zeros_like(R), R.copy()
+    limit = _SOLVED * np.linalg.norm(R, axis=0)
+    scaled = inverse * residual
+    direction, rho = scaled, (residual * scaled).sum(axis=0)
+    for _ in range(_ROUNDS):
+        active = np.linalg.norm(residual, axis=0) > limit
+        if not active.any():
+            break
+        image = multiply(direction) + alpha * direction
+        curved = (direction * image).sum(axis=0)
+        step = np.where(active, _ratio(rho, curved), 0)
+        if not step.any():
+            break
+        Z, residual = Z + step * direction, residual - step * image
+        scaled = inverse * residual
+        last, rho = rho, (residual * scaled).sum(axis=0)
+        direction = scaled + _ratio(rho, last) * direction
+    return Z
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """Return a quotient, 0 where the divisor is not positive."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

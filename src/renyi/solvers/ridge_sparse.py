@@ -1,0 +1,292 @@
+r"""Ridge regression where a feature has thousands of categories: Q is sparse.
+
+The problem is that of `renyi.solvers.ridge`, ``(Q_c + alpha·I) Z = R``. With the
+intercept as one more coordinate, c = −μᵀZ, nothing need be centred::
+
+    M (Z, c) = (R, 0),        M = [[Q + alpha·I, μ], [μᵀ, 1]].
+
+The block of a feature with itself is diagonal. So the largest feature, L, with blocks
+``B = M_SL`` beside it, is eliminated by the Schur complement on all else, S::
+
+    S(alpha) = M_SS − B Δ Bᵀ,     Δ = 1/(μ_L + alpha),
+    Z_S = S⁻¹ (R_S − B Δ R_L),    Z_L = Δ (R_L − Bᵀ Z_S).
+
+The degrees of freedom need the trace of the inverse without the intercept's place,
+which is ``tr(S⁻¹ S') + Σ Δ``, S' the derivative of S by alpha; the leverage of a row
+with the category l of L is ``w̃ᵀM⁻¹w̃ = Δ_l + uᵀS⁻¹u``, ``u = w̃_S − Δ_l B_l``. Categories
+with the same number of rows have the same Δ: where they are many, the sum of their
+``B_l B_lᵀ`` is formed once for all alphas. This costs s²(s + |L|), s = |S|, where a
+decomposition of Q_c costs (s + |L|)³.
+
+At alpha = 0 generalised inverses take the place of inverses. A null vector v of S is
+one of M, ``(v, −Δ Bᵀ v)``, and what the solution has of these is taken away: that is
+the solution of least norm.
+
+Where S is large as well, as with two features of thousands of categories, see
+`renyi.solvers.krylov`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting.onehot import dense as one_hot
+from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.pair_counts import check_table_size
+from renyi.counting.sparse_counts import dense
+from renyi.solvers.krylov import solve, spectrum
+from renyi.solvers.ridge import (
+    INDEFINITE,
+    AlphaChoice,
+    HeldOut,
+    Moments,
+    RidgeFit,
+    Rows,
+    alpha_grid,
+    check_rows,
+    choose,
+    corrected,
+    eigen,
+    fit_primal,
+    fitted_risk,
+    inverse_factor,
+    left_out,
+    pseudo_inverse,
+    solution,
+    weight_of,
+    worthwhile,
+)
+
+Floats = NDArray[np.float64]
+
+AFFORDABLE = 3e10
+"""Multiplications for which S is factored at every alpha: some seconds."""
+# Rounded tables may have eigenvalues as far below zero, by feature.
+_TOLERATED = 1e-6
+_ROW_BLOCK = 4096
+
+
+def fit_sparse(
+    equations: Moments,
+    sizes: NDArray[Any],
+    n: float,
+    alpha: float | str,
+    rows: Rows | None = None,
+) -> RidgeFit:
+    """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q.
+
+    `sizes` are the numbers of categories of the features.
+    """
+    check_rows(alpha, rows)
+    if rows is not None and not worthwhile(rows, len(equations.R), alpha):
+        rows = None
+    given = not isinstance(alpha, str)
+    alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
+    problem: Elimination | Products
+    if elimination_cost(sizes, len(alphas)) <= AFFORDABLE:
+        problem = Elimination(equations, np.asarray(sizes))
+    elif rows is not None or alpha == 0:  # which take a decomposition
+        check_table_size(sizes, 1)
+        centred = dense(equations.A) - np.outer(equations.centre, equations.centre)
+        return fit_primal(equations._replace(A=centred), n, len(sizes), alpha, rows)
+    else:
+        problem = Products(equations)
+    held_out = problem.held_out(alphas, n, rows)
+    if given:
+        choice = AlphaChoice("given", float(alpha), *held_out.at(0))
+    else:
+        method = "gcv" if rows is None else "loo"
+        choice = choose(method, alphas, held_out, n, len(equations.R))
+    return solution(equations, problem.solve(choice.alpha), choice)
+
+
+def product(equations: Moments, Z: Floats) -> Floats:
+    """Return Q_c Z, or Q Z without intercept, of a sparse Q."""
+    centre = equations.centre
+    return np.asarray(equations.A @ Z - np.outer(centre, centre @ Z))
+
+
+class Products:
+    """The equations by products with Q alone; see `renyi.solvers.krylov`."""
+
+    def __init__(self, equations: Moments) -> None:
+        self.equations = equations
+        self.multiply = partial(product, equations)
+
+    def held_out(self, alphas: Floats, n: float, rows: Rows | None) -> HeldOut:
+        """Return the estimates of generalised cross-validation; there are no rows."""
+        equations = self.equations
+        fit, norm, df = spectrum(self.multiply, equations.R, alphas)
+        if np.isnan(fit[alphas > _TOLERATED]).any() or np.isnan(fit[-1]):
+            raise ValueError(INDEFINITE)
+        risk = equations.variance - fit - alphas * norm
+        risks = corrected(
+            weight_of(equations.n_classes) * risk, df + equations.fit_intercept, n
+        )
+        risks = np.where(np.isnan(risks), np.inf, risks)
+        return HeldOut(risks, risks)
+
+    def solve(self, alpha: float) -> Floats:
+        """Return the points Z."""
+        equations = self.equations
+        scale = equations.A.diagonal() - equations.centre**2
+        return solve(self.multiply, equations.R, alpha, scale)
+
+
+def elimination_cost(sizes: NDArray[Any], n_alphas: int) -> float:
+    """Estimate the multiplications of eliminating the largest feature."""
+    largest, total = float(sizes.max()), float(sizes.sum())
+    s = total - largest + 1
+    return n_alphas * s**2 * (s + largest)
+
+
+class Elimination:
+    """The equations, split into the largest feature and all else."""
+
+    def __init__(self, equations: Moments, sizes: NDArray[Any]) -> None:
+        self.equations, self.sizes = equations, sizes
+        Q, starts = equations.A, offsets(sizes)
+        self.feature = int(sizes.argmax())
+        self.large = np.arange(*starts[self.feature :][:2])
+        self.small = np.delete(np.arange(starts[-1]), self.large)
+        mu, self.border = Q.diagonal(), int(equations.fit_intercept)
+        self.mu = mu[self.large]
+        self.B = np.ones((len(self.small) + self.border, len(self.large)))
+        self.B[: len(self.small)] = dense(Q[np.ix_(self.small, self.large)])
+        self.C = np.ones((len(self.B), len(self.B)))
+        self.C[: len(self.small), : len(self.small)] = dense(
+            Q[np.ix_(self.small, self.small)]
+        )
+        if self.border:
+            self.B[-1] = self.mu
+            self.C[-1, :-1] = self.C[:-1, -1] = mu[self.small]
+        self.penalised = np.arange(len(self.B)) < len(self.small)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Form ``Σ B_l B_lᵀ`` over categories with equally many rows."""
+        values, which, number = np.unique(
+            self.mu, return_inverse=True, return_counts=True
+        )
+        shared = number >= len(self.B) // 4  # which takes no more memory than 4 B do
+        many = np.flatnonzero(shared)
+        parts = [self.B[:, which == k] for k in many]
+        self._sums = np.array([part @ part.T for part in parts])
+        self._sums.shape = (len(many), len(self.B), len(self.B))
+        rest = np.flatnonzero(~shared[which])
+        self._rest = self.B[:, rest]
+        self._mu = values[many], self.mu[rest]
+
+    def gram(self, alpha: float, power: int) -> Floats:
+        """Return ``B Δ^power Bᵀ``."""
+        shared, own = (_reciprocal(mu, alpha) ** power for mu in self._mu)
+        return np.tensordot(shared, self._sums, 1) + (self._rest * own) @ self._rest.T
+
+    def solve(self, alpha: float) -> Floats:
+        """Return the points Z."""
+        return self.at(alpha).solve(self.equations.R)
+
+    def at(self, alpha: float) -> Reduced:
+        """Factor S at some alpha."""
+        S = self.C - self.gram(alpha, 1)
+        S.flat[:: len(S) + 1] += alpha * self.penalised
+        inverse = _reciprocal(self.mu, alpha)
+        if alpha > 0:
+            return Reduced(self, alpha, inverse, inverse_factor(S, 0.0), None)
+        values, vectors = eigen(S)
+        shrink = np.sqrt(pseudo_inverse(values))
+        idle = vectors[:, shrink == 0]
+        null = np.linalg.qr(self._whole(idle, -inverse[:, None] * (self.B.T @ idle)))[0]
+        return Reduced(self, alpha, inverse, (vectors * shrink).T, null)
+
+    def _whole(self, small: Floats, large: Floats) -> Floats:
+        out = np.empty((len(self.large) + len(self.small), small.shape[1]))
+        out[self.large], out[self.small] = large, small[: len(self.small)]
+        return out
+
+    # ---- the choice of alpha
+
+    def held_out(self, alphas: Floats, n: float, rows: Rows | None) -> HeldOut:
+        """Return the estimates of leave-one-out, or without rows by their formula."""
+        found: list[HeldOut] = []
+        for alpha in alphas[::-1].tolist():
+            try:
+                found.append(self._estimate(alpha, n, rows))
+            except ValueError:  # not positive definite, as rounded tables may be
+                if len(alphas) == 1 or alpha > _TOLERATED * len(self.sizes):
+                    raise
+                none = np.array([np.inf])
+                found.append(HeldOut(none, none, none))
+        whole = [np.concatenate([each[k] for each in found[::-1]]) for k in range(3)]
+        return HeldOut(whole[0], whole[1], None if rows is None else whole[2])
+
+    def _estimate(self, alpha: float, n: float, rows: Rows | None) -> HeldOut:
+        equations, system = self.equations, self.at(alpha)
+        Z = system.solve(equations.R)
+        if rows is None:
+            risk = fitted_risk(equations, equations.R, product(equations, Z), Z)
+            risks = np.atleast_1d(corrected(risk, system.degrees() + self.border, n))
+            return HeldOut(risks, risks, risks)
+        return left_out(rows, system.parts(rows, Z))
+
+
+class Reduced(NamedTuple):
+    """The equations at one alpha: ``S⁻¹ = rootᵀ root``, Δ, and null vectors of Q_c."""
+
+    of: Elimination
+    alpha: float
+    inverse: Floats
+    root: Floats
+    null: Floats | None
+
+    def solve(self, R: Floats) -> Floats:
+        """Return the points Z, of least norm."""
+        of, inverse = self.of, self.inverse[:, None]
+        right = np.zeros((len(of.B), R.shape[1]))
+        right[: len(of.small)] = R[of.small]
+        right -= of.B @ (inverse * R[of.large])
+        small = self.root.T @ (self.root @ right)
+        Z = of._whole(small, inverse * (R[of.large] - of.B.T @ small))
+        return Z if self.null is None else Z - self.null @ (self.null.T @ Z)
+
+    def degrees(self) -> float:
+        """Return the trace of ``A (A + alpha)⁻¹``, or the rank of A at alpha = 0."""
+        of = self.of
+        if self.null is not None:
+            used = np.count_nonzero(self.inverse) + np.count_nonzero(self.root.any(1))
+            return float(used - of.border)
+        slope = of.gram(self.alpha, 2)
+        slope.flat[:: len(slope) + 1] += of.penalised
+        trace = np.vdot(self.root @ slope, self.root) + self.inverse.sum()
+        return float(len(of.large) + len(of.small) - self.alpha * trace)
+
+    def parts(self, rows: Rows, Z: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield residuals and leverages by blocks of rows, for leave-one-out."""
+        of, equations = self.of, self.of.equations
+        total = float(rows.n if rows.weights is None else rows.weights.sum())
+        Y, starts = rows.indicators(), offsets(of.sizes)[:-1]
+        shift, others = equations.centre @ Z, np.delete(rows.codes, of.feature, axis=0)
+        sizes = np.delete(of.sizes, of.feature)
+        for start in range(0, rows.n, _ROW_BLOCK):
+            block = slice(start, start + _ROW_BLOCK)
+            codes = rows.codes[:, block]
+            label = codes[of.feature]
+            U = np.ones((codes.shape[1], len(of.B)))
+            U[:, : len(of.small)] = one_hot(others[:, block], sizes)
+            U -= (self.inverse * of.B).T[label]
+            unit = 1.0 if rows.unit is None else rows.unit[block]
+            norm = self.inverse[label] + ((U @ self.root.T) ** 2).sum(axis=1)
+            fitted = lookup_sum(codes, Z, starts) - shift
+            residual = Y[block] - equations.base - fitted
+            yield block, residual[:, None, :], (unit * norm / total)[:, None]
+
+
+def _reciprocal(mu: Floats, alpha: float) -> Floats:
+    """Return 1/(μ + alpha), and 0 for categories without rows at alpha = 0."""
+    total = mu + alpha
+    return np.divide(1, total, out=np.zeros_like(total), where=total > 0)

@@ -1,0 +1,169 @@
+"""Marginals of tables with thousands of labels: sparse, and in all else the same."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from renyi import Marginals, storage
+from renyi.correlation import hgr_lower_bound, hgr_matrix
+from renyi.counting import sparse_counts
+from renyi.sources import frames
+from renyi.streaming.spec import CountSpec
+from support.streams import counted, every_type, pieces
+
+
+def table(n: int, labels: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    code = rng.integers(labels, size=n)
+    return pd.DataFrame(
+        {
+            "x": rng.choice(["a", "b", None], n),
+            "label": [f"label {k}" for k in code],
+            "size": rng.normal(size=n),
+            "y": rng.choice(["n", "p"], n),
+        }
+    )
+
+
+@pytest.fixture
+def sparse(monkeypatch):
+    """Store every table sparse."""
+    monkeypatch.setattr(sparse_counts, "FEW", 0)
+    monkeypatch.setattr(sparse_counts, "OWN_SHARE", 0.0)
+
+
+def as_dense(m: Marginals) -> np.ndarray:
+    assert sparse_counts.is_sparse(m.counts)
+    return m.counts.toarray()
+
+
+def test_every_view_is_that_of_the_dense_table(monkeypatch) -> None:
+    rows = table(200, 30)
+    weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], 200)
+    want = Marginals.from_data(rows, target="y", sample_weight=weights)
+    monkeypatch.setattr(sparse_counts, "FEW", 0)
+    m = Marginals.from_data(rows, target="y", sample_weight=weights)
+    np.testing.assert_array_equal(as_dense(m), want.counts)
+    for name in ("Q", "F", "dvec", "class_probabilities", "target_counts"):
+        np.testing.assert_array_equal(getattr(m, name), getattr(want, name))
+    pd.testing.assert_frame_equal(m.block("label", "x"), want.block("label", "x"))
+    assert str(m) == str(want) and m.digest.classes == want.digest.classes
+    assert m.with_target("x").F.shape == want.with_target("x").F.shape
+    np.testing.assert_array_equal(
+        m.select(["size", "label"]).Q, want.select(["size", "label"]).Q
+    )
+    pd.testing.assert_frame_equal(hgr_matrix(m), hgr_matrix(want))
+    assert hgr_lower_bound(m) == pytest.approx(hgr_lower_bound(want))
+    assert m.validate() is m
+
+
+def test_sums_and_differences(sparse) -> None:
+    rows = table(300, 40).drop(columns="size")
+    first, second, whole = (
+        Marginals.from_data(rows[low:high], target="y")
+        for low, high in ((0, 90), (90, 300), (0, 300))
+    )
+    assert first + second == whole
+    assert whole - second == first and whole - first == second
+    assert (2 * whole) - whole == whole
+    rest = 0.1 * whole - 0.1 * first  # dust of the subtraction is not stored
+    assert rest.counts.nnz == second.counts.nnz
+    other = Marginals.from_data(rows.assign(label="label 3"), target="y")
+    with pytest.raises(ValueError, match="label 3"):
+        whole - other
+
+
+def test_pairs_absent_in_one_part_are_absent_in_the_sum(sparse) -> None:
+    rows = table(80, 9).fillna("c")
+    crossed = [pd.crosstab(rows[a], rows[b]) for a, b in (("x", "y"), ("label", "y"))]
+    some = Marginals.from_tables(crossed, target="y")
+    whole = Marginals.from_tables(
+        [*crossed, pd.crosstab(rows["x"], rows["label"])], target="y"
+    )
+    total = some + whole
+    assert total.absent == some.absent
+    assert total.counts.nnz == (some + some).counts.nnz
+
+
+def test_files(sparse, tmp_path) -> None:
+    m = Marginals.from_data(table(200, 30), target="y", class_conditional=True)
+    place = tmp_path / "m.renyi"
+    m.save(place)
+    assert Marginals.load(place) == m
+    assert Marginals.load(place).digest == m.digest
+    header = storage.read_header(place, "renyi-marginals", 2)
+    assert (
+        header["version"] == 2
+        and header["entries"] == (m.counts.nnz + m.counts.shape[0]) / 2
+    )
+
+
+def test_a_file_of_the_dense_format_is_read_as_ever(monkeypatch, tmp_path) -> None:
+    place = tmp_path / "m.renyi"
+    Marginals.from_data(table(200, 30), target="y").save(place)
+    monkeypatch.setattr(sparse_counts, "FEW", 0)
+    assert Marginals.load(place) == Marginals.from_data(table(200, 30), target="y")
+
+
+def _reversed(header, arrays):
+    arrays["places"] = arrays["places"][::-1].copy()
+
+
+def _outside(header, arrays):
+    arrays["places"][-1] = 10**9
+
+
+def _below(header, arrays):
+    arrays["places"][-1] += 1
+
+
+def _negative(header, arrays):
+    arrays["counts"][3] = -1
+
+
+def _zero(header, arrays):
+    arrays["counts"][3] = 0
+
+
+def _too_many(header, arrays):
+    header["entries"] = 10**12
+
+
+@pytest.mark.parametrize(
+    "change", [_reversed, _outside, _below, _negative, _zero, _too_many]
+)
+def test_forged_places_are_refused(sparse, tmp_path, change) -> None:
+    m = Marginals.from_data(table(200, 30), target="y")
+    place = tmp_path / "m.renyi"
+    m.save(place)
+    header = storage.read_header(place, "renyi-marginals", 2)
+    number = (header["entries"],)
+    arrays = storage.read_arrays(
+        place, "renyi-marginals", header, {"counts": number, "places": number}
+    )
+    change(header, arrays)
+    storage.write_arrays(place, header, arrays)
+    with pytest.raises(ValueError, match="m.renyi"):
+        Marginals.load(place)
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+def test_streams_count_as_memory_does(sparse, weight) -> None:
+    rows = every_type(700)
+    if weight:
+        whole = np.random.default_rng(0).choice([0.5, 1.0, 4.0], len(rows))
+        rows = rows.append_column("weight", pa.array(whole))
+    frame = rows.drop_columns(["weight"]) if weight else rows
+    spec = CountSpec.of(rows.schema, "y", weight=weight)
+    m = frames.marginals(
+        frame.drop_columns(["y"]),
+        frame["y"],
+        "y",
+        None,
+        False,
+        whole if weight else None,
+        refuse_identifiers=False,
+    )
+    for sizes, ways in (([700], 1), ([1, 60, 33], 3)):
+        assert counted(pieces(rows, sizes), spec, ways) == m
