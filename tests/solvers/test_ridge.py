@@ -421,7 +421,7 @@ def test_choice_takes_the_largest_alpha_among_equals():
     """Equal but for rounding: the choice must be the same on every machine."""
     risks = np.array([3.0, 1.0, 1.0 + 1e-13, 2.0])
     held_out = HeldOut(risks, risks)
-    choice = choose("gcv", np.array([0.1, 0.2, 0.3, 0.4]), held_out)
+    choice = choose("gcv", np.array([0.1, 0.2, 0.3, 0.4]), held_out, 10.0, 2)
     assert choice.alpha == 0.3
     assert choice.risk == pytest.approx(1.0)
 
@@ -487,7 +487,7 @@ def test_no_floor_with_more_categories_than_rows():
 
 def test_choice_keeps_to_the_floor():
     alphas, risks = np.array([0.1, 0.2, 0.3]), np.array([1.0, 3.0, 2.0])
-    choice = choose("loo", alphas, HeldOut(risks, risks), floor=0.15)
+    choice = choose("loo", alphas, HeldOut(risks, risks), FLOOR_ROWS / 0.15, 0)
     assert choice.alpha == 0.3
     assert choice.risks == (1.0, 3.0, 2.0)
 
