@@ -335,7 +335,7 @@ def test_statements_are_what_is_sent(lite: sqlite3.Connection) -> None:
     lite.set_trace_callback(sent.append)
     Marginals.from_sql(lite, "visits", "class", **given)
     # A first pass reads what may be numbers.
-    first = 'SELECT +"kids" AS "kids", +"class" AS "class" FROM "visits" '
+    first = "SELECT +`kids` AS `kids`, +`class` AS `class` FROM `visits` "
     assert sent == [*listed[:-2], first + "WHERE (age > 20)", *listed[-2:]]
     sent.clear()
     sql.statements(lite, "visits", "class", **given)

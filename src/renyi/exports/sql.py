@@ -3,10 +3,12 @@
 A score is a sum of points, hence one expression: for each feature a CASE finds the
 category of a cell, as the encoder does, and gives its points:
 
-* labels by their text. The text of a float is not what an engine would print (1.0 is
-  the label "1"), so that floats are compared as numbers, truth values as "True" and
-  "False", and times with a zone in UTC; which it is, the type of the column tells when
-  the statement runs. The score of bytes is NULL unless the engine has their text;
+* labels by their text, or by their value where the column has another type than in
+  training, such as one that an engine guessed from a file: a truth value is the label
+  "True", or else "t" or "yes"; 1.5 is "1.5", or else "1.50"; times with a zone are
+  compared in UTC. Which it is, the type of the column tells when the statement runs.
+  The score is NULL if two labels of unlike points have that value, if no label can be
+  of that type, or of bytes unless the engine has their text;
 * numbers by the edges of their bins, NULL and NaN being missing;
 * a label that training never saw by the mean points of the feature; or the score is
   NULL if the encoder is to stop at such labels, since an expression cannot stop.
@@ -17,11 +19,13 @@ are compared as the doubles that the engine makes of them.
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,24 +40,58 @@ if TYPE_CHECKING:
 # Engines bound how deep an expression nests, and a sum nests one level a term.
 _TERMS = 100
 
-# Labels of times with a zone, and those that DuckDB would write alike as bytes.
-_ZONED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?Z")
+# Labels that mean numbers and times, as engines print them or otherwise.
+_NUMBER = re.compile(
+    r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|inf(inity)?)", re.IGNORECASE
+)
+_INTEGER = re.compile(r"-?[1-9][0-9]*")
+_TIME = re.compile(r"(\d?\d):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?", re.ASCII)
+_DATE = r"-?\d{4,}-\d\d-\d\d"
+_MOMENT = rf"{_DATE} \d\d:\d\d:\d\d(\.\d*[1-9])?"
+_PRINTED = {
+    kind: re.compile(form, re.ASCII)
+    for kind, form in (("date", _DATE), ("moment", _MOMENT), ("zoned", f"{_MOMENT}Z"))
+}
+_NANOSECONDS = re.compile(r"\.\d{7}")
+_TRUTHS = {"true": "True", "false": "False"}
+# Those that DuckDB would write alike as bytes.
 _PLAIN = re.compile(r"""[^\\'"\x00-\x1f\x7f-\U0010ffff]*""")
 
 SCORE = "renyi_score"
 ANSWER = "renyi_prediction"
+_GIVEN = "given"  # the alias of the rows in a query
+
+_MAX_NAME = 63  # bytes of a name in PostgreSQL, which takes no notice of more
+# Columns that every table has: if the one of that name is missing, nobody notices.
+_OWN = {
+    "duckdb": ("rowid",),
+    "postgres": ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"),
+    "spark": ("_metadata",),
+    "sqlite": ("_rowid_", "oid", "rowid"),
+}
+
+_Value = TypeVar("_Value", str, float)
 
 
-def expression(card: Scorecard, dialect: str, label: Label | None = None) -> str:
-    """Return the score of a class as an expression over the columns of a table."""
+def expression(
+    card: Scorecard, dialect: str, label: Label | None = None, source: str = ""
+) -> str:
+    """Return the score of a class over the columns of a table, of the alias `source`.
+
+    With an alias, a column that the table lacks is an error in every engine, and no
+    column that the engine has of its own.
+    """
     place = _class_place(card, label)
     (tables, starts), two = card.tables, card.n_classes == 2
     column = 0 if two else place
     sign = -1 if two and place == 0 else 1
     engine, intercept = named(dialect), np.atleast_1d(card.intercept)[column]
+    own = () if source and dialect != "sqlite" else _OWN[dialect]
+    _check_names(engine, card.encoder.input_names, own)
     points = np.split(sign * tables[:, column], starts[1:])
     first = engine.number(float(sign * intercept))
-    terms = [first, *_terms(engine, card.encoder, points)]
+    prefix = f"{engine.identifier(source)}." if source else ""
+    terms = [first, *_terms(engine, card.encoder, points, prefix)]
     return f"({_sum(terms)})"  # to be part of whatever the user writes
 
 
@@ -64,30 +102,50 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
     labels = {SCORE: card.classes[1]}
     if card.n_classes > 2:
         labels = {f"{SCORE}_{label_text(c)}": c for c in card.classes}
-    _check_names(engine, card, [*labels, ANSWER])
-    scores = {name(each): expression(card, dialect, c) for each, c in labels.items()}
+    _check_names(engine, [*card.encoder.input_names, *labels, ANSWER])
+    scores = {
+        name(each): expression(card, dialect, c, _GIVEN) for each, c in labels.items()
+    }
     columns = list(scores)
     made = ",\n".join(f"{score} AS {column}" for column, score in scores.items())
     rows = _without(engine, engine.table(table), [*columns, name(ANSWER)])
     return (
         f"SELECT *, {_answer(engine, card, columns)} AS {name(ANSWER)}\n"
-        f"FROM (SELECT *,\n{made}\nFROM ({rows}) AS {name('given')}) "
+        f"FROM (SELECT *,\n{made}\nFROM ({rows}) AS {name(_GIVEN)}) "
         f"AS {name('scored')}"
     )
 
 
-def _check_names(engine: Dialect, card: Scorecard, made: list[str]) -> None:
-    """Check that the engine tells the names of all columns apart."""
-    same = str if engine.name == "postgres" else str.lower
-    seen = {same(name) for name in card.encoder.input_names}
-    for name in made:
-        if same(name) in seen:
+def _check_names(
+    engine: Dialect, names: Iterable[str], own: Collection[str] = ()
+) -> None:
+    """Check that the engine can tell columns apart, also from those of its `own`."""
+    seen: dict[str, str] = {}
+    for name in names:
+        key = _as_resolved(engine, name)
+        if "\0" in name or not name:
+            raise ValueError(f"Column {name!r:.60} has no name in SQL: rename it.")
+        if key in own:
             raise ValueError(
-                f"The query would add a column {name!r} beside one of that name: take "
-                "the expressions of the scores instead, without a table, and name them "
-                "yourself."
+                f"{engine.name} has a column {name!r} of its own in every table: "
+                "rename yours, or (but for SQLite) name the table, for a query that "
+                "tells them apart."
             )
-        seen.add(same(name))
+        if seen.setdefault(key, name) is not name:
+            raise ValueError(
+                f"The columns {seen[key]!r:.60} and {name!r:.60} would be one to "
+                f"{engine.name}: rename one of them, or take the expressions of the "
+                "scores, without a table, and name what a query adds yourself."
+            )
+
+
+def _as_resolved(engine: Dialect, name: str) -> str:
+    """Return what is the same for names that an engine takes for one."""
+    if engine.name == "spark":
+        return name.lower()
+    raw = name.encode("utf-8", "surrogatepass")  # of which ASCII letters have two forms
+    raw = raw[:_MAX_NAME] if engine.name == "postgres" else raw.lower()
+    return raw.decode("utf-8", "replace")
 
 
 def _without(engine: Dialect, table: str, columns: list[str]) -> str:
@@ -145,24 +203,30 @@ def _sum(terms: list[str]) -> str:
 # ---- one term a feature
 
 
-def _terms(engine: Dialect, encoder: Encoder, points: Any) -> Iterable[str]:
+def _terms(
+    engine: Dialect, encoder: Encoder, points: Any, prefix: str
+) -> Iterable[str]:
     """Yield the points of each feature; the last of its points are of the unseen."""
     answers = [[engine.number(float(point)) for point in each] for each in points]
     if encoder.unseen == "error":
         answers = [[*each[:-1], "NULL"] for each in answers]
     if isinstance(encoder, TupleEncoder):
-        return _tuple_terms(engine, encoder, answers)
+        return _tuple_terms(engine, encoder, answers, prefix)
     pairs = zip(encoder.columns, answers, strict=True)
-    return (_term(engine, encoder, column, each) for column, each in pairs)
+    return (_term(engine, encoder, column, each, prefix) for column, each in pairs)
 
 
 def _term(
-    engine: Dialect, encoder: Encoder, column: Column, answers: Sequence[str]
+    engine: Dialect,
+    encoder: Encoder,
+    column: Column,
+    answers: Sequence[str],
+    prefix: str,
 ) -> str:
     """Return the CASE of a column's category; its last answer is for unseen labels."""
     if len(set(answers)) == 1:
         return answers[0]
-    name, levels = engine.identifier(column.name), column.levels
+    name, levels = prefix + engine.identifier(column.name), column.levels
     known = [*levels.categories, *levels.rare, *encoder.missing]
     labels = [label for label in known if label is not None]
     *found, absent = (answers[code] for code in encoder.code_table(levels, labels))
@@ -179,34 +243,41 @@ def _by_text(
 ) -> str:
     """Return the answer for a label's text, for missing cells, and for the unseen."""
     branches = []
-    if absent != unseen:
-        branches.append(f"WHEN {name} IS NULL THEN {absent}")
-    if _hidden(engine, entries):
-        branches.append(f"WHEN {engine.is_of(name, [engine.binary])} THEN NULL")
-    floats = {text: v for text in entries if (v := _float(text)) is not None}
-    if absent != unseen or floats:
-        cases = [
-            (engine.number(value), entries[text])
-            for text, value in floats.items()
-            if label_text(value) == text and not math.isnan(value)
-        ]
+    # Types of none of the labels; a name that is no column may mean the whole row.
+    alien = ["STRUCT"] if engine.name == "duckdb" else []
+    alien += [engine.binary] if _hidden(engine, entries) else []
+    floats = _by_value(entries, _float, label_text)
+    if absent != unseen or floats or "nan" in {text.lower() for text in entries}:
+        cases = [(engine.number(value), answer) for value, answer in floats.items()]
         if engine.nan:
             cases.append((f"CAST('NaN' AS {engine.double})", absent))
         real = _case(_real(engine, name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
-    if engine.boolean and {"true", "false"} & {text.lower() for text in entries}:
-        cases = [(f"'{t.lower()}'", entries.get(t, unseen)) for t in ("True", "False")]
-        truth = _case(engine.as_text(name), cases, unseen)
-        branches.append(f"WHEN {engine.is_of(name, [engine.boolean])} THEN {truth}")
-    if engine.zoned and any(map(_ZONED.fullmatch, entries)):
-        zoned = filter(_ZONED.fullmatch, entries)
-        cases = [(engine.string(text), entries[text]) for text in zoned]
-        moment = name
-        if engine.name != "spark":  # what is no time must do no harm
-            cast = "TRY_CAST" if engine.name == "duckdb" else "CAST"
-            moment = f"{cast}({engine.as_text(name)} AS TIMESTAMPTZ)"
-        moment = _case(engine.in_utc(moment), cases, unseen)
-        branches.append(f"WHEN {engine.is_of(name, [engine.zoned])} THEN {moment}")
+    types = {
+        "integer": engine.integers,
+        "boolean": (engine.boolean,),
+        "date": (engine.date,),
+        "moment": engine.moments,
+        "time": (engine.time,),
+        "zoned": (engine.zoned,),
+    }
+    for kind, names in types.items():
+        read = partial(_read, kind, truths=not engine.boolean)
+        found = _by_value(entries, read, _TRUTHS.get if kind == "boolean" else str)
+        settled = kind in ("integer", "time") or engine.name != "postgres"
+        settled = settled and kind not in ("boolean", "zoned")
+        if not any(names) or (settled and found and found.keys() <= entries.keys()):
+            continue  # their texts are compared below
+        if found:
+            cases = [(engine.string(text), answer) for text, answer in found.items()]
+            value = _case(_printed(engine, kind, name), cases, unseen)
+            branches.append(f"WHEN {engine.is_of(name, names)} THEN {value}")
+        elif kind != "integer":
+            alien += names
+    if alien:
+        branches.insert(0, f"WHEN {engine.is_of(name, alien)} THEN NULL")
+    if alien or absent != unseen:
+        branches.insert(0, f"WHEN {name} IS NULL THEN {absent}")
     cases = [
         (engine.string(text), answer)
         for text, answer in entries.items()
@@ -214,6 +285,86 @@ def _by_text(
     ]
     case = _case(engine.as_text(name), cases, unseen)
     return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"]) if branches else case
+
+
+def _by_value(
+    entries: Mapping[str, str],
+    read: Callable[[str], _Value | None],
+    shown: Callable[[_Value], str | None],
+) -> dict[_Value, str]:
+    """Return the answer for each value that a label may mean.
+
+    It is that of the label which the value has in training (`shown`); otherwise that of
+    all labels with this value, and NULL if these differ.
+    """
+    found: dict[_Value, dict[str, str]] = {}
+    for text, answer in entries.items():
+        value = read(text)
+        if value is not None:
+            found.setdefault(value, {})[text] = answer
+    answers = {}
+    for each, labels in found.items():
+        told = list(dict.fromkeys(labels.values()))
+        answers[each] = labels.get(shown(each) or "", "NULL" if told[1:] else told[0])
+    return answers
+
+
+def _read(kind: str, text: str, truths: bool) -> str | None:
+    """Return what engines print for a label, were it of a type; None if it cannot be.
+
+    `truths` says whether truth values are integers.
+    """
+    truth = {"t": "true", "yes": "true", "y": "true", "1": "true"}
+    truth |= {"f": "false", "no": "false", "n": "false", "0": "false"}
+    word = truth.get(text.lower(), text.lower())
+    if kind == "boolean":
+        return word if word in _TRUTHS else None
+    if kind == "integer":
+        if truths and word in _TRUTHS:
+            return "1" if word == "true" else "0"
+        value = _float(text)
+        if value is None or abs(value) >= 2**53:
+            return text if _INTEGER.fullmatch(text) else None
+        return str(int(value)) if value.is_integer() else None
+    if kind == "time":
+        parts = _TIME.fullmatch(text)
+        return parts and _trimmed(f"{parts[1]:0>2}:{parts[2]}:{parts[3] or '00'}")
+    if _PRINTED[kind].fullmatch(text):
+        return text
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        zoned = moment.tzinfo is not None
+        moment = moment.astimezone(datetime.UTC) if zoned else moment
+    except (ValueError, OverflowError):
+        return None
+    if _NANOSECONDS.search(text) or (kind == "zoned") != zoned:
+        return None
+    if zoned:
+        return _trimmed(moment.replace(tzinfo=None).isoformat(" ")) + "Z"
+    if kind == "moment":
+        return _trimmed(moment.isoformat(" "))
+    return str(moment.date()) if moment.time() == datetime.time() else None
+
+
+def _trimmed(moment: str) -> str:
+    """Return a time without the zeros that engines leave out."""
+    return moment.rstrip("0").rstrip(".") if "." in moment else moment
+
+
+def _printed(engine: Dialect, kind: str, name: str) -> str:
+    """Return what an engine prints for a cell of some type, whatever its settings."""
+    text = engine.as_text(name)
+    if kind == "zoned":
+        if engine.name == "spark":
+            return engine.in_utc(name)
+        # What is no time must do no harm.
+        cast = "TRY_CAST" if engine.name == "duckdb" else "CAST"
+        return engine.in_utc(f"{cast}({text} AS TIMESTAMPTZ)")
+    if kind in ("date", "moment") and engine.name == "postgres":
+        form = "YYYY-MM-DD" + (" HH24:MI:SS.US" if kind == "moment" else "")
+        told = f"to_char(CAST({text} AS TIMESTAMP), '{form}')"
+        return told if kind == "date" else f"rtrim(rtrim({told}, '0'), '.')"
+    return text
 
 
 def _case(value: str, cases: Iterable[tuple[str, str]], other: str) -> str:
@@ -249,23 +400,23 @@ def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:
 
 
 def _float(text: str) -> float | None:
-    """Return the float that an engine might print like this, if there is one."""
-    try:
-        return float(text)
-    except ValueError:
+    """Return the float that a label means, if it is one and no other label's."""
+    if not _NUMBER.fullmatch(text):
         return None
+    value = float(text)
+    return value if abs(value) < 2**53 or label_text(value) == text else None
 
 
 # ---- tuples of columns
 
 
 def _tuple_terms(
-    engine: Dialect, encoder: TupleEncoder, answers: list[list[str]]
+    engine: Dialect, encoder: TupleEncoder, answers: list[list[str]], prefix: str
 ) -> Iterable[str]:
     """Yield the points of each tuple: a CASE of the number that its codes make."""
     sizes = encoder.base.sizes + 1
     codes = [
-        _term(engine, encoder.single, column, [str(k) for k in range(size)])
+        _term(engine, encoder.single, column, [str(k) for k in range(size)], prefix)
         for column, size in zip(encoder.base, sizes.tolist(), strict=True)
     ]
     tuples = zip(encoder._members, encoder._tables, answers, strict=True)

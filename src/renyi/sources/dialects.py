@@ -31,17 +31,21 @@ class Dialect:
     text: str = "VARCHAR"
     kind: str = "typeof({})"  # gives the name of an expression's type
     reals: tuple[str, ...] = ()  # types that are read as floats
+    integers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     boolean: str = ""
     binary: str = ""
     zoned: str = ""  # times with a zone
+    date: str = ""
+    moments: tuple[str, ...] = ()  # dates with a time, without a zone
+    time: str = ""  # of the day
     collation: str = ""  # compares texts letter by letter
     nan: str = "({0} <> {0} OR ({0} > 0 AND -{0} > 0))"  # "" if there is no NaN
     grouping: int = 0  # columns that GROUPING takes; 0 without GROUPING SETS
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever it holds."""
-        if self.name == "spark":
+        if self.name in ("spark", "sqlite"):  # SQLite takes "x" for a text if it must
             return "`" + name.replace("`", "``") + "`"
         return '"' + name.replace('"', '""') + '"'
 
@@ -139,10 +143,18 @@ DIALECTS = {
             double="DOUBLE",
             kind="split_part(typeof({}), '(', 1)",
             reals=("FLOAT", "DOUBLE", "DECIMAL"),
+            integers=tuple(
+                f"{sign}{size}"
+                for sign in ("", "U")
+                for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+            ),
             texts=("VARCHAR",),
             boolean="BOOLEAN",
             binary="BLOB",
             zoned="TIMESTAMP WITH TIME ZONE",
+            date="DATE",
+            moments=("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+            time="TIME",
             collation='"C"',
             nan="isnan({0})",
         ),
@@ -151,10 +163,14 @@ DIALECTS = {
             text="TEXT",
             kind="CAST(pg_typeof({}) AS TEXT)",
             reals=("real", "double precision", "numeric"),
+            integers=("smallint", "integer", "bigint"),
             texts=("text", "character varying", "character"),
             boolean="boolean",
             binary="bytea",
             zoned="timestamp with time zone",
+            date="date",
+            moments=("timestamp without time zone",),
+            time="time without time zone",
             collation='"C"',
             nan="{0} = 'NaN'",
             grouping=31,
@@ -165,10 +181,13 @@ DIALECTS = {
             text="STRING",
             kind="split_part(typeof({}), '(', 1)",
             reals=("float", "double", "decimal"),
+            integers=("tinyint", "smallint", "int", "bigint"),
             texts=("string", "varchar", "char"),
             boolean="boolean",
             binary="binary",
             zoned="timestamp",
+            date="date",
+            moments=("timestamp_ntz",),
             nan="isnan({0})",
         ),
         Dialect(
@@ -177,6 +196,7 @@ DIALECTS = {
             double="REAL",
             text="TEXT",
             reals=("real",),
+            integers=("integer",),
             texts=("text", "blob"),
             binary="blob",
             collation="BINARY",

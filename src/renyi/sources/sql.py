@@ -126,7 +126,7 @@ def statements(
     >>> _ = connection.execute("INSERT INTO t VALUES ('n', 0), ('y', 1)")
     >>> connection.commit()
     >>> print(*statements(connection, "t", "y", where="y < 5")[-2:], sep="; ")
-    SELECT +"a" AS "a", +"y" AS "y" FROM "t" WHERE (y < 5); ROLLBACK
+    SELECT +`a` AS `a`, +`y` AS `y` FROM `t` WHERE (y < 5); ROLLBACK
     """
     database = Database(connection)
     with database.snapshot():

@@ -1,0 +1,236 @@
+"""Scores where engines guessed the types of columns, or columns are not there."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import TupleEncoder
+from renyi.scorecard import Scorecard
+from renyi.sources import files
+from support import warehouses
+from support.sqlcards import card_of
+from support.warehouses import engine_of, load
+
+connection = warehouses.connection
+lite = warehouses.lite
+postgres = warehouses.postgres
+
+# Cells of CSV files that DuckDB, PostgreSQL or pandas take for other than text.
+CELLS = {
+    "t or f": ["t", "f"],
+    "capital t": ["T", "F"],
+    "yes or no": ["yes", "no"],
+    "small": ["true", "false"],
+    "title": ["True", "False"],
+    "capitals": ["TRUE", "FALSE", ""],
+    "0 or 1": ["0", "1"],
+    "integers": ["1", "2", "30", ""],
+    "signed": ["+1", "-2", "+3"],
+    "codes": ["007", "012", "100"],
+    "floats": ["1.5", "2", "-0.0", "1e3"],
+    "prices": ["1.50", "2.00", ".5", "1e3", ""],
+    "dates": ["2024-01-02", "2024-02-03", "0999-12-31"],
+    "moments": ["2024-01-02T03:04:05", "2024-01-02T03:04:05.120", ""],
+    "seconds": ["2024-01-02 03:04:05", "2024-01-02 00:00:00"],
+    "zoned": ["2024-01-02 03:04:05+02", "2024-07-02 03:04:05.5+01"],
+    "utc": ["2024-01-02T03:04:05Z", "2024-07-02T03:04:05Z"],
+    "times": ["3:04", "13:04", "03:04:05.50"],
+    "words": ["a", "it's", "?", "None"],
+}
+LABELS = ["prices", "floats"]  # that are not to be binned
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("guessed") / "cells.csv"
+    rng = np.random.default_rng(0)
+    cells = {name: rng.choice(each, 60) for name, each in CELLS.items()}
+    pd.DataFrame({"k": range(60), **cells}).to_csv(path, index=False)
+    return path
+
+
+def rows_of(path: Path) -> pa.Table:
+    """The rows as the command line reads them."""
+    kinds = dict.fromkeys(LABELS, "label")
+    return files.read_table(path, list(CELLS), kinds=kinds)
+
+
+def guessed(connection: Any, path: Path) -> dict[str, str]:
+    """Load a file with the types that are guessed of its cells; return them."""
+    engine, types = engine_of(connection), {}
+    if engine == "sqlite":
+        frame = pd.read_csv(path, na_values=["?"], keep_default_na=False)
+        frame.to_sql("cells", connection, index=False, if_exists="replace")
+        return types
+    with duckdb.connect() as duck:
+        read = f"FROM read_csv('{path}', nullstr = ['?', ''])"
+        types = {n: str(t) for n, t, *_ in duck.execute(f"DESCRIBE {read}").fetchall()}
+    if engine == "duckdb":
+        connection.execute(f"CREATE TABLE cells AS {read}")
+        return types
+    double = {"DOUBLE": "double precision", "VARCHAR": "text"}
+    columns = ", ".join(f'"{n}" {double.get(t, t)}' for n, t in types.items())
+    connection.execute("DROP TABLE IF EXISTS cells")
+    connection.execute(f"CREATE TABLE cells ({columns})")
+    frame = pd.read_csv(path, dtype=str, na_values=["?", ""], keep_default_na=False)
+    with connection.cursor().copy("COPY cells FROM STDIN") as copy:
+        for row in frame.astype(object).where(frame.notna(), None).itertuples():
+            copy.write_row(row[1:])
+    connection.commit()
+    return types
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_guessed_types_have_the_scores_of_predict(
+    connection: Any, table: Path, order: int
+) -> None:
+    names = list(CELLS) if order == 1 else ["t or f", "prices", "moments", "times"]
+    rows = rows_of(table).select(names)
+    made = Encoder(numeric=()) if order == 1 else TupleEncoder(order=2, numeric=())
+    card = card_of(rows, made)
+    expected = card.scores(card.encoder.transform(rows))[:, 0]
+    types = guessed(connection, table)
+    if types:
+        assert {"BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIME"} <= set(types.values())
+        connection.execute("SET TIME ZONE 'America/New_York'")
+    if engine_of(connection) == "postgres":
+        connection.execute("SET DateStyle = 'German'")
+    for sql in (
+        f"SELECT {card.to_sql(engine_of(connection))} FROM cells ORDER BY k",
+        f"SELECT renyi_score FROM ({card.to_sql(engine_of(connection), table='cells')})"
+        " AS q ORDER BY k",
+    ):
+        found = np.array(connection.execute(sql).fetchall(), np.float64)[:, 0]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    if engine_of(connection) == "postgres":
+        connection.rollback()
+
+
+@pytest.mark.parametrize(
+    ("labels", "cells", "scored"),
+    [
+        (["1.50", "1.500", "2.0"], [1.5, 2.0, 3.0], [False, True, True]),
+        (["007", "07", "8"], [7, 8, 9], [False, True, True]),
+    ],
+)
+def test_no_score_where_labels_cannot_be_told(
+    connection: Any, labels: list[str], cells: list[Any], scored: list[bool]
+) -> None:
+    card = card_of(pa.table({"w": labels}), Encoder())
+    load(connection, "cells", pa.table({"w": cells}))
+    sql = f"SELECT {card.to_sql(engine_of(connection))} IS NOT NULL FROM cells"
+    assert [bool(x) for (x,) in connection.execute(sql).fetchall()] == scored
+
+
+@pytest.mark.parametrize(
+    ("labels", "scored"),
+    [
+        (["t", "T", "f"], [False, True, True]),
+        (["True", "t", "f"], [True, True, True]),
+        (["a", "b"], [False, False, True]),
+    ],
+)
+def test_no_score_where_truths_cannot_be_told(
+    labels: list[str], scored: list[bool], postgres: Any
+) -> None:
+    with duckdb.connect() as duck:
+        for connection in (duck, postgres):
+            cells = [True, False, None]
+            test_no_score_where_labels_cannot_be_told(connection, labels, cells, scored)
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIME", "TIMESTAMPTZ"])
+def test_days_of_another_form_have_no_score(kind: str, postgres: Any) -> None:
+    card = card_of(pa.table({"w": ["01/02/2024", "half past"]}), Encoder())
+    cell = "03:04:05" if kind == "TIME" else "2024-01-02"
+    with duckdb.connect() as duck:
+        for each, connection in (("duckdb", duck), ("postgres", postgres)):
+            cells = f"(SELECT CAST('{cell}' AS {kind}) AS w) AS q"
+            sql = f"SELECT {card.to_sql(each)} FROM {cells}"
+            assert connection.execute(sql).fetchall() == [(None,)]
+
+
+# ---- names
+
+
+def card_with(*names: str) -> Scorecard:
+    return card_of(pa.table({name: ["u", "v"] for name in names}), Encoder())
+
+
+@pytest.mark.parametrize(
+    "name", ["gone", "given", "row", "fresh", "scored", "oid", "true"]
+)
+def test_a_missing_column_is_an_error(connection: Any, name: str) -> None:
+    engine = engine_of(connection)
+    load(connection, "cells", pa.table({"w": ["u", "v"]}))
+    card = card_with("w", name)
+    errors = (duckdb.Error, sqlite3.Error, ValueError, Exception)[
+        : 3 + (engine[0] == "p")
+    ]
+    with pytest.raises(errors, match=name):
+        connection.execute(card.to_sql(engine, table="cells")).fetchall()
+    if engine == "postgres":
+        connection.rollback()
+    with pytest.raises(errors, match=name):
+        connection.execute(f"SELECT {card.to_sql(engine)} FROM cells").fetchall()
+    if engine == "postgres":
+        connection.rollback()
+
+
+def test_columns_that_an_engine_takes_for_one_are_refused() -> None:
+    for engine in ("duckdb", "sqlite", "spark"):
+        for given in ({}, {"table": "t"}):
+            with pytest.raises(ValueError, match="'a' and 'A'"):
+                card_with("a", "A").to_sql(engine, **given)
+    assert card_with("a", "A").to_sql("postgres")
+    assert card_with("ä", "Ä").to_sql("duckdb")
+    long = "x" * 63
+    with pytest.raises(ValueError, match="would be one to postgres"):
+        card_with(long + "1", long + "2").to_sql("postgres")
+    assert card_with(long + "1", long + "2").to_sql("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("duckdb", "rowid"), ("sqlite", "ROWID"), ("sqlite", "oid"), ("postgres", "xmin")],
+)
+def test_columns_that_every_table_has_are_refused(engine: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' of its own"):
+        card_with(name).to_sql(engine)
+    if engine == "sqlite":
+        with pytest.raises(ValueError, match=f"'{name}' of its own"):
+            card_with(name).to_sql(engine, table="t")
+
+
+def test_a_column_named_rowid_is_scored_by_a_query() -> None:
+    card = card_with("rowid")
+    with duckdb.connect() as connection:
+        load(connection, "cells", pa.table({"rowid": ["v", "u"]}))
+        sql = card.to_sql("duckdb", table="cells")
+        found = connection.execute(f"SELECT renyi_score FROM ({sql})").fetchall()
+    expected = card.scores(np.array([[1, 0]]))
+    np.testing.assert_allclose(np.array(found), expected, atol=1e-12)
+
+
+def test_a_name_with_nul_is_refused() -> None:
+    for engine in ("duckdb", "sqlite", "postgres", "spark"):
+        with pytest.raises(ValueError, match="no name in SQL"):
+            card_of(pd.DataFrame({"a\0b": ["u", "v"]}), Encoder()).to_sql(engine)
+
+
+def test_sqlite_reads_no_name_as_a_text() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        load(connection, "cells", pa.table({"w": ["u", "v"]}))
+        sql = f"SELECT {card_with('u').to_sql('sqlite')} FROM cells"
+        with pytest.raises(sqlite3.OperationalError, match="no such column: u"):
+            connection.execute(sql)
