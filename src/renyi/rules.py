@@ -28,6 +28,7 @@ Keys = NDArray[np.uint64]
 Places = NDArray[np.intp]
 
 RULES = ("map", "renyi", "sharp")
+_LARGE = 1e6
 
 
 def check_rule(rule: str) -> str:
@@ -44,8 +45,12 @@ def answers(t: Floats, codes: NDArray[Any], rule: str, random_state: Any) -> Pla
 
 
 def project(t: Floats) -> Floats:
-    """Nearest point of the probability simplex to each row of t."""
-    K = t.shape[1]
+    """Nearest point of the probability simplex to each row of t, however large."""
+    K, largest = t.shape[1], max(t.max(initial=0), -t.min(initial=0))
+    if not largest <= _LARGE:  # 1 would be lost beside them; NaN comes here, too
+        if not np.isfinite(largest):
+            raise ValueError("Scores are not finite: the model's points are too large.")
+        t = t - t.max(axis=1, keepdims=True)  # which moves no projection
     descending = -np.sort(-t, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, K + 1)
     support = (descending > excess).sum(axis=1)

@@ -46,6 +46,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "counts": (list,),
 }
 _ARRAYS = ("z", "intercept", "counts")
+_MOST_POINTS = 1e9  # in a row; those of honest models are about 1
 _EPS = float(np.finfo(np.float64).eps)
 _UNNAMED = "y"  # how `fit` calls the target of labels without a name
 
@@ -331,6 +332,7 @@ class Scorecard:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
+        self._check_size()  # else it could not be read again
         return {
             "encoder": self.encoder.to_dict(),
             "classes": list(self.classes),
@@ -354,12 +356,22 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        with np.errstate(over="ignore"):  # scores, their squares and mean effects
-            most = np.abs(z).sum(axis=0, dtype=np.float64) + np.abs(intercept)
-            products = np.square(most) + most * counts.sum(dtype=np.float64)
-        if not np.isfinite(products).all():
-            raise ValueError("its points or counts are too large to add up")
-        return cls(encoder, tuple(classes), z, intercept, counts)
+        card = cls(encoder, tuple(classes), z, intercept, counts)
+        card._check_size()
+        return card
+
+    def _check_size(self) -> None:
+        """Refuse points that drown each other, and counts too large to add up."""
+        with np.errstate(over="ignore"):
+            total = self.counts.sum(dtype=np.float64)
+            largest = _largest(self._points, self.intercept, self.encoder.columns.sizes)
+        if not largest <= _MOST_POINTS:
+            raise ValueError(
+                f"points of up to {largest:.3g} in a row are too large to add up to a "
+                f"probability; {_MOST_POINTS:.0e} is the most"
+            )
+        if not np.isfinite(total * _MOST_POINTS):
+            raise ValueError("its counts are too large to add up")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
@@ -414,9 +426,15 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
 
 def score_error(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
     """Bound the rounding error of a sum of points, whatever the order of adding."""
-    largest = np.maximum.reduceat(np.abs(points), offsets(sizes)[:-1]).sum(axis=0)
-    total = float((largest + np.abs(intercept)).max()) + 1
+    total = _largest(points, intercept, sizes) + 1
     return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
+
+
+def _largest(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
+    """Return what the sizes of a row's points add up to at most."""
+    sizes_of = np.abs(points.astype(np.float64))  # whole ones could overflow
+    largest = np.maximum.reduceat(sizes_of, offsets(sizes)[:-1]).sum(axis=0)
+    return float((largest + np.abs(intercept.astype(np.float64))).max())
 
 
 def centred(

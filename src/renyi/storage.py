@@ -137,7 +137,10 @@ def read_json(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
     try:
         if os.path.getsize(path) > _MAX_JSON_BYTES:
             raise InvalidFileError("it is larger than 10⁹ bytes")
-        data = parse(Path(path).read_bytes())
+        raw = Path(path).read_bytes()
+        if raw.startswith(b"PK\x03\x04"):
+            raise InvalidFileError("it is an archive, as marginals (.renyi) are")
+        data = parse(raw)
         _check_format(path, data, kind, versions)
     except (InvalidFileError, RecursionError) as error:
         raise ValueError(f"{path} is not a {kind} file: {error}.") from None
@@ -304,11 +307,23 @@ def _opened(
     except InvalidFileError as error:
         raise ValueError(f"{name} is not a {kind} file: {error}.") from None
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
+        if _is_model(source):
+            raise ValueError(f"{name} is not a {kind} file: it is a model.") from None
         table = kind == "renyi-marginals" and Path(name).suffix != ".renyi"
         hint = " (renyi marginals build makes one of a table)" if table else ""
         raise ValueError(
             f"{name} is not a {kind} file, or is truncated{hint}."
         ) from None
+
+
+def _is_model(source: Sink) -> bool:
+    """Whether a file begins as a model does."""
+    if isinstance(source, (str, os.PathLike)):
+        with contextlib.suppress(OSError), open(source, "rb") as stream:
+            return (
+                re.match(rb'{\s*"format": "renyi-model"', stream.read(200)) is not None
+            )
+    return False
 
 
 def _header(

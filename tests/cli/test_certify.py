@@ -362,7 +362,11 @@ def test_marginals_that_do_not_serve(
     fitted(good)
     save(votes()[["crime", "party"]], "b.csv")
     good("marginals", "build", "b.csv", "--target", "party", "--out", "b.renyi")
-    assert "MODEL is to be a model" in bad("certify", "m.renyi", "m.json")
+    message = bad("certify", "m.renyi", "m.json")
+    assert "m.renyi is not a renyi-model file: it is an archive, as marg" in message
+    assert "MODEL is to be a model" in message
+    message = bad("certify", "m.json", "m.json")
+    assert "m.json is not a renyi-marginals file: it is a model" in message
     message = bad("certify", "m.json", "b.renyi", "--exact")
     assert "no column 'physician-fee-freeze'" in message
 

@@ -32,6 +32,24 @@ def test_merge_of_halves_and_subtraction(good: Callable[..., Done]) -> None:
     assert load("sum.renyi").provenance["files"] == ["a.renyi", "b.renyi"]
 
 
+def test_rows_are_not_counted_twice(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    good("marginals", "build", "votes", "--out", "a.renyi")
+    Path("soft.renyi").symlink_to("a.renyi")
+    Path("hard.renyi").hardlink_to("a.renyi")
+    for name in ("a.renyi", "./a.renyi", "soft.renyi", "hard.renyi"):
+        message = bad("marginals", "merge", "a.renyi", name, "--out", "b.renyi")
+        assert "would count twice" in message and Path(name).name in message
+    Path("copy.renyi").write_bytes(Path("a.renyi").read_bytes())
+    done = good("marginals", "merge", "a.renyi", "copy.renyi", "--out", "b.renyi")
+    assert "note: copy.renyi holds the same counts as a.renyi" in done.err
+    save(votes(), "v.csv")
+    Path("w.csv").hardlink_to("v.csv")
+    made = ("marginals", "build", "v.csv", "w.csv", "--target", "party")
+    assert "w.csv is the same file as v.csv" in bad(*made, "--out", "c.renyi")
+
+
 def test_build_with_the_bins_of_another(good: Callable[..., Done]) -> None:
     table(seed=1).to_csv("a.csv", index=False)
     table(seed=2).to_csv("b.csv", index=False)

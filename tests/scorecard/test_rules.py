@@ -29,6 +29,22 @@ def test_projection_satisfies_its_optimality_conditions(t):
     assert slack.max() <= 1e-9
 
 
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_probabilities_are_some_whatever_the_points(K):
+    rng = np.random.default_rng(K)
+    for scale in 10.0 ** np.arange(-3, 301, 3):
+        t = scale * rng.normal(size=(40, K))
+        for p in (rules.project(t), *(rules.rule_proba(t, r) for r in rules.RULES)):
+            assert p.min() >= 0 and p.max() <= 1 + 1e-9
+            np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
+        assert (rules.project(t).argmax(axis=1) == t.argmax(axis=1)).all()
+    near = 1e12 + rng.dirichlet(np.ones(K), 40)  # the same as without what all share
+    np.testing.assert_allclose(rules.project(near), rules.project(near - 1e12))
+    for odd in (np.inf, -np.inf, np.nan):
+        with pytest.raises(ValueError, match="not finite"):
+            rules.project(np.array([[0.5] * (K - 1) + [odd]]))
+
+
 def test_projection_equals_a_quadratic_program():
     for t in np.random.default_rng(0).normal(size=(6, 4)):
         result = minimize(

@@ -319,6 +319,10 @@ def changed(document, path, value):
         ("scorecard.z.0", True),
         ("scorecard.z.0", 10**400),
         ("scorecard.z.0", 1e200),
+        ("scorecard.z.0", 1e17),
+        ("scorecard.z.0", -(2**63)),
+        ("scorecard.z", [2**62] * 48),
+        ("scorecard.intercept", -2e9),
         ("scorecard.intercept", 1e308),
         ("scorecard.intercept", [0.1, 0.2]),
         ("scorecard.intercept", None),
@@ -354,6 +358,19 @@ def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value)
     if path.startswith("scorecard"):
         with pytest.raises(ValueError, match=r"strange\.json is not valid: "):
             Scorecard.load(place)
+
+
+def test_what_cannot_be_read_again_is_not_written(votes, tmp_path):
+    card = votes[2].scorecard_
+    for factor in (1e7, 1e17):
+        large = replace(card, z=factor * card.z)
+        if factor > 1e9:
+            with pytest.raises(ValueError, match="too large"):
+                large.save(tmp_path / "card.json")
+        else:
+            large.save(tmp_path / "card.json")
+    again = Scorecard.load(tmp_path / "card.json")
+    np.testing.assert_array_equal(again.z, 1e7 * card.z)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from renyi.cli.output import MARGINALS, Args, Facts, Recorded
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
+from renyi.warnings import warn
 
 
 def build(args: Args, recorded: Recorded) -> None:
@@ -60,12 +61,22 @@ def _borrowed(args: Args) -> Encoder:
 def merge(args: Args, recorded: Recorded) -> None:
     """Add marginals of disjoint rows."""
     place = output.check_place(args, args.out, (MARGINALS,))
-    total = load_marginals(args.files[0])
-    for path in args.files[1:]:
+    first, *others = files.distinct(map(files.existing, args.files))
+    total = Marginals.load(first)
+    known = {total.digest: first}
+    for path in others:
+        m = Marginals.load(path)
+        same = known.setdefault(m.digest, path)
+        if same is not path:
+            warn(
+                f"{path} holds the same counts as {same}: if they are of the same "
+                "rows, these count twice."
+            )
         try:
-            total = total + load_marginals(path)
+            total = total + m
         except ValueError as error:
-            raise ValueError(f"{path} does not fit {args.files[0]}: {error}") from None
+            raise ValueError(f"{path} does not fit {first}: {error}") from None
+    output.print_notes(output.notes_of(recorded))
     _save(with_source(total, args.files), place, args)
 
 

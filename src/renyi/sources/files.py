@@ -101,16 +101,21 @@ def _listed(paths: Paths) -> list[AnyPath]:
 
 def matching(paths: Paths) -> list[Path]:
     """Return the files that a path, a pattern, a folder or a list of these names."""
-    known: dict[Path, Path] = {}
-    for path in (path for each in _listed(paths) for path in _matching(each)):
-        place = path.resolve()
-        if place in known:
-            first = known[place]
+    found = distinct(path for each in _listed(paths) for path in _matching(each))
+    if not found:
+        raise ValueError("No file is named: give at least one.")
+    return found
+
+
+def distinct(paths: Iterable[Path]) -> list[Path]:
+    """Return paths, of which no two are one file, through links of any kind."""
+    known: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        status = path.stat()
+        first = known.setdefault((status.st_dev, status.st_ino), path)
+        if first is not path:
             twice = "named twice" if first == path else f"the same file as {first}"
             raise ValueError(f"{path} is {twice}: its rows would count twice.")
-        known[place] = path
-    if not known:
-        raise ValueError("No file is named: give at least one.")
     return list(known.values())
 
 
