@@ -1,15 +1,22 @@
-"""Parameters that are what they should be, and deadlines.
+"""Parameters that are what they should be, deadlines, and the memory of a job.
 
 Comparisons of text or lists with numbers would end in errors of Python's own, which
 name neither the parameter nor what to give instead.
+
+A job may take half the memory of the machine, or what it is given. What would take more
+is streamed or refused before it begins; which of the two never changes a result.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
@@ -102,3 +109,56 @@ class Deadline:
         """Return a deadline after a share of the time left, or some seconds."""
         seconds = min(share * self.left, most)
         return Deadline(None if math.isinf(seconds) else seconds)
+
+
+# ---- memory
+
+_GIVEN: ContextVar[int | None] = ContextVar("memory", default=None)
+
+
+class MemoryBudgetError(MemoryError):
+    """A job would take more memory than it may; nothing was begun."""
+
+
+@contextlib.contextmanager
+def memory_limit(size: int | None) -> Iterator[None]:
+    """Let a job take so many bytes, instead of half the memory of the machine."""
+    token = _GIVEN.set(size)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def memory_budget() -> int:
+    """Return the bytes that a job may take."""
+    given = _GIVEN.get()
+    return _machine_memory() // 2 if given is None else given
+
+
+def _machine_memory() -> int:
+    """Return the memory of the machine, container or process, used or not."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    with contextlib.suppress(ImportError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        found += [limit] if limit != resource.RLIM_INFINITY else []
+    return min(found)
+
+
+def check_memory(needed: float, what: str, advice: str = "") -> None:
+    """Refuse what would take more memory than a job may, before any is taken."""
+    budget = memory_budget()
+    if needed > budget:
+        raise MemoryBudgetError(
+            f"{what} would take about {_gigabytes(needed)} of memory, more than the "
+            f"{_gigabytes(budget)} that a job may take: "
+            f"{advice or 'give it more (on the command line, --memory)'}."
+        )
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.2g} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"

@@ -26,6 +26,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_memory
 from renyi.writing import Place, Sink, replacing
 
 # Types of plain values in a file.
@@ -35,11 +36,13 @@ LABEL: tuple[type, ...] = (str, int, float, bool)
 Arrays = Mapping[str, NDArray[Any]]
 
 _MAX_JSON_BYTES = 10**9
+_MEMORY_PER_BYTE = 15  # of JSON, while it is read
 # Empty lists and objects take twenty and more times the memory of their text; in what
 # is written here there is at most one in so many characters.
 _BYTES_PER = {b"[": 8, b"{": 32}
 _ALLOWANCE = 100_000
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, and matching to the end what is not closed: else time is quadratic.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 # Deflate cannot expand its input more than this (RFC 1951 allows 1032 to 1).
 _MAX_EXPANSION = 1_032
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -137,6 +140,7 @@ def read_json(path: Place, kind: str, versions: int = 1) -> dict[str, Any]:
     try:
         if os.path.getsize(path) > _MAX_JSON_BYTES:
             raise InvalidFileError("it is larger than 10⁹ bytes")
+        check_memory(_MEMORY_PER_BYTE * os.path.getsize(path), f"Reading {path}")
         raw = Path(path).read_bytes()
         if raw.startswith(b"PK\x03\x04"):
             raise InvalidFileError("it is an archive, as marginals (.renyi) are")
@@ -262,23 +266,43 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays beside a header, which may be of some shapes, and verify them."""
     with _opened(path, path, kind) as archive:
-        members = _members(archive)
-        # The archive's directory must agree before anything is unpacked.
-        for name, info in members.items():
-            if name not in shapes:
-                raise InvalidFileError(f"it has an unknown part {info.filename!r:.60}")
-            size = 8 * math.prod(shapes[name])
-            if not size < info.file_size <= size + _MAX_PREFIX:
-                raise InvalidFileError(
-                    f"its part {info.filename!r} has {info.file_size:,} bytes, but its "
-                    f"columns need numbers of the shape {shapes[name]}"
-                )
+        members = _agreeing(archive, shapes)
+        check_memory(sum(i.file_size for i in members.values()), f"Reading {path}")
         arrays = {
             name: _array(archive, info, ("<i8", "<f8"), shapes[name])
             for name, info in members.items()
         }
     _verify(path, header, arrays)
     return arrays
+
+
+def read_diagonal(
+    path: Place, kind: str, name: str, shapes: Mapping[str, tuple[int, ...]]
+) -> NDArray[Any]:
+    """Read the diagonal of a square array of numbers, without holding the array."""
+    with _opened(path, path, kind) as archive:
+        members = _agreeing(archive, shapes)
+        if name not in members:
+            raise InvalidFileError(f"it has no part '{name}.npy'")
+        types = ("<i8", "<f8")
+        return _array(archive, members[name], types, shapes[name], diagonal=True)
+
+
+def _agreeing(
+    archive: zipfile.ZipFile, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, zipfile.ZipInfo]:
+    """Return the parts; the directory must agree before anything is unpacked."""
+    members = _members(archive)
+    for name, info in members.items():
+        if name not in shapes:
+            raise InvalidFileError(f"it has an unknown part {info.filename!r:.60}")
+        size = 8 * math.prod(shapes[name])
+        if not size < info.file_size <= size + _MAX_PREFIX:
+            raise InvalidFileError(
+                f"its part {info.filename!r} has {info.file_size:,} bytes, but its "
+                f"columns need numbers of the shape {shapes[name]}"
+            )
+    return members
 
 
 def read_archive(
@@ -355,6 +379,7 @@ def _array(
     info: zipfile.ZipInfo,
     types: tuple[str, ...],
     shape: tuple[int, ...] | None = None,
+    diagonal: bool = False,
 ) -> NDArray[Any]:
     """Read one array; what it declares must be what the archive really holds."""
     assert archive.fp is not None
@@ -365,7 +390,7 @@ def _array(
         if info.file_size > min(info.compress_size, size) * _MAX_EXPANSION:
             raise InvalidFileError("declares more than the file holds")
         with archive.open(info) as stream:
-            return _unpacked(stream, info.file_size, types, shape)
+            return _unpacked(stream, info.file_size, types, shape, diagonal)
     except InvalidFileError as error:
         raise InvalidFileError(f"its part {info.filename!r} {error}") from None
     except Exception as error:  # numpy's parser and every way of packing have their own
@@ -375,7 +400,7 @@ def _array(
 
 
 def _unpacked(
-    stream: IO[bytes], size: int, types: tuple[str, ...], shape: Any
+    stream: IO[bytes], size: int, types: tuple[str, ...], shape: Any, diagonal: bool
 ) -> NDArray[Any]:
     """Read an npy file piece by piece: memory is taken for what is there."""
     if np.lib.format.read_magic(stream) != (1, 0):
@@ -387,6 +412,10 @@ def _unpacked(
         raise InvalidFileError("declares more than the file holds")
     if shape not in (None, found):
         raise InvalidFileError(f"has the shape {found}, not {shape}")
+    if diagonal:
+        rows = (stream.read(found[1] * dtype.itemsize) for _ in range(found[0]))
+        cells = (np.frombuffer(row, dtype)[k] for k, row in enumerate(rows))
+        return np.fromiter(cells, dtype, found[0])
     array = np.empty(found, dtype)
     room, at = array.reshape(-1).view(np.uint8).data, 0
     while at < len(room):

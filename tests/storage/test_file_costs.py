@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 import renyi
 from renyi import storage
+from renyi.checks import MemoryBudgetError, memory_limit
 from support.forgeries import archive, forged, golden_members, member, signed
 
 MEASURE = """
@@ -173,3 +175,52 @@ def test_columns_that_share_wide_levels_cost_little(tmp_path):
     traced, _, message = cost("marginals", place)
     assert "need numbers of the shape (4000000, 4000000)" in message
     assert traced < 5e7
+
+
+def wide_marginals(place, size, total):
+    """Write marginals of a column of many labels, `total` rows in the first."""
+    m = renyi.Marginals.from_data([["a"], ["b"]] * 9, [0, 1] * 9)
+    m.save(place)
+    header = storage.read_header(place, "renyi-marginals")
+    del header["checksum"]
+    labels = [str(k) for k in range(size)]
+    header["columns"]["levels"][0]["categories"] = labels
+    counts = np.zeros((size + 2, size + 2), np.int64)
+    counts[0, 0] = counts[0, -1] = counts[-1, 0] = counts[-1, -1] = total
+    storage.write_arrays(place, header, {"counts": counts})
+
+
+def test_marginals_of_zeros_are_refused_before_they_unfold(tmp_path):
+    wide_marginals(tmp_path / "m", 5_000, 0)  # 200 MB
+    assert (tmp_path / "m").stat().st_size < 300_000
+    traced, resident, message = cost("marginals", tmp_path / "m")
+    assert "'x0' add up to 0, not to the 18 rows" in message
+    assert traced < 5e7 and resident < 5e7
+
+
+def test_marginals_beyond_the_memory_of_a_job_are_refused(tmp_path):
+    wide_marginals(tmp_path / "m", 1_500, 18)  # 18 MB
+    with memory_limit(2 * 10**7):
+        assert renyi.Marginals.load(tmp_path / "m").n == 18
+    with memory_limit(10**7), pytest.raises(MemoryBudgetError, match=r"0\.018 GB"):
+        renyi.Marginals.load(tmp_path / "m")
+
+
+def test_models_beyond_the_memory_of_a_job_are_refused(tmp_path):
+    place = tmp_path / "m.json"
+    place.write_bytes(b" " * 10**6)
+    with memory_limit(10**7), pytest.raises(MemoryBudgetError, match=r"m\.json"):
+        renyi.RenyiClassifier.load(place)
+
+
+@pytest.mark.parametrize("filler", [b'\\"', b'"\\', b'"'])
+def test_quotes_that_are_never_closed_take_linear_time(filler):
+    seconds = []
+    for size in (400_000, 1_600_000):
+        opened = storage._ALLOWANCE + size // 8 + 2
+        raw = b"[" * opened + filler * ((size - opened) // len(filler))
+        begun = time.process_time()
+        with pytest.raises(storage.InvalidFileError, match="too many lists"):
+            storage.parse(raw)
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 16 * max(seconds[0], 0.05)

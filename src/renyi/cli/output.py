@@ -17,6 +17,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -92,15 +93,20 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON, with escapes for what the stream cannot take."""
+    """Print plain values as JSON."""
+    print(_json(value, indent=1))
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """Return plain values as JSON, with escapes for what the stream cannot take."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    how: Any = {"indent": 1, "default": _plain, "allow_nan": False}
+    how: Any = {"indent": indent, "default": _plain, "allow_nan": False}
     how["ensure_ascii"] = codecs.lookup(encoding).name != "utf-8"
     try:
         text = json.dumps(value, **how)
     except ValueError:  # JSON has no word for what is not finite
         text = json.dumps(_finite(value), **how)
-    print(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(other: Any) -> Any:
@@ -125,6 +131,32 @@ def print_data(text: str) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
+
+
+class JsonRows:
+    """Rows of a table as JSON, kept in a temporary file until all of them are known.
+
+    Held in memory, five million of them would take three gigabytes.
+    """
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": ""}
+        opened = tempfile.TemporaryFile("w+", **how)  # noqa: SIM115, the stack closes it
+        self._stream = stack.enter_context(opened)
+        self._head = "\n  "
+
+    def __call__(self, batch: pd.DataFrame) -> None:
+        """Add the rows of a batch."""
+        for record in records(batch):
+            self._stream.write(self._head + _json(record))
+            self._head = ",\n  "
+
+    def print(self, facts: Facts, name: str) -> None:
+        """Print facts as one object, the rows last among them."""
+        self._stream.seek(0)
+        print(_json(facts, indent=1)[:-2] + f",\n {_json(name)}: [", end="")
+        shutil.copyfileobj(self._stream, sys.stdout)
+        print("\n ]\n}")
 
 
 def records(table: pd.DataFrame) -> list[dict[Any, Any]]:

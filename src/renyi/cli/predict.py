@@ -43,22 +43,23 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.out is not None:
         place = output.check_place(args, args.out, output.TABLES)
     rows = _requested_rows(args, inputs.load_model(args.model))
-    kept: list[pd.DataFrame] = []
     with contextlib.ExitStack() as stack:
         if place is not None:
             labels = pa.array(rows.clf.classes_.tolist()).type
             types = {**rows.id_types, PREDICTION: labels}
             write = stack.enter_context(output.writing(place, types, args.spreadsheet))
         else:
-            write = kept.append if args.json else output.printing(args.spreadsheet)
+            lines = output.printing(args.spreadsheet)
+            write = output.JsonRows(stack) if args.json else lines
         meter = stack.enter_context(Meter(place is not None))
         count, error = _answer_all(args, rows, write, meter)
-    notes = output.notes_of(recorded)
+        notes = output.notes_of(recorded)
+        facts: Facts = {"rows": count, "error": error, "notes": notes}
+        if isinstance(write, output.JsonRows):
+            write.print(facts, "answers")
     if args.json:
-        end: Facts = {"written": str(place)}
-        if place is None:
-            end = {"answers": output.records(pd.concat(kept, ignore_index=True))}
-        output.print_json({"rows": count, "error": error, "notes": notes, **end})
+        if place is not None:
+            output.print_json({**facts, "written": str(place)})
         return
     output.print_notes(notes)
     if error is not None:

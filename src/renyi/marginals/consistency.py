@@ -22,6 +22,7 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 
 if TYPE_CHECKING:
+    from renyi.encoding.columns import Columns
     from renyi.marginals.marginals import Marginals
 
 # Up to this many categories it costs little to see whether marginals are possible.
@@ -122,13 +123,32 @@ def _name(m: Marginals, place: int) -> str:
 
 def _sums(m: Marginals) -> tuple[NDArray[np.float64], ...]:
     """Return rows by column, of each category in its tables, and how these are off."""
-    # As floats: integers might overflow to the right sum.
-    starts, alone = offsets(m.columns.sizes)[:-1], m.counts.diagonal()
-    totals = np.add.reduceat(alone, starts, dtype=np.float64)
+    alone = m.counts.diagonal()
     sums = sparse_counts.column_sums(m.counts, m.columns.sizes)
     gaps = np.abs(sums - alone)
     gaps[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
-    return totals, sums, gaps
+    return _totals(alone, m.columns), sums, gaps
+
+
+def _totals(alone: NDArray[Any], columns: Columns) -> NDArray[np.float64]:
+    """Return the rows of each column, from those of each category."""
+    # As floats: integers might overflow to the right sum.
+    starts = offsets(columns.sizes)[:-1]
+    return np.asarray(np.add.reduceat(alone, starts, dtype=np.float64))
+
+
+def check_totals(
+    alone: NDArray[Any], columns: Columns, n: float, tolerance: float
+) -> None:
+    """Raise an error that names a column whose categories do not add up to n rows."""
+    totals = _totals(alone, columns)
+    off = np.abs(totals - n)
+    j = int(off.argmax())
+    if not off[j] <= tolerance * n:
+        raise ValueError(
+            f"The counts of {columns.names[j]!r} add up to {totals[j]:g}, not to the "
+            f"{n:g} rows of the marginals."
+        )
 
 
 def disagreement(m: Marginals) -> float:
@@ -140,15 +160,9 @@ def disagreement(m: Marginals) -> float:
 def check_counts(m: Marginals, tolerance: float) -> None:
     """Raise an error that names counts which are negative or do not add up."""
     check_not_negative(m, "in the marginals")
-    totals, sums, gaps = _sums(m)
+    check_totals(m.counts.diagonal(), m.columns, m.n, tolerance)
+    _, sums, gaps = _sums(m)
     names = m.columns.names
-    off = np.abs(totals - m.n)
-    j = int(off.argmax())
-    if not off[j] <= tolerance * m.n:
-        raise ValueError(
-            f"The counts of {names[j]!r} add up to {totals[j]:g}, not to the "
-            f"{m.n:g} rows of the marginals."
-        )
     blocks = np.add.reduceat(sums, offsets(m.columns.sizes)[:-1], axis=1)
     there = (blocks > 0) & absent_pairs(m)
     if there.any():

@@ -32,7 +32,13 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.marginals import consistency
-from renyi.storage import read_arrays, read_header, valid, write_arrays
+from renyi.storage import (
+    read_arrays,
+    read_diagonal,
+    read_header,
+    valid,
+    write_arrays,
+)
 from renyi.writing import Sink
 
 if TYPE_CHECKING:
@@ -48,6 +54,7 @@ _MOST = 0.05
 
 _GRID = 1e6  # counts of fractional weights are compared to this part of their total
 _CHUNK = 2**22  # numbers that are hashed at a time
+_LARGE = 4_000  # categories whose counts are looked at before they are held
 # What a text shows: features, columns in a notebook, and labels of each.
 _FEATURES, _ROWS, _LABELS = 12, 50, 6
 
@@ -102,6 +109,13 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
         if header["version"] == 2:
             number = (_entries(header, size),)
             shapes |= {"counts": number, "places": number}
+    if (
+        size > _LARGE and header["version"] == 1
+    ):  # a megabyte of zeros unfolds to a gigabyte
+        alone = read_diagonal(path, FORMAT, "counts", shapes)
+        with valid(path):
+            tolerance = header.get("tolerance", _TOLERANCE)
+            consistency.check_totals(alone, columns, facts["n"], tolerance)
     arrays = read_arrays(path, FORMAT, header, shapes)
     with valid(path):
         counts = arrays["counts"]

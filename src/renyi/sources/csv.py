@@ -15,6 +15,7 @@ decided elsewhere (`renyi.encoding.arrow_cells`).
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -38,8 +39,9 @@ from renyi.storage import unreadable
 from renyi.streaming.run import Unit
 
 PIECE = 16 * 2**20  # bytes
-_LONGEST = 16  # a record may take so many pieces
-_LONGEST_HEADER = 2**24  # characters
+_LONGEST = 2**25  # bytes of a record, which may take
+_MOST_PIECES = 16
+_LONGEST_HEADER = 2**24  # characters up to the end of the header
 _START = 2**18  # bytes by which columns of many labels are known
 _SAMPLE = 2**20  # bytes of a file that are looked at before it is counted
 # What the compiled loop saves, in seconds: it is loaded for large files.
@@ -70,6 +72,23 @@ def _decoded(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(_opened(path), "utf-8-sig", newline="")
 
 
+class LongLineError(ValueError):
+    """A line that is longer than any of a table."""
+
+
+def _lines(stream: IO[Any], most: int, ever: bool = False) -> Iterator[Any]:
+    """Yield lines; none is longer than `most`, nor are all of them if not for `ever`.
+
+    A megabyte of gzip may hold a line of a gigabyte.
+    """
+    left = most
+    while line := stream.readline(left + 1):
+        left = most if ever else left - len(line)
+        if len(line) > most or left < 0:
+            raise LongLineError(f"no line ends within {most:,} characters")
+        yield line
+
+
 class Header(NamedTuple):
     """How a CSV file begins: its delimiter and names; `start` is the byte after them.
 
@@ -87,7 +106,7 @@ def read_header(path: Path) -> Header:
     try:
         with _decoded(path) as text:
             begin = cast(io.BufferedReader, text.buffer).peek(len(_MARK))
-            first, second, third = tee(text, 3)
+            first, second, third = tee(_lines(text, _LONGEST_HEADER), 3)
             delimiter = _delimiter(path, first)
             reader = csv.reader(second, delimiter=delimiter)
             named = ((k, c) for k, c in enumerate(reader, 1) if "".join(c).strip())
@@ -96,7 +115,7 @@ def read_header(path: Path) -> Header:
             start += sum(len(line.encode()) for line in islice(third, reader.line_num))
     except UnicodeDecodeError:
         raise ValueError(_not_utf8(path)) from None
-    except (*_BROKEN, csv.Error) as error:
+    except (*_BROKEN, csv.Error, LongLineError) as error:
         raise ValueError(_cannot(path, error)) from None
     if not cells:
         raise ValueError(f"{path} is empty: it needs a header and rows.")
@@ -146,7 +165,7 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
             while True:
                 data, more = _filled(stream, rest, size)
                 cut = record_end(data, delimiter) if more else len(data)
-                if not cut and len(data) > _LONGEST * size:
+                if not cut and len(data) > min(_LONGEST, _MOST_PIECES * size):
                     raise ValueError(
                         f"{path} has a record of more than {len(data) / 2**20:,.0f} "
                         f"MB, which begins with {data[:40].decode(errors='replace')!r}:"
@@ -384,7 +403,8 @@ class CsvFile:
         delimiter, width = self.header.delimiter, len(self.header.names)
         try:
             with _decoded(self.path) as stream:
-                reader = csv.reader(stream, delimiter=delimiter)
+                lines = _lines(stream, _LONGEST, ever=True)
+                reader = csv.reader(lines, delimiter=delimiter)
                 before = 0
                 for cells in reader:
                     if cells and len(cells) != width:
@@ -397,7 +417,7 @@ class CsvFile:
                     before = reader.line_num
         except UnicodeDecodeError:
             return _not_utf8(self.path)
-        except (*_BROKEN, csv.Error) as other:
+        except (*_BROKEN, csv.Error, LongLineError) as other:
             error = other
         return _cannot(self.path, error)
 
@@ -412,8 +432,8 @@ def _cannot(path: Path, error: Exception) -> str:
 
 
 def _not_utf8(path: Path) -> str:
-    with _opened(path) as stream:
-        for number, line in enumerate(stream, 1):
+    with _opened(path) as stream, contextlib.suppress(LongLineError):
+        for number, line in enumerate(_lines(stream, _LONGEST, ever=True), 1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
