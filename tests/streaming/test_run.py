@@ -8,7 +8,6 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait as futures_wait
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +155,6 @@ def test_first_of_several_damaged_pieces_is_told(
         raise ValueError(f"piece {unit.number} is damaged")
 
     before_units(before)
-    monkeypatch.setattr(run, "wait", lambda futures, *_: futures_wait(futures))
     for _ in range(20):
         with pytest.raises(ValueError, match="piece 0 is damaged"):
             files.marginals(path, "y", columns=["a"])

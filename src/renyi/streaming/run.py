@@ -9,8 +9,8 @@ a CSV file. Each is counted into a table of its own, which is added to the whole
 the unit is done: a unit that fails halfway leaves no trace, and what has been counted
 so far can be written down at any time, together with the units it is of.
 
-Sums of weights are rounded: with weights, units are added in the order of the rows, so
-that the sums are the same in every run. Counts are the same in any order.
+Sums of weights are rounded: units are added in the order of the rows, so that the sums
+are the same in every run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import heapq
 import os
-import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -58,9 +57,6 @@ class Unit(NamedTuple):
     number: int
     share: float
     read: Callable[[], Iterator[pa.RecordBatch]]
-
-
-Counted = tuple[int, Unit, Any, int]  # place in the order of all, counts, rows
 
 
 class FileError(ValueError):
@@ -280,7 +276,8 @@ def _moved(first: str, second: str) -> ValueError:
 class Run:
     """One pass over the units of a source, into profiles or counters (`kind`).
 
-    Units are read and counted by some threads, and added up by the caller's own.
+    Units are counted by some threads, and read ahead and added up, in the order of the
+    rows, by the caller's own.
     """
 
     def __init__(
@@ -294,16 +291,12 @@ class Run:
     ) -> None:
         self._source, self._kind, self._spec, self._record = source, kind, spec, record
         self._progress, self._checkpoint = job.progress, checkpoint
-        # With weights, units are added in the order of the rows; and files that are not
-        # done are kept apart then, so that sums are the same without a checkpoint.
-        self._ordered = spec.weight is not None
-        self._apart = self._ordered or job.checkpoint is not None
-        self._feeding, self._units, self._given = threading.Lock(), self._fresh(), 0
-        self._under_way: dict[int, int] = {}  # file of each unit that is not added yet
-        self._futures: list[Future[Counted | None]] = []  # in the order of the units
-        self._ready: list[Counted] = []  # units that wait for one before them
+        # With weights, files that are not done are kept apart even without a
+        # checkpoint, so that sums are the same with one.
+        self._apart = spec.weight is not None or job.checkpoint is not None
+        self._pending = deque[tuple[Unit, Future[tuple[Any, int]]]]()
         self._halfway = False  # whether an addition has begun and not ended
-        self._failure: BaseException | None = None
+        self._unopened: FileError | None = None  # the file after which none is read
         sizes = [path.stat().st_size for path in source.paths] or [1]
         self._sizes = [size / max(sum(sizes), 1) for size in sizes]
         self._share, self._begun = 0.0, time.monotonic()
@@ -311,39 +304,49 @@ class Run:
 
     def __call__(self) -> Any:
         """Count all units that are not done yet; return the counts of all that are."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            try:
-                self._work(pool)
-            except BaseException as error:
-                self._failure = error
-                for future in self._futures:
-                    with contextlib.suppress(Exception):  # the first is told
-                        if not future.cancel():
-                            self._take(future.result())
-        if self._failure is not None:
+        try:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                try:
+                    self._work(pool)
+                except BaseException:
+                    self._rescue()
+                    raise
+        except BaseException:
             if self._checkpoint is not None and not self._halfway:
                 with contextlib.suppress(Exception):  # the failure must be heard of
                     self._checkpoint.keep(self._record)
-            raise self._failure
+            raise
         self._record.close([file for file in self._record.parts if file != WHOLE])
         return self._record.parts.get(WHOLE, (self._kind(self._spec), 0))[0]
 
     def _work(self, pool: ThreadPoolExecutor) -> None:
-        more = True
-        while more and not self._source.paths:  # a query may know one thread only
-            more = self._take(self._counted())
-        while more or self._futures:
-            # One waits, so that no thread does. Each may need two tables, and so may
-            # those that are ready, which would pile up behind one that takes long.
+        units = self._fresh()
+        if not self._source.paths:  # a query may know one thread only
+            for unit in units:
+                self._take(unit, *self._count(unit))
+        while True:
+            # One waits, so that no thread does. Each may need two tables.
             parts = self._record.parts.values()
             largest = max((part.table_bytes for part, _ in parts), default=0)
             room = min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1)))
-            while more and len(self._futures) + len(self._ready) < room:
-                self._futures.append(pool.submit(self._counted))
-            done = wait(self._futures, None, FIRST_COMPLETED).done
-            for future in [each for each in self._futures if each in done]:
-                self._futures.remove(future)
-                more &= self._take(future.result())
+            while len(self._pending) < room and (unit := next(units, None)):
+                self._pending.append((unit, pool.submit(self._count, unit)))
+            if not self._pending:
+                break
+            unit, future = self._pending[0]
+            self._take(unit, *future.result())
+            self._pending.popleft()
+        if self._unopened is not None:
+            raise self._unopened
+
+    def _rescue(self) -> None:
+        """Add what is counted after a failure; with weights, none after a lost one."""
+        for unit, future in self._pending:
+            if future.cancel() or future.exception() is not None:
+                if self._spec.weight is not None:
+                    break
+            elif not self._halfway and unit[:2] not in self._record.done:
+                self._add(unit, *future.result())
 
     def _fresh(self) -> Iterator[Unit]:
         """Yield the units that are not done yet."""
@@ -353,70 +356,46 @@ class Run:
                     self._share_before += unit.share * self._sizes[unit.file]
                 else:
                     yield unit
-        except FileError as error:
+        except FileError as error:  # told when all before it is counted
             self._record.failed.add(error.file)
-            raise
+            self._unopened = error
 
-    def _counted(self) -> Counted | None:
-        """Count the next unit for itself; None if there is none left."""
-        with self._feeding:
-            unit = next(self._units, None)
-            if unit is None:
-                return None
-            self._given = place = self._given + 1
-            self._under_way[place] = unit.file
+    def _count(self, unit: Unit) -> tuple[Any, int]:
+        """Count a unit for itself."""
+        part, rows = self._kind(self._spec), 0
         try:
-            return place, unit, *self._count(unit)
+            for batch in unit.read():
+                rows += batch.num_rows
+                try:
+                    part.add(batch)
+                except ValueError as error:
+                    if not self._source.paths:
+                        raise
+                    path = self._source.paths[unit.file]
+                    raise ValueError(f"{path}: {error}") from None
         except ValueError:
             self._record.failed.add(unit.file)
             raise
-
-    def _count(self, unit: Unit) -> tuple[Any, int]:
-        part, rows = self._kind(self._spec), 0
-        for batch in unit.read():
-            rows += batch.num_rows
-            try:
-                part.add(batch)
-            except ValueError as error:
-                if not self._source.paths:
-                    raise
-                path = self._source.paths[unit.file]
-                raise ValueError(f"{path}: {error}") from None
         part.settle()  # so that little is left to be done by one thread
         return part, rows
 
-    def _take(self, found: Counted | None) -> bool:
-        """Add a unit to the whole, and those that had to wait for it; if there is one.
-
-        In the order of the rows, none comes after one that was lost.
-        """
-        if found is None or self._halfway:
-            return found is not None
-        heapq.heappush(self._ready, found)
-        while self._ready:
-            place = self._ready[0][0]
-            if self._ordered and place > min(self._under_way):
-                break
-            _, unit, counts, rows = heapq.heappop(self._ready)
-            self._add(unit, counts, rows)
-            del self._under_way[place]
-            if self._failure is None:
-                self._share += unit.share * self._sizes[unit.file]
-                self._report()
-                if self._checkpoint is not None and self._checkpoint.due():
-                    self._checkpoint.keep(self._record)
-        return True
+    def _take(self, unit: Unit, counts: Any, rows: int) -> None:
+        """Add a unit, and the files before its own, which are done, to the whole."""
+        self._add(unit, counts, rows)
+        before = {f for f in self._record.parts if WHOLE < f < unit.file}
+        self._halfway = True
+        self._record.close(before - self._record.failed)
+        self._halfway = False
+        self._share += unit.share * self._sizes[unit.file]
+        self._report()
+        if self._checkpoint is not None and self._checkpoint.due():
+            self._checkpoint.keep(self._record)
 
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:
-        """Add the counts of a unit; close the files of which no unit is left."""
+        """Add the counts of a unit to those of its file."""
         self._halfway = True
         self._record.add(unit.file if self._apart else WHOLE, counts, rows)
         self._record.done.add(unit[:2])
-        if self._failure is None:
-            # Files come one after the other: the units of those before are all out.
-            open_files = {*self._under_way.values()}
-            files = {*self._record.parts} - {WHOLE} - open_files - self._record.failed
-            self._record.close(f for f in files if f < max(open_files))
         self._halfway = False
 
     def _report(self) -> None:
