@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
+from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import (
     check_table_size,
     class_pair_counts,
@@ -48,7 +49,6 @@ from renyi.warnings import warn_dropped
 _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
 _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
 _LARGE_TABLE = 2**25  # bytes
-_FIRST_SIZE = 64
 _MANY_CODES = 256
 _CELLS = 2**21  # of a table that are added at a time
 
@@ -255,15 +255,12 @@ class PairCounter(Summary):
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Return the counts in the order of the columns, and those of each class."""
         ends = np.cumsum(sizes)
-        target = np.full(self._table.size, -1)
-        for final, place, start in zip(
-            finals, self._table.places, ends - sizes, strict=True
-        ):
-            target[place] = np.where(final.places < 0, -1, final.places + start)
-        total, tables = self._table.tables[:1], self._table.tables[1:]
-        if self._table.sparse is not None:
-            return sparse_counts.moved(total[0], target, int(ends[-1])), None
-        counts = _moved(total, target, int(ends[-1]), [0])[0]
+        pairs = zip([final.places for final in finals], ends - sizes, strict=True)
+        target = np.concatenate([np.where(p < 0, -1, p + start) for p, start in pairs])
+        total, *tables = self._table.tables
+        if sparse_counts.is_sparse(total):
+            return sparse_counts.moved(total, target, int(ends[-1])), None
+        counts = _moved([total], target, int(ends[-1]), [0])[0]
         if not self.spec.class_conditional:
             return counts, None
         features = np.where(target >= ends[-2], -1, target)
@@ -294,28 +291,25 @@ class PairCounter(Summary):
 class PairTable:
     """Counts of all pairs of categories, of any number of columns.
 
-    The codes of column j stand at `places[j]` of `tables`: of all rows, then of those
-    of each class if wanted. Without these the table is stored sparse once it should be.
+    `tables` are those of all rows, then of the rows of each class if wanted; the codes
+    of a column stand together, `sizes` of each column, in the order of the columns.
+    Without classes the table is stored sparse once it should be.
     """
 
     def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
         self._names, self._by_class = tuple(names), by_class
-        self.places: list[Places] = [np.empty(0, np.intp) for _ in self._names]
-        self.size = 0
+        self.sizes = np.zeros(len(self._names), np.intp)
         dtype: Any = np.float64 if weighted else np.int64
-        self._room = np.zeros((1, 0, 0), dtype)
-        self.sparse: sparse_counts.Table | None = None
+        self.tables: list[sparse_counts.Table] = [np.zeros((0, 0), dtype)]
 
     @property
-    def tables(self) -> Any:
-        """The counts, without the room for more of them."""
-        if self.sparse is not None:
-            return [self.sparse]
-        return self._room[:, : self.size, : self.size]
+    def size(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.sizes.sum())
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of a sparse table while another is added to it."""
+        """Bytes of a table while another is added to it."""
         return 2 * sum(map(sparse_counts.counts_bytes, self.tables))
 
     def add(
@@ -326,33 +320,30 @@ class PairTable:
     ) -> None:
         """Count a block of codes of shape (columns, rows)."""
         self.reserve(sizes)
-        codes, places = self._compact(codes, sizes)
-        lengths = [len(place) for place in places]
+        codes, used = self._compact(codes)
+        lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
         table = pair_counts(codes, lengths, weights, threads=1)
-        self._add_table(0, table, np.concatenate(places))
+        self._add_table(0, table, self._places(used))
         if self._by_class:
             within = class_pair_counts(
                 codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
             )
-            features = np.concatenate(places[:-1])
-            classes = np.searchsorted(self.places[-1], places[-1])
-            for code, table in zip(classes, within, strict=True):
-                _add_to(self.tables[1 + code], table, features)
+            features = self._places(used[:-1])
+            for code, table in zip(used[-1], within, strict=True):
+                self._add_table(1 + code, table, features)
 
     def _add_table(self, k: int, table: sparse_counts.Table, target: Places) -> None:
         """Add a table whose categories go to other places."""
-        if self.sparse is None:
-            _add_to(self.tables[k], sparse_counts.dense(table), target)
+        if sparse_counts.is_sparse(self.tables[k]):
+            self.tables[k] += sparse_counts.moved(table, target, self.size)
         else:
-            self.sparse = self.sparse + sparse_counts.moved(table, target, self.size)
+            _add_to(self.tables[k], sparse_counts.dense(table), target)
 
-    def _compact(
-        self, codes: NDArray[Any], sizes: list[int]
-    ) -> tuple[NDArray[Any], list[Places]]:
-        """Renumber columns of which but a few of many codes occur."""
-        places, given = list(self.places), codes
-        for j, size in enumerate(sizes):
+    def _compact(self, codes: NDArray[Any]) -> tuple[NDArray[Any], list[Places]]:
+        """Renumber columns of which but a few of many codes occur; say which do."""
+        kept, given = [np.arange(size) for size in self.sizes], codes
+        for j, size in enumerate(self.sizes):
             if size < _MANY_CODES:
                 continue
             used = np.flatnonzero(np.bincount(codes[j], minlength=size))
@@ -362,67 +353,57 @@ class PairTable:
             rank = np.zeros(size, codes.dtype)
             rank[used] = np.arange(len(used))
             codes[j] = rank[codes[j]]
-            places[j] = places[j][used]
-        return codes, places
+            kept[j] = used
+        return codes, kept
+
+    def _places(self, codes: list[Places]) -> Places:
+        """Return where some codes of the first columns stand."""
+        pairs = zip(offsets(self.sizes), codes, strict=False)
+        return np.concatenate([start + each for start, each in pairs])
 
     def reserve(self, sizes: list[int]) -> None:
         """Make room for so many codes of each column."""
-        for j, size in enumerate(sizes):
-            fresh = size - len(self.places[j])
-            if fresh > 0:
-                added = np.arange(self.size, self.size + fresh)
-                self.places[j] = np.concatenate([self.places[j], added])
-                self.size += fresh
-        self._enlarge()
-
-    def _enlarge(self) -> None:
-        """Make room for all places, and some more."""
-        before, room = self._room, self._room.shape[1]
-        tables = 1 + self._by_class * len(self.places[-1])
-        sizes = [len(place) for place in self.places]
-        if self.sparse is None and not self._by_class and sparse_counts.is_large(sizes):
-            self.sparse = sparse_counts.stored(before[0], sizes)
-            self._room = before[:, :0, :0]
-        entries = 0 if self.sparse is None else self.sparse.nnz
+        if self.sizes.tolist() == sizes:
+            return
+        before, classes = self.tables, self._by_class * sizes[-1]
+        sparse = sparse_counts.is_sparse(before[0])
         try:
-            check_table_size(sizes, tables - 1, entries)
+            check_table_size(sizes, classes, before[0].nnz if sparse else 0)
         except ValueError as error:
             j = int(np.argmax(sizes))
             raise ValueError(
-                f"{error} Column {self._names[j]!r} alone has {len(self.places[j]):,}: "
-                "drop it, or name it in `numeric` if it is a number."
+                f"{error} Column {self._names[j]!r} alone has {sizes[j]:,}: drop it, "
+                "or name it in `numeric` if it is a number."
             ) from None
-        if self.sparse is not None:
-            self.sparse.resize(self.size, self.size)
+        known, total = [np.arange(size) for size in self.sizes], sum(sizes)
+        self.sizes = np.array(sizes, np.intp)
+        target = self._places(known)
+        if sparse or (not self._by_class and sparse_counts.is_large(sizes)):
+            self.tables = [sparse_counts.moved(before[0], target, total)]
             return
-        if self.size > room:
-            more = room if room < _MANY_CODES else min(room // 4, 1024)
-            room = max(_FIRST_SIZE, self.size, room + more)
-        if before.shape != (tables, room, room):
-            self._room = np.zeros((tables, room, room), before.dtype)
-            self._room[tuple(slice(size) for size in before.shape)] = before
+        self.tables = [*np.zeros((1 + classes, total, total), before[0].dtype)]
+        for k, table in enumerate(before):
+            self._add_table(k, table, target)
 
     def mass(self, j: int) -> NDArray[Any]:
         """Return the rows of each code of a column."""
-        return np.asarray(self.tables[0].diagonal()[self.places[j]])
+        starts = offsets(self.sizes)
+        return np.asarray(self.tables[0].diagonal()[starts[j] : starts[j + 1]])
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
         self.reserve(sizes)
-        target = np.full(other.size, -1)
-        for own, place, codes in zip(self.places, other.places, theirs, strict=True):
-            target[place] = own[codes[: len(place)]]
+        pairs = zip(theirs, other.sizes, strict=True)
+        target = self._places([codes[:size] for codes, size in pairs])
         mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
         for k, table in zip(mine, other.tables, strict=False):
             self._add_table(k, table, target)
 
     def to_arrays(self) -> Arrays:
         """Return the counts that are not zero, with their places, of one half."""
-        order, arrays = np.concatenate(self.places), {}
-        place = np.uint16 if self.size <= 2**16 else np.uint32
+        arrays, place = {}, np.uint16 if self.size <= 2**16 else np.uint32
         for ending, table in zip(self._endings(), self.tables, strict=True):
-            whole = table[np.ix_(order, order)]
-            rows, columns, values = sparse_counts.entries(whole)
+            rows, columns, values = sparse_counts.entries(table)
             if values.dtype.kind == "i":
                 values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
             arrays[f"rows{ending}"] = rows.astype(place)
@@ -448,22 +429,22 @@ class PairTable:
             )
             if not good or int(values.max(initial=0)) > np.iinfo(np.int64).max:
                 raise ValueError("the counts are not valid")
-            if self.sparse is None:
+            if sparse_counts.is_sparse(table):
+                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                made = sparse_counts.from_entries(found, self.size, table.dtype)
+                self.tables = [made]
+            else:
                 table[rows, columns] = values
                 table[columns, rows] = values
-            else:
-                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
-                size, dtype = self.size, table.dtype
-                self.sparse = sparse_counts.from_entries(found, size, dtype)
 
     def _endings(self) -> list[str]:
         """Return how the names of the arrays of each table end."""
-        return ["", *(f" of {code}" for code in range(len(self._room) - 1))]
+        return ["", *(f" of {code}" for code in range(len(self.tables) - 1))]
 
 
-def _moved(tables: NDArray[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
+def _moved(tables: list[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
     """Return tables with their places, and they themselves, moved; -1 drops one."""
-    out = np.zeros((int(np.max(codes)) + 1, size, size), tables.dtype)
+    out = np.zeros((int(np.max(codes)) + 1, size, size), tables[0].dtype)
     for code, table in zip(codes, tables, strict=True):
         if code >= 0:
             _add_to(out[code], table, target)
