@@ -329,8 +329,8 @@ class Run:
             parts = self._record.parts.values()
             largest = max((part.table_bytes for part, _ in parts), default=0)
             room = min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1)))
-            while len(self._pending) < room and (unit := next(units, None)):
-                self._pending.append((unit, pool.submit(self._count, unit)))
+            while len(self._pending) < room and (fresh := next(units, None)):
+                self._pending.append((fresh, pool.submit(self._count, fresh)))
             if not self._pending:
                 break
             unit, future = self._pending[0]
