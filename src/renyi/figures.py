@@ -27,6 +27,15 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def number_of(count: float, what: str) -> str:
+    """Return how many there are, in words.
+
+    >>> number_of(1, "row"), number_of(2_000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,.10g} {what}{'s' * (count != 1)}"
+
+
 def rounded_up(share: float, digits: int = 4) -> float:
     """Return a bound from above with few digits; one above zero is never shown as 0."""
     unit = 10.0**digits

@@ -40,7 +40,7 @@ from scipy.linalg import lapack
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
-from renyi.figures import rounded_down, rounded_up
+from renyi.figures import at_most, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
@@ -236,9 +236,9 @@ class PathResult:
         lam = "-" if np.isnan(self.lambdas[k]) else f"{self.lambdas[k]:.4f}"
         if self.doubtful[k] or np.isnan(self.gamma[k]):
             return [lam, *"----"]
-        worst = [rounded_up(float(b[k])) for b in self.bounds.values()]
-        values = (self.gamma[k], rounded_down(float(self.hgr[k])), *worst)
-        return [lam, *(f"{v:.4f}" for v in values)]
+        worst = [at_most(float(b[k])) for b in self.bounds.values()]
+        values = (self.gamma[k], rounded_down(float(self.hgr[k])))
+        return [lam, *(f"{v:.4f}" for v in values), *worst]
 
 
 def short(name: str, width: int) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.checks import check_memory
+from renyi.endings import MARGINALS
 from renyi.writing import Place, Sink, replacing
 
 # Types of plain values in a file.
@@ -333,7 +334,7 @@ def _opened(
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
         if _is_model(source):
             raise ValueError(f"{name} is not a {kind} file: it is a model.") from None
-        table = kind == "renyi-marginals" and Path(name).suffix != ".renyi"
+        table = kind == "renyi-marginals" and Path(name).suffix != MARGINALS
         hint = " (renyi marginals build makes one of a table)" if table else ""
         raise ValueError(
             f"{name} is not a {kind} file, or is truncated{hint}."

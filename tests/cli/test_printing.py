@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi import endings
+from renyi.certificates.text import few_rows
 from renyi.cli import main, output
 from renyi.cli.process import HIDDEN, printable
 from support.commandline import Done, Run, process, save
@@ -212,3 +214,44 @@ def test_a_broken_stderr_does_not_stop_the_work(
     monkeypatch.setattr(sys, "stderr", Broken())
     assert run("fit", "t.csv", "--target", "y").code == 0
     assert run("fit", "nothing").code == 2
+
+
+# ---- words
+
+
+def test_labels_and_counts_stand_apart(good: Callable[..., Done]) -> None:
+    frame = pd.DataFrame({"age": np.arange(60) % 31, "y": ["no", "yes"] * 30})
+    argv = ("--target", "y", "--out", "m.renyi", "--numeric", "age")
+    good("marginals", "build", save(frame), *argv)
+    shown = good("marginals", "show", "m.renyi").out
+    assert "(no: 30; yes: 30)" in shown
+    assert "  age  below 6: 12; " in shown
+
+
+def test_bounds_of_a_selection_are_percentages(good: Callable[..., Done]) -> None:
+    (line,) = (
+        line for line in good("select", "votes").out.splitlines() if " 1* " in line
+    )
+    assert line.endswith(" 15.69 %  7.85 %")
+
+
+def test_one_row_is_no_rows(good: Callable[..., Done]) -> None:
+    frame = hostile()
+    good("fit", save(frame), "--target", "y", "--out", "m")
+    save(frame[:1], "one.csv")
+    assert "(1 row)" in good("predict", "m.json", "one.csv", "--out", "a.csv").err
+    assert few_rows(1, 4).startswith("there are 4 categories and only 1 row: ")
+
+
+def test_endings_are_named_in_one_list(run: Run) -> None:
+    Path("t.xls").write_text("a")
+    refused = run("fit", "t.xls", "--target", "y").err
+    shown = " ".join(run("fit", "--help").out.split())
+    assert endings.TABLES in refused
+    assert endings.TABLES in shown
+    written = endings.either(endings.WRITTEN)
+    for each in ("predict", "minimax"):
+        assert written in " ".join(run(each, "--help").out.split())
+    for ending in (*endings.CSV, *endings.PARQUET, *endings.ARROW):
+        save(pd.DataFrame({"a": [1]}), f"t{ending}")
+        assert "for an ending" not in run("fit", f"t{ending}", "--target", "y").err

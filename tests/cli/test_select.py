@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.figures import rounded_up
+from renyi.figures import at_most
 from support.commandline import Done, save, table, votes
 
 
@@ -27,8 +27,8 @@ def test_path_selection_and_model(good: Callable[..., Done]) -> None:
     for k, row in known.path_.frame().iterrows():
         line = next(one for one in lines if f" {row['feature']} " in one)
         assert line.split()[0] == (f"{k}*" if k <= 3 else f"{k}")
-        worst = [rounded_up(row["map"]), rounded_up(row["sharp"])]
-        assert line.split()[-2:] == [f"{bound:.4f}" for bound in worst]
+        worst = [at_most(row["map"]), at_most(row["sharp"])]
+        assert line.split()[-4:] == " ".join(worst).split()
     assert "Selected 3 of 16 features: the first 3 of the path, as asked" in done.out
     error = known.classifier_.alpha_choice_.error
     estimate = next(one for one in lines if "(leave-one-out" in one)
@@ -174,10 +174,9 @@ def test_a_refusal_tells_what_another_rule_reaches(bad: Callable[..., str]) -> N
     X, y = renyi.datasets.load("votes")
     bounds = renyi.RenyiClassifier().fit(X, y).certificate_.bounds
     err = bad("select", "votes", "--max-error", "0.1")
-    assert f"16 features reaches {rounded_up(bounds['map']):.4f} with rule 'm" in err
+    assert f"16 features reaches {at_most(bounds['map']):.4f} with rule 'm" in err
     assert (
-        f"'sharp' (--rule sharp), which reaches {rounded_up(bounds['sharp']):.4f}."
-        in err
+        f"'sharp' (--rule sharp), which reaches {at_most(bounds['sharp']):.4f}." in err
     )
     least = f"{bounds['sharp'] / 2:.4f}"
     err = bad("select", "votes", "--max-error", least, "--rule", "sharp")

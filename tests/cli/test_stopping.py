@@ -43,7 +43,7 @@ COMMANDS = [
     (*BUILD, "shop.db", "--table", "visits", "--target", "y", "--out", "new.renyi"),
     (*BUILD, "shop.duckdb", "--table", "visits", "--target", "y", "--out", "n.renyi"),
     ("marginals", "merge", "kr.renyi", "kr.renyi", "--out", "new.renyi"),
-    ("marginals", "subtract", "kr.renyi", "kr.renyi", "--out", "new.renyi"),
+    ("marginals", "subtract", "two.renyi", "kr.renyi", "--out", "new.renyi"),
     ("marginals", "show", "kr.renyi"),
     ("export", "kr.json", "--sql", "duckdb"),
     ("datasets",),
@@ -70,9 +70,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with sqlite3.connect(place / "shop.db") as database:
         X.to_sql("visits", database, index=False)
     database.close()
-    large = str(place / "large.csv")
+    large, kr = str(place / "large.csv"), str(place / "kr")
     for argv in (
-        ("fit", "kr-vs-kp", "--out", str(place / "kr")),
+        ("fit", "kr-vs-kp", "--out", kr),
+        ("marginals", "merge", *[f"{kr}.renyi"] * 2, "--out", str(place / "two.renyi")),
         ("fit", large, "--target", "y", "--out", str(place / "m")),
     ):
         assert main(argv) == 0

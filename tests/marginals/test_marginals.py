@@ -489,9 +489,9 @@ def test_contradicting_pairs_are_not_semidefinite():
 def test_texts_are_readable():
     m = count([("<a>", 0, True, "no"), ("b", 1, True, "yes"), (None, 1, True, "no")])
     assert str(m).startswith(
-        "Marginals of 3 rows: 3 features (6 categories), target 'y' (no 2, yes 1)"
+        "Marginals of 3 rows: 3 features (6 categories), target 'y' (no: 2; yes: 1)"
     )
-    assert "(missing) 1" in str(m) and "\n" not in repr(m)
+    assert "(missing): 1" in str(m) and "\n" not in repr(m)
     assert "&lt;a&gt;" in m._repr_html_() and "<a>" not in m._repr_html_()
     wide = Marginals.from_data(np.arange(40).reshape(2, 20) % 3, [0, 1])
     assert str(wide).endswith("… and 8 more features")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from renyi.checks import CLOSED_GAP
-from renyi.figures import at_least, at_most, percent, wrapped
+from renyi.figures import at_least, at_most, number_of, percent, wrapped
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ TRAINING_ROWS = (
 def few_rows(n: float, n_indicators: int) -> str:
     """Say that a bound says little about the population."""
     return (
-        f"there are {n_indicators} categories and only {n:,.10g} rows: the bound holds "
-        "for the marginals of these rows and says little about the population they "
-        "come from."
+        f"there are {n_indicators} categories and only {number_of(n, 'row')}: the "
+        "bound holds for the marginals of these rows and says little about the "
+        "population they come from."
     )
 
 
@@ -74,7 +74,7 @@ def certificate_text(c: Certificate) -> str:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
     order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
-    size = f"({c.n:,.10g} rows, {c.n_indicators} categories{order})"
+    size = f"({number_of(c.n, 'row')}, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
 
@@ -163,7 +163,7 @@ def report_text(report: BoundReport) -> str:
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
         head = [wrapped(doubts), *reasons, "", "Of these very rows alone:"]
     else:
-        size = f"({c.n:,.10g} rows, {c.n_indicators:,} categories)"
+        size = f"({number_of(c.n, 'row')}, {c.n_indicators:,} categories)"
         head = [f"On every population with these marginals {size}:"]
     notes = () if c.doubtful else c.warnings
     return "\n".join(

@@ -15,8 +15,9 @@ from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.endings import WRITTEN
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.figures import wrapped
+from renyi.figures import number_of, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
@@ -140,7 +141,7 @@ def _place_of_worst(args: Args) -> Path | None:
     """Return where the worst distribution goes, if it is asked for."""
     if args.worst is None:
         return None
-    place = output.check_place(args, args.worst, output.TABLES)
+    place = output.check_place(args, args.worst, WRITTEN)
     if args.method == "lp":
         raise ValueError(
             "--method lp exhibits no distribution for --worst: use --method exact."
@@ -206,7 +207,7 @@ def minimax_text(facts: Facts) -> str:
     lines += [
         wrapped(
             f"The smallest worst error of any rule that predicts {facts['target']!r}, "
-            f"from {facts['rows']:,.10g} rows"
+            f"from {number_of(facts['rows'], 'row')}"
         ),
         f"({facts['features']:,} features with {facts['categories']:,} categories; "
         f"pairs of columns{within})",

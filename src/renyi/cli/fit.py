@@ -19,9 +19,10 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import rule_lines
 from renyi.cli import inputs, output
 from renyi.cli.inputs import Rows
-from renyi.cli.output import MARGINALS, SMALL, Args, Facts, Recorded
+from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import label_text
+from renyi.endings import MARGINALS
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.figures import at_most, percent, wrapped
 from renyi.marginals.marginals import Marginals

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi import datasets
-from renyi.cli.output import MARGINALS, Args, Meter, Recorded, print_json, print_notes
+from renyi import datasets, endings
+from renyi.cli.output import Args, Meter, Recorded, print_json, print_notes
 from renyi.encoding.arrow_cells import coded, labels, requested_floats, storage
 from renyi.encoding.column_rules import (
     MISSING_CODES,
@@ -38,7 +38,9 @@ from renyi.encoding.column_rules import (
 )
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
 from renyi.encoding.encoder import Encoder
+from renyi.endings import MARGINALS
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.figures import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
 from renyi.sources.frames import encoded_target
@@ -218,7 +220,8 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
         raise ValueError(f"No usable column is left in {source}: {why}.")
     for names, what in ((constant, "one value only"), (empty, "no value")):
         if names:
-            warn(f"Dropped {columns_text(len(names))} with {what}: {listed(names)}.")
+            many = number_of(len(names), "column")
+            warn(f"Dropped {many} with {what}: {listed(names)}.")
     return [*constant, *empty]
 
 
@@ -236,11 +239,6 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
                 f"Column {name!r} has {count:,} different values in {which}{n:,} rows: "
                 f"pass --id {shlex.quote(name)} if it identifies rows."
             )
-
-
-def columns_text(count: int) -> str:
-    """Return how many columns, in words."""
-    return f"{count:,} column{'s' * (count != 1)}"
 
 
 def listed(names: list[str]) -> str:
@@ -458,8 +456,8 @@ def _in_database(args: Args) -> bool:
         return False
     if len(args.files) != 1 or not found:
         raise ValueError(
-            "--table is a table of one database (.duckdb, .db, .sqlite): name that "
-            "file, and no other."
+            f"--table is a table of one database ({', '.join(endings.DATABASE)}): name "
+            "that file, and no other."
         )
     for option in ("sql", "numeric", "categorical", "checkpoint"):
         if getattr(args, option):

@@ -9,8 +9,9 @@ import numpy as np
 
 from renyi.cli import inputs, output
 from renyi.cli.inputs import LARGE, load_marginals, with_source
-from renyi.cli.output import MARGINALS, Args, Facts, Recorded
+from renyi.cli.output import Args, Facts, Recorded
 from renyi.encoding.encoder import Encoder
+from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.warnings import warn

@@ -33,6 +33,7 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import HIDDEN, PrintableStream, printable
+from renyi.endings import MARGINALS, either
 from renyi.estimators import model_file
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
@@ -44,11 +45,9 @@ if TYPE_CHECKING:
     from renyi.estimators.classifier import RenyiClassifier
     from renyi.marginals.marginals import Marginals
 
-MARGINALS = ".renyi"  # how the name of a file of marginals ends
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _OURS = ("argv", "run", "until")  # of the arguments, no options
 _READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
-TABLES = (".csv", ".csv.gz", ".parquet")  # endings of tables that can be written
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
 # Cells that a spreadsheet computes; numbers are not among them.
@@ -208,7 +207,7 @@ def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
     target(path)
     if endings and not path.endswith(endings):
-        raise ValueError(f"{path} must end in {' or '.join(endings)}.")
+        raise ValueError(f"{path} must end in {either(endings)}.")
     for other in _files_read(args):
         if same_file(path, other):
             raise ValueError(

@@ -10,15 +10,16 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from renyi import __version__
+from renyi import __version__, endings
 
-_FORMATS = ".csv, .csv.gz, .tsv, .txt, .parquet, .arrow"
-_SOURCE = f"a table ({_FORMATS}), marginals (.renyi) or a bundled name"
+_SOURCE = f"a table ({endings.TABLES}), marginals (.renyi) or a bundled name"
 _TABLES = (
-    f"tables ({_FORMATS}), patterns such as 'visits-*.csv.gz', folders of Parquet "
-    "files, or a bundled name"
+    f"tables ({endings.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
+    "Parquet files, or a bundled name"
 )
-_DATABASE = "or, with --table, a DuckDB or SQLite file (.duckdb, .db, .sqlite)"
+_BASES = ", ".join(endings.DATABASE)
+_DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
+_WRITTEN = endings.either(endings.WRITTEN)
 _MODEL = "a model that fit wrote (.json)"
 _MARGINALS = "marginals (.renyi)"
 _WHERE = (
@@ -128,7 +129,7 @@ def _add_predict(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     _add_files(parser, _TABLES)
-    text = "write to a file (.csv, .csv.gz or .parquet), not to stdout"
+    text = f"write to a file ({_WRITTEN}), not to stdout"
     _add(parser, "--out FILE", text)
     _add(parser, "--where SQL", f"{_WHERE})")
     _add(parser, "--id COL ...", "columns to copy beside the answers")
@@ -171,7 +172,7 @@ def _add_minimax(commands: Any) -> None:
     _add(search, "--method", text)
     _add(search, "--time-limit SECONDS")
     _add(search, "--seed N", "seed of the search")
-    text = "write the worst distribution as a table (.csv, .csv.gz or .parquet)"
+    text = f"write the worst distribution as a table ({_WRITTEN})"
     _add(parser, "--worst FILE", text)
     _add(parser, "--spreadsheet")
     _add_columns(parser, unseen=False)
@@ -201,7 +202,7 @@ def _add_select(commands: Any) -> None:
     _add_order(parser, "2 selects among pairs of columns")
     _add(parser, "--rule", "how the refitted model answers")
     _add(parser, "--out PREFIX")
-    text = "draw the path (.svg, .png or .pdf); needs the extra plot"
+    text = f"draw the path ({endings.either(endings.PICTURE)}); needs the extra plot"
     _add(parser, "--plot FILE", text)
     _add_columns(parser, class_conditional=False)
     _add(parser, "--json")
@@ -287,7 +288,7 @@ def _add_rows(parser: Any) -> None:
     _add(rows, "--where SQL", f"{_WHERE}, but for a table of a SQLite database)")
     text = "the rows of a query for DuckDB; the files, if any, are its table data"
     _add(rows, "--sql QUERY", text)
-    text = "a table of a database (.duckdb, .db, .sqlite), counted inside it"
+    text = f"a table of a database ({_BASES}), counted inside it"
     _add(rows, "--table NAME", text)
     text = "keep what has been counted: the same command goes on after a kill"
     _add(rows, "--checkpoint FILE", text)

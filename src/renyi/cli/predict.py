@@ -23,7 +23,9 @@ from renyi.cli import inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import number_text, typed
 from renyi.encoding.columns import label_text
+from renyi.endings import WRITTEN
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.figures import number_of
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -41,7 +43,7 @@ def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
     place = None
     if args.out is not None:
-        place = output.check_place(args, args.out, output.TABLES)
+        place = output.check_place(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
     with contextlib.ExitStack() as stack:
         if place is not None:
@@ -63,12 +65,12 @@ def run(args: Args, recorded: Recorded) -> None:
         return
     output.print_notes(notes)
     if error is not None:
-        judged = f"{error['wrong']:,} of {error['rows']:,} rows"
+        judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
         if error["unjudged"]:
             judged += f"; {error['unjudged']:,} more have no class of the model"
         print(f"error rate {100 * error['error']:.1f} % ({judged})", file=sys.stderr)
     if place is not None:
-        print(f"Wrote {place} ({count:,} rows)", file=sys.stderr)
+        print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)
 
 
 def export(args: Args, recorded: Recorded) -> None:
@@ -180,7 +182,7 @@ def _requested_rows(args: Args, clf: RenyiClassifier) -> RowsToAnswer:
     target = clf._target if all(clf._target in found for found in names) else None
     extra = [n for n in names[0] if n not in {*features, *args.id, target}]
     if extra:
-        what = f"Ignored {inputs.columns_text(len(extra))} that the model does not use"
+        what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
     return RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
 

@@ -10,12 +10,13 @@ import numpy as np
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import counted, with_source
-from renyi.cli.output import MARGINALS, SMALL, Args, Facts, Recorded
+from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
+from renyi.endings import MARGINALS, PICTURE
 from renyi.estimators.selector import RenyiSelector
-from renyi.figures import rounded_down, wrapped
+from renyi.figures import number_of, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
 from renyi.warnings import warn
@@ -30,7 +31,7 @@ def run(args: Args, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = output.prefix_of(args)
     if args.plot is not None:
-        picture = output.check_place(args, args.plot, (".svg", ".png", ".pdf"))
+        picture = output.check_place(args, args.plot, PICTURE)
         axes()  # says at once if matplotlib is missing
     if args.unseen is not None and args.file.endswith(MARGINALS):
         raise ValueError("--unseen is for tables: leave it out for marginals.")
@@ -216,7 +217,7 @@ def _ranking_facts(m: Marginals) -> Facts:
 def _ranking_text(facts: Facts) -> str:
     lines = [
         f"Maximal correlation with {facts['target']!r}, from "
-        f"{facts['rows']:,.10g} rows",
+        f"{number_of(facts['rows'], 'row')}",
         f"  {'column':<{_NAME}} {'rho':>6} {'categories':>11}",
     ]
     for entry in facts["columns"]:
@@ -245,9 +246,8 @@ def _matrix_facts(m: Marginals) -> Facts:
 def _matrix_text(facts: Facts) -> str:
     """Return the matrix as plain text, a few columns at a time, by their numbers."""
     names, digits = facts["columns"], len(str(len(facts["columns"])))
-    lines = [
-        f"Maximal correlation of every pair of columns, from {facts['rows']:,.10g} rows"
-    ]
+    rows = number_of(facts["rows"], "row")
+    lines = [f"Maximal correlation of every pair of columns, from {rows}"]
     for first in range(0, len(names), _WIDE):
         shown = range(first, min(first + _WIDE, len(names)))
         lines += [""] if first else []

@@ -31,6 +31,7 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
+from renyi.figures import number_of
 from renyi.marginals import consistency
 from renyi.storage import (
     read_arrays,
@@ -278,7 +279,7 @@ def _hashed(
 
 def headline(m: Marginals) -> str:
     """Return rows, features and classes in one line."""
-    what = f"{m.n:,.10g} total weight" if m.weighted else f"{m.n:,} rows"
+    what = f"{m.n:,.10g} total weight" if m.weighted else number_of(m.n, "row")
     each = f" of {m.order} columns each" if m.order > 1 else ""
     sizes = int(m.columns.sizes.sum()) - len(m.classes)
     return (
@@ -310,7 +311,7 @@ def html(m: Marginals) -> str:
 def _levels(m: Marginals, column: Column) -> str:
     """Return the first categories of a column with their counts."""
     totals, texts = m.counts.diagonal()[m._spans([column.name])], column.levels.texts
-    shown = [f"{t} {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
+    shown = [f"{t}: {c:,.10g}" for t, c in zip(texts[:_LABELS], totals, strict=False)]
     if len(texts) > _LABELS:
         shown.append(f"… {len(texts) - _LABELS} more")
-    return ", ".join(shown)
+    return "; ".join(shown)

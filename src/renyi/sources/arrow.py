@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
+from renyi import endings
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.storage import first_line, unreadable
@@ -249,7 +250,7 @@ def _checked(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
 class ParquetFile:
     """A Parquet file, whose footer is read once."""
 
-    ENDINGS = (".parquet", ".pq")
+    ENDINGS = endings.PARQUET
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -301,7 +302,7 @@ class ParquetFile:
 class IpcFile:
     """An Arrow file, whose schema is read once."""
 
-    ENDINGS = (".arrow", ".feather", ".ipc")
+    ENDINGS = endings.ARROW
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from renyi import endings
 from renyi.counting.onehot import kernels_for
 from renyi.storage import unreadable
 from renyi.streaming.run import Unit
@@ -301,7 +302,7 @@ def _trimmed(column: Any) -> Any:
 class CsvFile:
     """A CSV file, whose header is read once."""
 
-    ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+    ENDINGS = endings.CSV
 
     def __init__(self, path: Path) -> None:
         self.path, self.header = path, read_header(path)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from renyi import endings
 from renyi.sources.dialects import dialect_of
 from renyi.sources.duckdb import arrow_batches, duckdb_module
 from renyi.storage import first_line, unreadable
@@ -358,7 +359,7 @@ def key_of(cell: Any) -> tuple[type, Any]:
 
 def is_database(name: str) -> bool:
     """Whether a file is named as databases are."""
-    return name.lower().endswith((".duckdb", ".db", ".sqlite", ".sqlite3"))
+    return name.lower().endswith(endings.DATABASE)
 
 
 def opened(path: Path) -> closing[Any]:

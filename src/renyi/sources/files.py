@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from renyi import __version__
+from renyi import __version__, endings
 from renyi.encoding.arrow_cells import TextKind, requested_floats, typed, without
 from renyi.encoding.column_rules import MISSING_CODES, missing_texts
 from renyi.encoding.columns import Label
@@ -77,8 +77,7 @@ def opened(path: AnyPath) -> TableFile:
     if not kinds:
         raise ValueError(
             f"{place} has {place.suffix or 'no ending'!r} for an ending: renyi reads "
-            ".csv, .tsv and .txt (also .gz), .parquet and .arrow; save the table as "
-            "one of these."
+            f"{endings.TABLES}; save the table as one of these."
         )
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that holds a table.")
