@@ -179,17 +179,13 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
 
     A column without a single value may be of no type: the next batches tell it.
     """
-    checked: Iterator[Any] = (_batch(item) for item in batches)
+    checked = _read((_batch(item) for item in batches), None)
     first = next(checked, None)
     if first is None:
         raise ValueError("There are no rows to count.")
     schema, held, rows = first.schema, [first], first.num_rows
     while pa.null() in schema.types and rows < _ROWS_AHEAD:
-        try:
-            batch = next(checked, None)
-        except (pa.ArrowException, OSError) as error:
-            checked = _broken_off(error)  # it is told where the rows are counted
-            break
+        batch = next(checked, None)
         if batch is None:
             break
         held.append(batch)
@@ -199,12 +195,6 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
             if pa.types.is_null(field.type) and once:
                 schema = schema.set(k, batch.schema.field(field.name))
     return schema, chain(held, checked)
-
-
-def _broken_off(error: Exception) -> Iterator[Any]:
-    """Return the rest of a stream that broke off."""
-    raise error
-    yield  # this line makes it an iterator, which raises when it is asked
 
 
 def _batch(item: Any) -> Any:

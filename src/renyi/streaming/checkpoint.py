@@ -41,13 +41,10 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 }
 _FILE = {"path": (str,), "size": (int,), "time": (int,), "edges": (str,)}
 # What differs between two requests is told in this order, then all else.
-_FIRST = ("target", "weight", "where", "class_conditional")
-_PLURAL = ("bins",)
-_KINDS = {
-    "label": "labels",
-    "number": "numbers",
-    "auto": "labels or numbers by its values",
-}
+_FIRST = (
+    *("version", "target", "weight", "where", "class_conditional"),
+    *("encoder", "columns"),
+)
 # Of version 1.
 _MAGIC = b"renyi 1\n"
 _OLD_NAMES = {"profile": "survey", "counts": "tally"}
@@ -147,7 +144,7 @@ class Checkpoint:
             ) from None
         if what:
             raise ValueError(
-                f"The checkpoint {self.path} is of another job: {what}; delete it to "
+                f"The checkpoint {self.path} is of another job ({what}): delete it to "
                 "count from the beginning."
             )
         self._compare_files(header["files"], record)
@@ -352,71 +349,35 @@ def _renamed(data: Any) -> Any:
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Say what differs between two requests; None if nothing does."""
-    return next(_differences(before, now), None)
+    return _difference(_by_column(before), _by_column(now))
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    if before.get("version") != now.get("version"):
-        yield f"renyi was {before.get('version')} and is {now.get('version')}"
-    yield from _of_values(before, now, _FIRST)
-
-    def both(name: str, kind: type) -> list[Any]:
-        parts = (before.get(name), now.get(name))
-        return [part if isinstance(part, kind) else kind() for part in parts]
-
-    old, new = both("encoder", dict)
-    yield from _of_values(old, new, new)
-    if before.get("fitted") != now.get("fitted"):
-        was, is_now = ("" if each.get("fitted") else "not " for each in (before, now))
-        yield f"the encoder was {was}fitted and is {is_now}fitted"
-    names = both("names", list)
-    yield from _of_columns(*names)
-    columns = zip(names[1], *both("columns", list), strict=False)
-    for name, first, second in columns:
-        if first != second:
-            yield _of_roles(name, first, second)
-    yield from _of_values(before, now, {**now, **before})
+def _by_column(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request in the order in which differences are told."""
+    names, columns = request.get("names"), request.get("columns")
+    if isinstance(names, list) and isinstance(columns, list):
+        pairs = zip(map(repr, names), columns, strict=False)
+        request = {**request, "columns": dict(pairs)}
+    return {**{name: request.get(name) for name in _FIRST}, **request}
 
 
-def _of_values(
-    before: Mapping[str, Any], now: Mapping[str, Any], names: Any
-) -> Iterator[str]:
-    for name in names:
-        first, second = before.get(name), now.get(name)
-        if first != second:
-            was, is_now = ("were", "are") if name in _PLURAL else ("was", "is")
-            yield f"{name} {was} {_shown(first)} and {is_now} {_shown(second)}"
+def _difference(
+    before: dict[str, Any], now: dict[str, Any], where: str = ""
+) -> str | None:
+    for name in {**now, **before}:
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found = _difference(old, new, f" of {name}{where}")
+            if found is not None:
+                return found
+        elif old != new:
+            return f"{name}{where}: {_shown(old)} before, {_shown(new)} now"
+    return None
 
 
 def _shown(value: Any) -> str:
     """Return a value as the user gave it, cut if it is long."""
-    if value is None or value == []:
-        return "not given" if value is None else "empty"
+    if isinstance(value, dict) or value is None or value == []:
+        return "given" if value else "not given" if value is None else "empty"
     text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def _of_columns(before: list[str], now: list[str]) -> Iterator[str]:
-    for some, others, what in (
-        (before, now, "is left out now"),
-        (now, before, "was left out before"),
-    ):
-        names = [name for name in some if name not in others]
-        more = f" (and {len(names) - 1} more)" if names[1:] else ""
-        if names:
-            yield f"column {names[0]!r}{more} {what}"
-    if before != now:
-        yield "the columns are in another order"
-
-
-def _of_roles(name: str, before: Any, now: Any) -> str:
-    """Say in which way a column is taken otherwise."""
-    if isinstance(before, dict) and before.keys() == now.keys():
-        if before["family"] != now["family"]:
-            return f"column {name!r} held {before['family']} and holds {now['family']}"
-        if before["kind"] != now["kind"]:
-            was, is_now = (_KINDS.get(str(each["kind"])) for each in (before, now))
-            return f"column {name!r} was taken as {was} and is taken as {is_now}"
-        if before["levels"] != now["levels"]:
-            return f"the encoder has other categories or bins of column {name!r}"
-    return f"the text of column {name!r} is read in another way"
