@@ -97,7 +97,7 @@ def _train_on_stream(args: Args, clf: RenyiClassifier) -> tuple[Facts, Marginals
     def without_constants(m: Marginals) -> Marginals:
         features = [column for column in m.columns if column.name != m.target]
         source = args.file or "the query"
-        gone = inputs.constant_names(source, features, len(features))
+        gone = {*inputs.constant_names(source, features, len(features))}
         kept = (name for name in m.feature_names if name not in gone)
         return m.select(kept) if gone else m
 

@@ -230,6 +230,8 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
 
     `which` says which rows they are, if these are not all.
     """
+    if not may_identify_rows(X.num_rows, X.num_rows):
+        return
     for name, column in zip(X.column_names, X.columns, strict=True):
         if not pa.types.is_integer(column.type):
             continue
@@ -316,11 +318,12 @@ def usable_rows(args: Args, encoder: Encoder) -> Rows:
     X, weights = rows.X, rows.weights
     # The encoder costs more than a look; it says what is wrong with nested columns.
     most = 2 + len(encoder.missing)
+    all_of_them = encoder.min_count > 1 or X.num_rows <= most
     suspects = [
         name
         for name, column in zip(X.column_names, X.columns, strict=True)
         if pa.types.is_dictionary(column.type) or not pa.types.is_nested(column.type)
-        if encoder.min_count > 1 or len(pc.unique(column)) <= most
+        if all_of_them or len(pc.unique(column)) <= most
     ]
     columns: Iterable[Column] = ()
     if suspects:
@@ -329,7 +332,8 @@ def usable_rows(args: Args, encoder: Encoder) -> Rows:
             some, weights = some.filter(pa.array(weights > 0)), weights[weights > 0]
         fitted, _ = encoder.fit_transform(some, weights, refuse_identifiers=False)
         columns = fitted.columns
-    X = X.drop_columns(constant_names(args.file, columns, X.num_columns))
+    gone = frozenset(constant_names(args.file, columns, X.num_columns))
+    X = X.select([name for name in X.column_names if name not in gone])
     warn_of_identifiers(X)
     return rows._replace(X=X)
 

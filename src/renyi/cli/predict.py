@@ -180,7 +180,8 @@ def _requested_rows(args: Args, clf: RenyiClassifier) -> RowsToAnswer:
         files.require(path, found, args.id)
         check_features(path, found, features)
     target = clf._target if all(clf._target in found for found in names) else None
-    extra = [n for n in names[0] if n not in {*features, *args.id, target}]
+    used = {*features, *args.id, target}
+    extra = [name for name in names[0] if name not in used]
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")

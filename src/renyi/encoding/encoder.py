@@ -236,8 +236,9 @@ class Encoder:
             return self.columns.numeric_names
         if isinstance(self.numeric, str):
             return None
+        known = frozenset(names)
         for name in self.numeric:
-            if name not in names:
+            if name not in known:
                 raise ValueError(f"numeric names {name!r}, which is not a column.")
         return frozenset(self.numeric)
 

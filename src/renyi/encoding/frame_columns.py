@@ -46,8 +46,13 @@ from renyi.encoding.columns import Label, label_text, plain_label, ranked
 _SMALL_RANGE = 256
 # A table with this many columns keeps its rows contiguous.
 _WIDE = 256
-# Neighbouring string columns share one dictionary up to this many cells.
-_STRINGS_AT_ONCE = 10_000_000
+# Neighbouring columns of one type share a dictionary up to this many cells, and each
+# has one of its own from this many rows on.
+_AT_ONCE = 10_000_000
+_LONG = 4096
+# Entries of a shared dictionary, times columns, that are always worth their while.
+_SHARED = 4096
+_LABEL_CELLS = 2**21  # columns times labels that are looked at at a time
 
 
 class Labels(NamedTuple):
@@ -92,7 +97,7 @@ def column_names(X: Any) -> list[str] | None:
 
 def as_table(X: Any) -> Any:
     """Return X as a pandas frame, an Arrow table or a two-dimensional numpy array."""
-    if isinstance(X, pd.DataFrame):
+    if isinstance(X, (pd.DataFrame, pa.Table)):
         table: Any = X
     elif hasattr(X, "__arrow_c_stream__") and len(getattr(X, "shape", "rc")) == 2:
         table = pa.table(X)
@@ -136,20 +141,40 @@ def as_objects(values: Any) -> NDArray[Any]:
 
 
 def parts(table: Any, names: Sequence[str]) -> Iterator[Part]:
-    """Yield the columns of a table made by `as_table`, in order, as parts."""
+    """Yield the columns of a table made by `as_table` as parts, in any order."""
     if isinstance(table, pa.Table):
         yield from _from_arrow_columns(names, table.columns)
     elif isinstance(table, pd.DataFrame):
-        kinds = table.dtypes.tolist()
-        for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
-            places = list(run)
+        for kind, places in _runs(table.dtypes.tolist()):
             low, high = places[0], places[-1] + 1
-            yield from _from_frame(names[low:high], table.iloc[:, low:high], kind)
+            whole = len(places) == high - low
+            some = slice(low, high) if whole else places
+            yield from _from_frame(
+                [names[j] for j in places], table.iloc[:, some], kind
+            )
     else:
         yield from _from_array(names, table)
 
 
 # ---- columns of frames and Arrow tables
+
+
+def _runs(kinds: list[Any]) -> Iterator[tuple[Any, list[int]]]:
+    """Yield each type with its columns: neighbours, or in wide frames all of them.
+
+    A frame is cut in a time that grows with all its columns.
+    """
+    if len(kinds) < _WIDE:
+        for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
+            yield kind, list(run)
+        return
+    found: dict[Any, list[int]] = {}
+    for j, kind in enumerate(kinds):
+        # Other types are slow to compare, and taken column by column.
+        key = kind if isinstance(kind, np.dtype) else type(kind)
+        found.setdefault(key, []).append(j)
+    for places in found.values():
+        yield kinds[places[0]], places
 
 
 def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
@@ -159,26 +184,35 @@ def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
     elif isinstance(kind, (pd.PeriodDtype, pd.IntervalDtype)):
         yield from _from_array(names, frame.astype(object).to_numpy())
     elif isinstance(kind, pd.StringDtype):
-        columns = (pa.array(frame.iloc[:, j]) for j in range(len(names)))
+        columns = (pa.array(column.array) for _, column in frame.items())
         yield from _from_arrow_columns(names, columns)
     elif isinstance(kind, pd.SparseDtype):
         raise TypeError(
             f"Column {names[0]!r} is sparse, which is not supported: make it dense "
             "with frame[column].sparse.to_dense()."
         )
+    elif isinstance(kind, pd.CategoricalDtype):
+        yield from _from_categoricals(names, [c.array for _, c in frame.items()])
     else:
-        for j, name in enumerate(names):
-            column = frame.iloc[:, j]
-            if isinstance(kind, pd.CategoricalDtype):
-                codes = column.array.codes  # the accessor .cat is ten times slower
-                labels = column.dtype.categories.tolist()  # in its own order
-                yield as_labels([name], codes[None, :], labels, True)
-            else:
-                yield _from_arrow(name, pa.array(column, from_pandas=True))
+        columns = (pa.array(c, from_pandas=True) for _, c in frame.items())
+        yield from _from_arrow_columns(names, columns)
+
+
+def _from_categoricals(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
+    """Take neighbours together that have the same categories in the same order."""
+    low, labels = 0, columns[0].categories
+    for j in range(1, len(columns) + 1):
+        last = j == len(columns)
+        other = None if last else columns[j].categories
+        if other is not None and (other is labels or other.identical(labels)):
+            continue
+        codes = np.stack([column.codes for column in columns[low:j]])
+        yield as_labels(names[low:j], codes, labels.tolist(), True)
+        low, labels = j, other
 
 
 def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterator[Part]:
-    """Take neighbouring string columns together while that is a small array."""
+    """Take neighbours of one type together while that is a small array."""
     waiting: list[Any] = []
     for j, column in enumerate(columns):
         column = _one_array(column)
@@ -186,32 +220,68 @@ def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterato
             column = column.cast(pa.large_string())
         if waiting and (
             column.type != waiting[0].type
-            or (len(waiting) + 1) * len(column) > _STRINGS_AT_ONCE
+            or (len(waiting) + 1) * len(column) > _AT_ONCE
         ):
-            yield _from_strings(names[j - len(waiting) : j], waiting)
+            yield from _together(names[j - len(waiting) : j], waiting)
             waiting = []
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if _is_plain(column):
             waiting.append(column)
         else:
             yield _from_arrow(names[j], column)
     if waiting:
-        yield _from_strings(names[len(names) - len(waiting) :], waiting)
+        yield from _together(names[len(names) - len(waiting) :], waiting)
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column may share a dictionary with its neighbours."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return True
+    small = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return small and len(column) < _LONG
 
 
 def _one_array(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         # Arrow may fail on chunks without rows ("buffer slice would exceed …").
         filled = [chunk for chunk in column.chunks if len(chunk)]
+        if len(filled) == 1:
+            return filled[0]
         column = pa.chunked_array(filled, column.type).combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # more than one array can hold
             column = pa.concat_arrays(column.chunks)
     return column
 
 
-def _from_strings(names: Sequence[str], columns: list[Any]) -> Labels:
+def _too_many(labels: int, d: int, n: int) -> bool:
+    """Whether so many labels are too many for d columns of n rows to share."""
+    return d > 1 and labels * d > max(_SHARED, d * n)
+
+
+def _halves(d: int, n: int) -> Iterator[slice]:
+    """Yield the columns in two halves; long ones each for itself."""
+    step = 1 if n >= _LONG else (d + 1) // 2
+    for low in range(0, d, step):
+        yield slice(low, low + step)
+
+
+def _together(names: Sequence[str], columns: list[Any]) -> Iterator[Part]:
+    """Take columns of one type by a shared dictionary, if most of it is in each.
+
+    What is done for each column grows with the dictionary: where columns have labels of
+    their own, fewer share one.
+    """
+    d, n = len(columns), len(columns[0])
+    if d == 1:
+        yield _from_arrow(names[0], columns[0])
+        return
     encoded = pa.concat_arrays(columns).dictionary_encode()
-    codes = pc.fill_null(encoded.indices, -1).to_numpy().reshape(len(columns), -1)
-    return as_labels(names, codes, encoded.dictionary.to_pylist())
+    if _too_many(len(encoded.dictionary), d, n):
+        for some in _halves(d, n):
+            yield from _together(names[some], columns[some])
+        return
+    codes = pc.fill_null(encoded.indices, -1).to_numpy().reshape(d, n)
+    yield as_labels(names, codes, encoded.dictionary.to_pylist())
 
 
 def _from_arrow(name: str, column: Any) -> Part:
@@ -262,7 +332,10 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
             return
     low, high = int(X.min()), int(X.max())
     if high - low < _SMALL_RANGE:
-        yield Labels(names, _shifted(X, low), list(range(low, high + 1)))
+        step = max(1, _LABEL_CELLS // (high - low + 1))
+        for j in range(0, X.shape[1], step):
+            small = _shifted(X[:, j : j + step], low)
+            yield Labels(names[j : j + step], small, list(range(low, high + 1)))
         return
     for j, name in enumerate(names):
         column = X[:, j : j + 1]
@@ -320,13 +393,7 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
         cells = np.char.decode(cells, "utf-8")
     cells = cells.astype(object, copy=False)
     try:
-        wide = len(names) >= _WIDE
-        together = _labels_of_objects(names, cells) if wide else None
-        if together is not None:
-            yield together
-            return
-        for name, column in zip(names, cells, strict=True):
-            yield _labels_of_objects([name], column[None, :]) or _mixed(name, column)
+        yield from _labels_of_objects(names, cells, len(names) >= _WIDE)
     except TypeError as error:
         raise TypeError(
             "A cell holds something that is neither a number nor a string "
@@ -334,17 +401,33 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
         ) from None
 
 
-def _labels_of_objects(names: Sequence[str], cells: NDArray[Any]) -> Labels | None:
-    """Return labels, if hashing tells them apart; it takes True, 1 and 1.0 for one."""
-    flat = cells.reshape(-1)
-    codes, values = pd.factorize(flat)
-    kinds = ("boolean", "integer", "floating", "string")
-    if (
-        all(isinstance(value, str) for value in values)
-        or pd.api.types.infer_dtype(flat, skipna=True) in kinds
-    ):
-        return as_labels(names, codes.reshape(cells.shape), values.tolist())
-    return None
+def _labels_of_objects(
+    names: Sequence[str], cells: NDArray[Any], together: bool
+) -> Iterator[Labels]:
+    """Take columns together if they share labels, and if hashing tells these apart.
+
+    It takes True, 1 and 1.0 for one.
+    """
+    d, n = cells.shape
+    groups: Iterable[slice] = (slice(j, j + 1) for j in range(d))
+    if together or d == 1:
+        flat = cells.reshape(-1)
+        codes, values = pd.factorize(flat)
+        kinds = ("boolean", "integer", "floating", "string")
+        alike = (
+            all(isinstance(value, str) for value in values)
+            or pd.api.types.infer_dtype(flat, skipna=True) in kinds
+        )
+        if alike and not _too_many(len(values), d, n):
+            yield as_labels(names, codes.reshape(d, n), values.tolist())
+            return
+        if d == 1:
+            yield _mixed(names[0], cells[0])
+            return
+        groups = _halves(d, n) if alike else groups
+        together = alike
+    for some in groups:
+        yield from _labels_of_objects(names[some], cells[some], together)
 
 
 def _mixed(name: str, cells: NDArray[Any]) -> Labels:

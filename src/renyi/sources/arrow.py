@@ -19,6 +19,7 @@ import contextlib
 import re
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
@@ -114,8 +115,8 @@ def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
             ) from None
         if batch is None:
             return
-        names = batch.schema.names
-        if columns is None or any(names.count(name) != 1 for name in columns):
+        counts = Counter(batch.schema.names)
+        if columns is None or any(counts[name] != 1 for name in columns):
             yield batch  # what is odd about it is said where it is counted
         else:
             yield batch.select(columns)
@@ -311,7 +312,8 @@ class IpcFile:
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the record batches, small ones several at a time."""
         columns, count = list(columns), self._count
-        places = [self._names.index(name) for name in columns]
+        where = {name: j for j, name in enumerate(self._names)}
+        places = [where[name] for name in columns]
         size = max(self.path.stat().st_size, 1)
         if count is None:
             before = 0

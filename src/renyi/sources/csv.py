@@ -49,6 +49,7 @@ _SAMPLE = 2**20  # bytes of a file that are looked at before it is counted
 _SAVED = 1e-9  # a byte
 _SMALL = 2**15  # bytes, of which it saves nothing
 _WORTH = 8  # rows of a label that make a dictionary worth its while
+_FEWEST = 10  # labels that are many
 _QUOTE = ord('"')
 _MARK = b"\xef\xbb\xbf"
 _MOST_NAME_LINES = 20  # in the header; more are rows behind a quote
@@ -340,7 +341,7 @@ class CsvFile:
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
     ) -> Iterator[Unit]:
         """Yield the pieces of the file; it is number `file` of several."""
-        before, plain = 0.0, list[str]()
+        before, plain = 0.0, frozenset[str]()
 
         def read(data: bytearray) -> Iterator[pa.RecordBatch]:
             batch = self.parse(data, list(columns), verbatim, plain)
@@ -353,15 +354,17 @@ class CsvFile:
             yield Unit(file, number, end - before, partial(read, data))
             before = end
 
-    def _of_many_labels(self, start: bytearray, columns: list[str]) -> list[str]:
+    def _of_many_labels(self, start: bytearray, columns: list[str]) -> frozenset[str]:
         """Return the columns for which a dictionary is no gain, as measurements."""
         del start[record_end(start, self.header.delimiter.encode()) :]
-        batch = self.parse(start, columns) if start else None
+        few = start.count(b"\n") < _WORTH * _FEWEST
+        batch = None if few else self.parse(start, columns)
         if batch is None:
-            return []
+            return frozenset()
         many = batch.num_rows // _WORTH
         found = zip(columns, batch.columns, strict=True)
-        return [name for name, column in found if len(column.dictionary) > many > 10]
+        wide = (name for name, c in found if len(c.dictionary) > many > _FEWEST)
+        return frozenset(wide)
 
     @cached_property
     def _first_piece(self) -> Piece:

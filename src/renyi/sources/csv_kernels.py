@@ -47,7 +47,8 @@ def read_cells(
     """
     size = len(data)
     wanted = np.full(len(names), -1, np.intp)
-    wanted[[names.index(name) for name in columns]] = range(len(columns))
+    where = {name: j for j, name in enumerate(names)}
+    wanted[[where[name] for name in columns]] = range(len(columns))
     codes = np.empty((len(columns), data.count(b"\n") + 1), np.int32)
     starts = np.empty((len(columns), MOST), np.intp)
     lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)

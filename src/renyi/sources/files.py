@@ -25,7 +25,12 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import __version__, endings
-from renyi.encoding.arrow_cells import TextKind, requested_floats, typed, without
+from renyi.encoding.arrow_cells import (
+    TextKind,
+    requested_floats,
+    typed_columns,
+    without,
+)
 from renyi.encoding.column_rules import MISSING_CODES, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
@@ -207,10 +212,8 @@ def _typed(
     if not isinstance(file, CsvFile):
         return rows
     plain = rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
-    made = [
-        typed(name, column, missing, kinds.get(name))
-        for name, column in zip(plain.column_names, plain.columns, strict=True)
-    ]
+    columns = dict(zip(plain.column_names, plain.columns, strict=True))
+    made = typed_columns(columns, missing, kinds)
     return pa.table(made, names=plain.column_names)
 
 
@@ -419,8 +422,8 @@ def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
             known, where = types.setdefault(name, (kind, table.path))
             if pa.types.is_null(known):
                 types[name] = (kind, table.path)
-            elif not pa.types.is_null(kind) and family(name, kind) != family(
-                name, known
+            elif kind not in (known, pa.null()) and (
+                family(name, kind) != family(name, known)
             ):
                 raise ValueError(
                     f"{table.path} has the column {name!r} as {kind}, but {where} as "

@@ -97,9 +97,9 @@ def _reduced(
 
     with _spark_errors("count this frame"):
         # By position: names may hold dots, or differ by case only.
-        aliases = [f"c{j}" for j in range(len(names))]
-        chosen = (aliases[names.index(name)] for name in wanted)
-        sent = df.toDF(*aliases).select(*chosen).mapInArrow(count, _MESSAGE)
+        aliases = {name: f"c{j}" for j, name in enumerate(names)}
+        chosen = (aliases[name] for name in wanted)
+        sent = df.toDF(*aliases.values()).select(*chosen).mapInArrow(count, _MESSAGE)
         for _ in range(_LEVELS):
             group = (sent["part"] / fan_in).cast("long")
             sent = sent.groupBy("which", group).applyInArrow(merge, _MESSAGE)

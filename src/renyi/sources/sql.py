@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -168,8 +169,8 @@ def _opened(
     wanted = [*columns, target] + ([weight] if weight else [])
     shown = table if isinstance(table, str) else ".".join(table)
     require(f"The table {shown!r}", there, wanted)
-    for name in wanted:
-        if wanted.count(name) > 1:
+    for name, count in Counter(wanted).items():
+        if count > 1:
             raise ValueError(f"Column {name!r} is named twice: name it once.")
     if not columns:
         raise ValueError(f"The table has no column beside the target {target!r}.")

@@ -145,9 +145,9 @@ class CountSpec:
             raise ValueError(f"The table has no column beside the target {target!r}.")
         known = {column.name: column.levels for column in encoder.columns}
         if known:
-            for name in known:
-                if name not in features:
-                    raise ValueError(f"Column {name!r} is missing from the table.")
+            lacking = known.keys() - {*features}
+            for name in (name for name in known if name in lacking):
+                raise ValueError(f"Column {name!r} is missing from the table.")
             features = list(known)
         numeric = encoder.numeric_names(features)
         types = dict(zip(names, schema.types, strict=True))

@@ -1,0 +1,153 @@
+"""Many columns: what a column costs does not grow with their number."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from renyi import Encoder
+from renyi.encoding.arrow_cells import typed, typed_columns
+from support.commandline import Run
+
+RNG = np.random.default_rng(0)
+WORDS = np.array(["a", "b", "c"], object)
+
+
+def _codes(d: int) -> Any:
+    return RNG.integers(0, 3, (4, d))
+
+
+def _categoricals(d: int) -> pd.DataFrame:
+    kind = pd.CategoricalDtype(list(WORDS))
+    columns = {f"c{j}": pd.Categorical.from_codes(c, dtype=kind) for j, c in _each(d)}
+    return pd.DataFrame(columns)
+
+
+def _each(d: int) -> Any:
+    return enumerate(_codes(d).T)
+
+
+def _alternating(d: int) -> pd.DataFrame:
+    return pd.DataFrame({f"c{j}": WORDS[c] if j % 2 else c for j, c in _each(d)})
+
+
+def _own_labels(d: int) -> pa.Table:
+    return pa.table({f"c{j}": [f"{j} {v}" for v in c] for j, c in _each(d)})
+
+
+def _own_objects(d: int) -> Any:
+    cells = [[f"{j} {v}" for v in c] for j, c in _each(d)]
+    return np.array(cells, object).T
+
+
+def _integers(d: int) -> pa.Table:
+    return pa.table({f"c{j}": c for j, c in _each(d)})
+
+
+def _integers_with_gaps(d: int) -> pa.Table:
+    return pa.table({f"c{j}": pa.array(c, mask=c == 0) for j, c in _each(d)})
+
+
+TABLES = (
+    _categoricals,
+    _alternating,
+    _own_labels,
+    _own_objects,
+    _integers,
+    _integers_with_gaps,
+)
+
+
+@pytest.mark.parametrize("made", TABLES)
+def test_encoding_is_linear_in_the_columns(made: Callable[[int], Any]) -> None:
+    seconds = []
+    for d in (500, 4000):
+        table = made(d)
+        start = time.process_time()
+        encoder = Encoder().fit(table)
+        encoder.transform(table)
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 24 * seconds[0] + 0.5
+
+
+@pytest.mark.parametrize("made", TABLES)
+def test_a_column_is_encoded_alike_alone_and_among_many(
+    made: Callable[[int], Any],
+) -> None:
+    table = made(400)
+    encoder, codes = Encoder().fit_transform(table)
+    for j in range(0, 400, 57):
+        one = table[:, [j]] if isinstance(table, np.ndarray) else None
+        if isinstance(table, pd.DataFrame):
+            one = table.iloc[:, [j]]
+        elif isinstance(table, pa.Table):
+            one = table.select([j])
+        alone, (row,) = Encoder().fit_transform(one)
+        assert alone.columns[0].levels == encoder.columns[j].levels
+        np.testing.assert_array_equal(row, codes[j])
+
+
+@pytest.mark.parametrize("made", [_own_labels, _own_objects])
+def test_labels_of_other_columns_take_no_memory(made: Callable[[int], Any]) -> None:
+    table = made(2500)
+    tracemalloc.start()
+    Encoder().fit(table)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6  # a count of each label in each column would be 150 MB
+
+
+CELLS = (
+    *("1", "2", "-3", "007", "08", "1.5", "2e3", ".5", "5.", "+4", "nan", "NaN", " a"),
+    *("b ", "red", "", "?", "12345678901234567890", "9223372036854775807", "-0", "0"),
+    *("1e400", "5 apples", "inf", "0.0", "00", "- 3", "é"),
+)
+
+
+def test_text_is_read_alike_alone_and_among_many() -> None:
+    rng, missing = random.Random(0), frozenset(("?", ""))
+    for rows in (1, 2, 4, 7):
+        columns, kinds = {}, {}
+        for j in range(300):
+            some = rng.sample(CELLS, rng.choice([1, 2, 3]))
+            cells = [rng.choice(some) for _ in range(rows)]
+            parts = [pa.array(cells[:1]), pa.array(cells[1:], pa.string())]
+            columns[f"c{j}"] = pa.chunked_array(parts)
+            if kind := rng.choice([None, None, "label", "figure", "verbatim"]):
+                kinds[f"c{j}"] = kind
+        with warnings.catch_warnings(record=True, action="always") as together:
+            found = typed_columns(columns, missing, kinds)
+        with warnings.catch_warnings(record=True, action="always") as alone:
+            want = [typed(n, c, missing, kinds.get(n)) for n, c in columns.items()]
+        assert [c.type for c in found] == [c.type for c in want]
+        assert str([c.to_pylist() for c in found]) == str([c.to_pylist() for c in want])
+        notes = [[str(w.message) for w in each] for each in (together, alone)]
+        assert notes[0] == notes[1]
+
+
+@pytest.mark.long
+def test_hundred_thousand_columns_from_file_to_answers(
+    run: Run, tmp_path: Path
+) -> None:
+    d, path = 100_000, tmp_path / "wide.csv"
+    with path.open("w") as out:
+        print(*(f"c{j}" for j in range(d)), "y", sep=",", file=out)
+        for k, row in enumerate(_codes(d)):
+            print(*row, "no" if k % 2 else "yes", sep=",", file=out)
+    start = time.process_time()
+    done = run("fit", str(path), "--target", "y", "--out", str(tmp_path / "m"))
+    assert done.code == 0, done.err
+    assert time.process_time() - start < 20
+    done = run("predict", str(tmp_path / "m.json"), str(path))
+    assert done.code == 0, done.err
+    assert time.process_time() - start < 40
