@@ -1,9 +1,10 @@
 """A job that is killed again and again, and started again with the same checkpoint.
 
-``killed_job.py FOLDER KILLS SEED`` counts the files in a folder in a process of its
-own, which is killed (SIGKILL) at random moments: half of them at any time, half while a
-checkpoint is being written. What the last, undisturbed run counts is saved, together
-with the number of pieces that were counted in all.
+``killed_job.py FOLDER KILLS SEED`` counts the files in a folder by the command line, in
+a process of its own, which is ended (SIGKILL or SIGTERM) at random moments: half of
+them at any time, half while a file is being written. What is there after each must be
+whole.
+The last run is undisturbed; the number of pieces that were counted in all is saved.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
+import renyi.cli.marginals  # noqa: F401, so that each run begins with its work
+from renyi import Marginals
+from renyi.cli import main
+from renyi.progress import Progress
 from renyi.sources import csv, files
 from renyi.streaming import run as jobs
 
@@ -35,14 +41,20 @@ def job(folder: Path, fatal: int) -> None:
 
     os.fsync = slow_fsync  # type: ignore[assignment]
     log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    m = files.marginals(
-        sorted(folder.glob("part-*")),
-        "y",
-        checkpoint=folder / "job.ckpt",
-        progress=lambda pace: os.write(log, pace.step[:1].encode()),
-        interval=0.0,
-    )
-    m.save(folder / "counted.renyi")
+
+    def progress(pace: Progress) -> None:
+        os.write(log, pace.step[:1].encode())
+
+    count = files.marginals
+    how = {"progress": progress, "interval": 0.0}
+    files.marginals = lambda *given, **asked: count(*given, **asked | how)  # type: ignore
+    paths = map(str, sorted(folder.glob("part-*")))
+    given = ("--checkpoint", folder / "job.ckpt", "--out", folder / "counted.renyi")
+    code = main(["marginals", "build", *paths, "--target", "y", *map(str, given)])
+    if code == 128 + signal.SIGTERM:
+        os._exit(code)
+    if code:
+        raise RuntimeError(f"exit code {code}")
 
 
 def run(folder: Path, fatal: int, seconds: float | None) -> bool:
@@ -51,21 +63,27 @@ def run(folder: Path, fatal: int, seconds: float | None) -> bool:
     if child == 0:
         try:
             job(folder, fatal)
-        except BaseException as error:
-            (folder / "error").write_text(repr(error))
+        except KeyboardInterrupt:  # so early that the command did not listen yet
+            os._exit(1)
+        except BaseException:
+            (folder / "error").write_text(traceback.format_exc())
             os._exit(1)
         os._exit(0)
     if seconds is not None:
         time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1] == 0
+        os.kill(child, random.choice([signal.SIGKILL, signal.SIGTERM]))
+    ended = os.waitpid(child, 0)[1] == 0
+    if (folder / "counted.renyi").exists():
+        Marginals.load(folder / "counted.renyi")  # as a whole
+    return ended
 
 
-def main() -> None:
+def kill() -> None:
     csv.PIECE = 2_000
     jobs._THREADS = 2
     folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(seed)
+    random.seed(seed)
     killed = 0
     for k in range(kills):
         within = k % 2 == 0
@@ -80,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    kill()
