@@ -363,14 +363,14 @@ class Scorecard:
     def _check_size(self) -> None:
         """Refuse points that drown each other, and counts too large to add up."""
         with np.errstate(over="ignore"):
-            total = self.counts.sum(dtype=np.float64)
             largest = _largest(self._points, self.intercept, self.encoder.columns.sizes)
+            squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
         if not largest <= _MOST_POINTS:
             raise ValueError(
                 f"points of up to {largest:.3g} in a row are too large to add up to a "
                 f"probability; {_MOST_POINTS:.0e} is the most"
             )
-        if not np.isfinite(total * _MOST_POINTS):
+        if not np.isfinite(squares):
             raise ValueError("its counts are too large to add up")
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import platform
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +67,8 @@ def replacing(path: Sink) -> Iterator[IO[bytes]]:
     A stream is written to as it is.
     """
     if not isinstance(path, (str, os.PathLike)):
+        if not hasattr(path, "write"):
+            raise TypeError(f"A path must be given, not a {type(path).__name__}.")
         yield path
         return
     place = target(path)
@@ -85,6 +89,7 @@ def replace_together(writers: Mapping[Path, Callable[[IO[bytes]], object]]) -> N
                 write(stream)
                 _complete(stream, temporary, place)
                 made.append((path, temporary, place))
+        opened.enter_context(_turn(made[0][2].parent))
         for path, temporary, place in made:
             with _naming(path):
                 if place.exists():
@@ -95,9 +100,37 @@ def replace_together(writers: Mapping[Path, Callable[[IO[bytes]], object]]) -> N
         undo.pop_all()
 
 
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Wait, for a second at most, while another moves its files into a folder.
+
+    Else the files of two could be mixed.
+    """
+    if fcntl is None:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        for _ in range(100):
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:  # some network drives have no locks
+                break
+        yield
+    finally:
+        os.close(number)
+
+
 def _prefix(place: Path) -> str:
-    """Return how the names of temporary files begin, of any length of `place`."""
-    return f".renyi-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
+    """Return how the names of temporary files begin, of any length of `place`.
+
+    Locks of other machines may not be seen, so theirs have other names.
+    """
+    name = os.fsencode(place.name) + platform.node().encode()
+    return f".renyi-{hashlib.sha256(name).hexdigest()[:12]}-"
 
 
 def _new_name(place: Path) -> Path:

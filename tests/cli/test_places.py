@@ -102,6 +102,11 @@ def test_places_of_one_command_are_different(made: None, bad: Bad) -> None:
     assert "'t.csv' is one of the files to be read" in bad(*fit, "t.csv")
     for name in ("m.json", "m.renyi"):
         assert f"{name} is not a valid checkpoint" in bad(*fit, name)
+    os.symlink("b.log", "b.json")
+    os.symlink("c.json", "p.svg")
+    assert "b.log and b.json are one file" in bad(*fit[:5], "b")
+    select = ("select", "m.renyi", "--n-features", "2", "--out", "c", "--plot")
+    assert "p.svg and c.json are one file" in bad(*select, "p.svg")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

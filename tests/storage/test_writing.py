@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +75,8 @@ def test_places_that_are_no_files_are_named(tmp_path):
         m.save(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no folder .*nowhere"):
         m.save(tmp_path / "nowhere" / "m.renyi")
+    with pytest.raises(TypeError, match="NoneType"):
+        m.save(None)
     for load in (Marginals.load, RenyiClassifier.load, Scorecard.load):
         with pytest.raises(FileNotFoundError, match="absent"):
             load(tmp_path / "absent")
@@ -173,6 +178,34 @@ def test_a_file_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkey
     monkeypatch.setattr(writing, "hold", late)
     storage.write_json(place, {"a": 1})
     assert len(set(lost)) == 3 and os.listdir(tmp_path) == ["m"]
+
+
+def test_files_of_two_writers_are_not_mixed(tmp_path, monkeypatch):
+    move, names = os.replace, ("m.json", "m.log", "m.renyi")
+
+    def slow(source, place):
+        time.sleep(0.01)
+        move(source, place)
+
+    monkeypatch.setattr(os, "replace", slow)
+
+    def write(mark):
+        for _ in range(5):
+            writers = {tmp_path / n: lambda stream: stream.write(mark) for n in names}
+            writing.replace_together(writers)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, [b"a", b"b", b"c", b"d"]))
+    assert len({(tmp_path / name).read_bytes() for name in names}) == 1
+    assert {*os.listdir(tmp_path)} == {*names}
+
+
+def test_a_lock_of_the_users_own_on_the_folder_does_no_harm(tmp_path):
+    number = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(number, fcntl.LOCK_EX)  # as in flock . renyi fit …
+    writing.replace_together({tmp_path / "m": lambda stream: stream.write(b"new")})
+    os.close(number)
+    assert os.listdir(tmp_path) == ["m"]
 
 
 def check_killed(folder, kills, seed):

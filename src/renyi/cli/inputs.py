@@ -441,16 +441,17 @@ def _of_files(
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
     which |= {"accepted": accepted, "until": args.until}
-    try:
-        with Meter() as meter:
-            return files.marginals(tables or None, *how, progress=meter, **which)
-    except KeyboardInterrupt:
+
+    def tell(error: type[BaseException] | None, *_: object) -> None:
         text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
         if kept is not None:
             text = f"{kept} keeps what was counted: the same command goes on."
-        if kept is None or Path(kept).exists():
+        if error is KeyboardInterrupt and (kept is None or Path(kept).exists()):
             print_notes([text])
-        raise
+
+    args.until.push(tell)  # at the end, when it is clear what was kept
+    with Meter() as meter:
+        return files.marginals(tables or None, *how, progress=meter, **which)
 
 
 def _in_database(args: Args) -> bool:

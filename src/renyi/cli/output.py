@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
-_OURS = ("argv", "run", "until")  # of the arguments, no options
+_OURS = ("argv", "run", "until", "places")  # of the arguments, no options
 _READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
@@ -205,7 +205,9 @@ class Meter:
 
 def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
-    target(path)
+    other = vars(args).setdefault("places", {}).setdefault(target(path), path)
+    if other != path:
+        raise ValueError(f"{path} and {other} are one file: name different ones.")
     if endings and not path.endswith(endings):
         raise ValueError(f"{path} must end in {either(endings)}.")
     for other in _files_read(args):
