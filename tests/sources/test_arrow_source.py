@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import datafusion
@@ -92,6 +93,25 @@ def test_what_passes_by_once_is_counted_as_what_can_be_read_again() -> None:
 
     for source in (table, table.to_batches(500), table.to_reader(500), changing()):
         assert Marginals.from_arrow(source, target="y") == want
+
+
+def test_what_is_kept_of_a_stream_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the process ends, nothing is left."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    table = pa.table(
+        {"x": np.random.default_rng(0).random(90_000), "y": ["n"] * 90_000}
+    )
+    seen = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches(30_000):
+            yield batch
+            seen.append([*tmp_path.iterdir()])
+
+    assert Marginals.from_arrow(batches(), target="y").n == 90_000
+    assert seen == [[], [], []]
 
 
 def test_a_full_temporary_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ raising it: Spark would try three times more, and then wrap it in a traceback.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
@@ -65,14 +64,7 @@ def marginals(
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
     _check_workers(df.sparkSession)
     if spec.undecided:  # each column travels in a message of its own
-        alone = [
-            dataclasses.replace(
-                spec,
-                names=(name, target),
-                columns=(spec.column(name), spec.column(target)),
-            )
-            for name in spec.undecided
-        ]
+        alone = [spec.only([name]) for name in spec.undecided]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
         found = zip(spec.undecided, profiles, strict=True)
         spec = spec.decided({name: each.decided().column(name) for name, each in found})

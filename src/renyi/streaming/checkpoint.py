@@ -264,7 +264,7 @@ def _record(spec: CountSpec, header: dict[str, Any], arrays: dict[str, Any]) -> 
     if header["profiled"]:
         spec = decided = CountSpec.from_dict(header["spec"])
     elif spec.undecided:
-        kind, spec = ColumnProfile, spec.first_pass()
+        kind, spec = ColumnProfile, spec.only(spec.undecided)
     parts = {}
     for file, rows in _rows(header["rows"], 2):
         if str(file) not in arrays or not (WHOLE <= file < count and rows >= 0):

@@ -218,7 +218,7 @@ class Job:
 
     def _profile(self, record: Record, checkpoint: Checkpoint | None) -> Record:
         """Look at what is undecided; return where the counting starts from."""
-        first = self.spec.first_pass()
+        first = self.spec.only(self.spec.undecided)
         profile = Run(self, self.source, ColumnProfile, first, record, checkpoint)()
         with warnings.catch_warnings(record=True, action="always") as caught:
             found = profile.decided()

@@ -206,9 +206,9 @@ class CountSpec:
         made = tuple(columns.get(name, column) for name, column in pairs)
         return dataclasses.replace(self, columns=made)
 
-    def first_pass(self) -> CountSpec:
-        """Return the spec of the columns that a first pass reads."""
-        read = {*self.undecided, self.target}
+    def only(self, features: Collection[str]) -> CountSpec:
+        """Return the spec of some of the features and the target."""
+        read = {*features, self.target}
         pairs = zip(self.names, self.columns, strict=True)
         names, columns = zip(*(pair for pair in pairs if pair[0] in read), strict=True)
         return dataclasses.replace(self, names=names, columns=columns)
