@@ -61,3 +61,22 @@ def test_a_table_is_stored_by_its_numbers_of_categories_alone() -> None:
     assert not sparse_counts.is_large([3] * 2_000)
     codes = np.zeros((2, 3), np.uint32)
     assert pair_counts(codes, [10**6, 5]).nnz == 4
+
+
+@pytest.mark.parametrize("few", [0, 2_000])
+def test_a_table_is_put_together_block_by_block(monkeypatch, few) -> None:
+    monkeypatch.setattr(sparse_counts, "FEW", few)
+    rng = np.random.default_rng(0)
+    sizes = [4, 30, 3]
+    codes = np.array([rng.integers(size, size=50) for size in sizes])
+    want = pair_counts(codes, sizes)
+    starts = [0, 4, 34, 37]
+    spans = [slice(*starts[i:][:2]) for i in range(3)]
+    blocks = sparse_counts.Blocks(sizes, np.int64)
+    whole = sparse_counts.dense(want)
+    for i in range(3):
+        blocks.put(i, i, whole.diagonal()[spans[i]])
+        for j in range(i + 1, 3):
+            blocks.put(i, j, whole[spans[i], spans[j]])
+    assert sparse_counts.is_sparse(want) == (few == 0)
+    assert sparse_counts.equal(blocks.table(), want)

@@ -21,6 +21,7 @@ from renyi.cli import inputs, output
 from renyi.cli.inputs import Rows
 from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.classifier import RenyiClassifier
@@ -127,9 +128,9 @@ def _marginals_to_write(
         return source if args.marginals and isinstance(source, Marginals) else None
     if args.out is None or args.marginals is False:
         return None
-    K = len(clf.classes_)
-    width = int(clf.encoder_.columns.sizes.sum()) + K
-    size = 8 * width**2 * (1 + K * args.class_conditional)
+    sizes = [*clf.encoder_.columns.sizes.tolist(), len(clf.classes_)]
+    size = table_bytes(sizes, 0, clf.certificate_.n * len(sizes) ** 2)
+    size += table_bytes(sizes, len(clf.classes_)) * args.class_conditional
     if args.marginals is None and size >= SMALL:
         warn(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "

@@ -171,17 +171,22 @@ def _check_codes(
     return np.ascontiguousarray(table), lengths
 
 
-def check_table_size(sizes: Sizes, n_classes: int = 0, entries: float = 0.0) -> None:
-    """Raise an error if counts, or those of each class, exceed `MAX_TABLE_BYTES`.
+def table_bytes(sizes: Sizes, n_classes: int = 0, entries: float = np.inf) -> int:
+    """Return what counts, or those of each class, take at most.
 
     `entries` bounds the counts above zero, which are what a sparse table takes.
     """
     lengths = np.asarray(sizes, np.float64)
     total = int(lengths.sum())
-    needed = 8 * max(1, n_classes) * total * total
-    if not n_classes and sparse_counts.is_large(sizes):
-        held = min(entries, total * total - float(lengths @ lengths)) + total
-        needed = sparse_counts.ENTRY_BYTES * int(held)
+    if n_classes or not sparse_counts.is_large(sizes):
+        return 8 * max(1, n_classes) * total * total
+    held = min(entries, total * total - float(lengths @ lengths)) + total
+    return sparse_counts.ENTRY_BYTES * int(held)
+
+
+def check_table_size(sizes: Sizes, n_classes: int, entries: float) -> None:
+    """Raise an error if counts would exceed `MAX_TABLE_BYTES`; see `table_bytes`."""
+    total, needed = int(np.sum(sizes)), table_bytes(sizes, n_classes, entries)
     if needed > MAX_TABLE_BYTES:
         raise ValueError(
             f"counts of {total} categories would take {needed / 1e9:.1f} GB and the "

@@ -68,10 +68,14 @@ def from_entries(entries: list[Entries], size: int, dtype: Any) -> Table:
     """Return the sparse table of entries above and on the diagonal; equal ones add."""
     from scipy.sparse import csr_array
 
+    place: Any = np.int32 if size < 2**31 else np.int64
     rows, columns, counts = map(np.concatenate, zip(*entries, strict=True))
     off = rows != columns
-    both = np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]])
-    values = np.concatenate([counts, counts[off]]).astype(dtype, copy=False)
+    both = (
+        np.concatenate([rows, columns[off]], dtype=place),
+        np.concatenate([columns, rows[off]], dtype=place),
+    )
+    values = np.concatenate([counts, counts[off]], dtype=dtype, casting="unsafe")
     table = csr_array((values, both), shape=(size, size))
     table.sum_duplicates()
     return table

@@ -419,7 +419,8 @@ class RenyiClassifier(CountsClassifier):
         """Fit from marginals of `effective_n` rows, which `rows` serve to leave out."""
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
-        Q, F, priors = m.feature_counts / m.n, m.F, m.class_probabilities
+        counts, F, priors = m.feature_counts, m.F, m.class_probabilities
+        Q = counts / m.n
         if self.class_weight is not None:
             factor = self._class_factors(priors * m.n)
             priors = priors * factor
@@ -438,7 +439,7 @@ class RenyiClassifier(CountsClassifier):
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_ = m
-        self._finish(m.encoder, fit, m.feature_counts.diagonal())
+        self._finish(m.encoder, fit, counts.diagonal())
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
         columns, alpha = block.encoder.columns, check_alpha(self.alpha)

@@ -68,6 +68,8 @@ AFFORDABLE = 3e10
 """Multiplications for which S is factored at every alpha: some seconds."""
 # Rounded tables may have eigenvalues as far below zero, by feature.
 _TOLERATED = 1e-6
+# Sums of products of so many categories take so many times the memory of B at most.
+_SHARED = 4
 _ROW_BLOCK = 4096
 
 
@@ -88,10 +90,10 @@ def fit_sparse(
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
     problem: Elimination | Products
-    if elimination_cost(sizes, len(alphas)) <= AFFORDABLE:
+    if elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE:
         problem = Elimination(equations, np.asarray(sizes))
     elif rows is not None or alpha == 0:  # which take a decomposition
-        check_table_size(sizes, 1)
+        check_table_size(sizes, 1, 0)
         centred = dense(equations.A) - np.outer(equations.centre, equations.centre)
         return fit_primal(equations._replace(A=centred), n, len(sizes), alpha, rows)
     else:
@@ -138,11 +140,16 @@ class Products:
         return solve(self.multiply, equations.R, alpha, scale)
 
 
-def elimination_cost(sizes: NDArray[Any], n_alphas: int) -> float:
+def elimination_cost(equations: Moments, sizes: NDArray[Any], n_alphas: int) -> float:
     """Estimate the multiplications of eliminating the largest feature."""
-    largest, total = float(sizes.max()), float(sizes.sum())
-    s = total - largest + 1
-    return n_alphas * s**2 * (s + largest)
+    j, starts = int(sizes.argmax()), offsets(sizes)
+    s = int(sizes.sum() - sizes[j]) + 1
+    _, number = np.unique(
+        equations.A.diagonal()[slice(*starts[j:][:2])], return_counts=True
+    )
+    alone = number < s // _SHARED
+    each = s + number[alone].sum() + np.count_nonzero(~alone)
+    return float(s**2 * (2 * n_alphas * each + sizes[j]))
 
 
 class Elimination:
@@ -173,7 +180,7 @@ class Elimination:
         values, which, number = np.unique(
             self.mu, return_inverse=True, return_counts=True
         )
-        shared = number >= len(self.B) // 4  # which takes no more memory than 4 B do
+        shared = number >= len(self.B) // _SHARED
         many = np.flatnonzero(shared)
         parts = [self.B[:, which == k] for k in many]
         self._sums = np.array([part @ part.T for part in parts])

@@ -415,10 +415,11 @@ class TableCounts:
         self._rows, self._columns = rows, [*found, target]
         for column in self._columns:
             self._check_unchanged(column.counts.sum(), target.counts.sum())
+        most = np.inf if request.weight else float(target.counts.sum())
         check_table_size(
             [len(column.counts) for column in self._columns],
             len(target.counts) if request.class_conditional else 0,
-            float(target.counts.sum()) * len(self._columns) ** 2,
+            most * len(self._columns) ** 2,
         )
         self._batches = batches(
             database.dialect, len(self._columns), request.class_conditional

@@ -212,15 +212,14 @@ class PairCounter(Summary):
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
         finals = []
-        for j, (encoder, column) in enumerate(
-            zip(self._encoders, spec.columns, strict=True)
-        ):
+        each = zip(self._encoders, spec.columns, self._table.mass(), strict=True)
+        for j, (encoder, column, mass) in enumerate(each):
             settings, rare = spec.encoder, None
             if j == len(self._encoders) - 1:
                 settings = target_encoder(settings)
             elif spec.fitted:
                 rare = column.levels.rare if column.levels else ()
-            finals.append(encoder.close(self._table.mass(j), settings, rare))
+            finals.append(encoder.close(mass, settings, rare))
         columns = Columns.of(
             Column(name, final.levels)
             for name, final in zip(spec.names, finals, strict=True)
@@ -385,10 +384,9 @@ class PairTable:
         for k, table in enumerate(before):
             self._add_table(k, table, target)
 
-    def mass(self, j: int) -> NDArray[Any]:
-        """Return the rows of each code of a column."""
-        starts = offsets(self.sizes)
-        return np.asarray(self.tables[0].diagonal()[starts[j] : starts[j + 1]])
+    def mass(self) -> list[NDArray[Any]]:
+        """Return the rows of each code of each column."""
+        return np.split(self.tables[0].diagonal(), offsets(self.sizes)[1:-1])
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
