@@ -238,9 +238,7 @@ def _sparse(
             both = (codes[a], codes[b]), (int(sizes[a]), int(sizes[b]))
             rows, columns, counts = sparse_counts.two_columns(*both, weights)
             found.append((starts[a] + rows, starts[b] + columns, counts))
-    table = sparse_counts.from_entries(found, int(starts[-1]), dtype)
-    table.eliminate_zeros()
-    return table
+    return sparse_counts.from_entries(found, int(starts[-1]), dtype)
 
 
 def _exact(

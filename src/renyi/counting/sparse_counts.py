@@ -78,6 +78,7 @@ def from_entries(entries: list[Entries], size: int, dtype: Any) -> Table:
     values = np.concatenate([counts, counts[off]], dtype=dtype, casting="unsafe")
     table = csr_array((values, both), shape=(size, size))
     table.sum_duplicates()
+    table.eliminate_zeros()
     return table
 
 
