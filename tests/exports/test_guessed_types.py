@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from renyi.encoding.columns import Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard
@@ -116,11 +121,50 @@ def test_guessed_types_have_the_scores_of_predict(
         connection.rollback()
 
 
+FORMS = [
+    ["t", "f", "T", "F", "yes", "no", "y", "n", "true", "false", "True", "TRUE"],
+    ["1", "1.0", "01", "1.50", "1.5", "1e3", "1000", "+1", "-0", "0", ".5", "5."],
+    ["007", "7", "0x10", "16", "9007199254740993", "9007199254740992"],
+    ["2024-01-02", "2024-1-2", "2024/01/02", "01/02/2024", "2024-01-02 00:00:00"],
+    ["2024-01-02T03:04:05", "2024-01-02 03:04:05.120", "2024-01-02T03:04:05Z"]
+    + ["2024-01-02 03:04:05+02", "2024-01-02 01:04:05Z", "9999-12-31", "epoch"],
+    ["3:04", "03:04", "03:04:00", "03:04:05.5", "03:04:05.50", "13:04:05", "3:4"],
+]
+forms = st.sampled_from(FORMS).flatmap(
+    lambda pool: st.lists(st.sampled_from([*pool, ""]), min_size=2, max_size=8)
+)
+
+
+@pytest.fixture(scope="module")
+def duck() -> Any:
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cells=forms, seed=st.integers(0, 9))
+def test_any_guess_is_right_or_refused(
+    duck: Any, tmp_path: Path, cells: list[str], seed: int
+) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("k,w\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells)))
+    rows = files.read_table(path, ["w"], kinds={"w": "label"})
+    card = card_of(rows, Encoder(), seed=seed)
+    expected = card.scores(card.encoder.transform(rows))[:, 0]
+    duck.execute(f"CREATE OR REPLACE TABLE cells AS FROM '{path}'")
+    sql = f"SELECT {card.to_sql()} FROM cells ORDER BY k"
+    found = np.array(duck.execute(sql).fetchall(), np.float64)[:, 0]
+    told = ~np.isnan(found)
+    np.testing.assert_allclose(found[told], expected[told], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("labels", "cells", "scored"),
     [
         (["1.50", "1.500", "2.0"], [1.5, 2.0, 3.0], [False, True, True]),
         (["007", "07", "8"], [7, 8, 9], [False, True, True]),
+        (["7", "007", "0x8"], [7, 8, 9], [False, True, True]),
+        (["1", "1e400", "nan"], [1.0, math.inf, 2.5], [True, True, True]),
     ],
 )
 def test_no_score_where_labels_cannot_be_told(
@@ -136,7 +180,8 @@ def test_no_score_where_labels_cannot_be_told(
     ("labels", "scored"),
     [
         (["t", "T", "f"], [False, True, True]),
-        (["True", "t", "f"], [True, True, True]),
+        (["True", "t", "f"], [False, True, True]),
+        (["True", "no", "maybe"], [True, True, True]),
         (["a", "b"], [False, False, True]),
     ],
 )
@@ -151,7 +196,8 @@ def test_no_score_where_truths_cannot_be_told(
 
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIME", "TIMESTAMPTZ"])
 def test_days_of_another_form_have_no_score(kind: str, postgres: Any) -> None:
-    card = card_of(pa.table({"w": ["01/02/2024", "half past"]}), Encoder())
+    labels = ["01/02/2024", "2024-01-02", "2024-01-02 03:04:05.1234567", "3:4"]
+    card = card_of(pa.table({"w": [*labels, "03:04", "2024-1-2"]}), Encoder())
     cell = "03:04:05" if kind == "TIME" else "2024-01-02"
     with duckdb.connect() as duck:
         for each, connection in (("duckdb", duck), ("postgres", postgres)):
@@ -189,9 +235,9 @@ def test_a_missing_column_is_an_error(connection: Any, name: str) -> None:
 
 def test_columns_that_an_engine_takes_for_one_are_refused() -> None:
     for engine in ("duckdb", "sqlite", "spark"):
-        for given in ({}, {"table": "t"}):
+        for table in (None, "t"):
             with pytest.raises(ValueError, match="'a' and 'A'"):
-                card_with("a", "A").to_sql(engine, **given)
+                card_with("a", "A").to_sql(engine, table=table)
     assert card_with("a", "A").to_sql("postgres")
     assert card_with("ä", "Ä").to_sql("duckdb")
     long = "x" * 63
@@ -205,10 +251,10 @@ def test_columns_that_an_engine_takes_for_one_are_refused() -> None:
     [("duckdb", "rowid"), ("sqlite", "ROWID"), ("sqlite", "oid"), ("postgres", "xmin")],
 )
 def test_columns_that_every_table_has_are_refused(engine: str, name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}' of its own"):
+    with pytest.raises(ValueError, match=f"takes '{name}' for"):
         card_with(name).to_sql(engine)
     if engine == "sqlite":
-        with pytest.raises(ValueError, match=f"'{name}' of its own"):
+        with pytest.raises(ValueError, match=f"takes '{name}' for"):
             card_with(name).to_sql(engine, table="t")
 
 
@@ -222,10 +268,91 @@ def test_a_column_named_rowid_is_scored_by_a_query() -> None:
     np.testing.assert_allclose(np.array(found), expected, atol=1e-12)
 
 
+STRANGE = [
+    *(
+        '"',
+        '""',
+        "`",
+        "``",
+        "'",
+        "\\",
+        "\n",
+        "--",
+        "; drop table cells; --",
+        "/*",
+        "*/",
+    ),
+    *(
+        "$1",
+        "$$",
+        "${x}",
+        "%s",
+        "?",
+        ":x",
+        "{0}",
+        "[a]",
+        "a.b",
+        "select",
+        "given",
+        "row",
+    ),
+    *("cells", "scored", " ", "\t", "é", "e\u0301", "ß", "\u202e", "\u200b", "\ufeff"),
+    *(
+        "\u2028",
+        "😀",
+        "\x01",
+        "\x1b[2J",
+        "E'\\''",
+        "#1",
+        "1",
+        "THEN NULL",
+        "x" * 10_000,
+    ),
+]
+
+
+def test_strange_names_and_labels(connection: Any) -> None:
+    rng = np.random.default_rng(0)
+    cells = {name: rng.choice(STRANGE, 50) for name in STRANGE}
+    rows = pa.table(cells)
+    card = card_of(rows[:30], Encoder(min_count=2))
+    card = dataclasses.replace(card, classes=(STRANGE[8], STRANGE[-1]))
+    load(connection, "cells", rows.append_column("k", pa.array(range(50))))
+    sql = card.to_sql(engine_of(connection), table="cells")
+    answers = connection.execute(f"SELECT * FROM ({sql}) AS q ORDER BY k").fetchall()
+    expected = card.scores(card.encoder.transform(rows))[:, 0]
+    found = np.array([row[-2] for row in answers])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert [row[-1] for row in answers] == [card.classes[int(s > 0)] for s in expected]
+
+
 def test_a_name_with_nul_is_refused() -> None:
     for engine in ("duckdb", "sqlite", "postgres", "spark"):
         with pytest.raises(ValueError, match="no name in SQL"):
             card_of(pd.DataFrame({"a\0b": ["u", "v"]}), Encoder()).to_sql(engine)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgres"])
+def test_labels_that_no_text_can_be(engine: str) -> None:
+    card = card_of(pa.table({"w": ["a", "b", "c"]}), Encoder())
+    levels = card.encoder.columns[0].levels._replace(categories=("a", "\ud800", "c\0"))
+    column = card.encoder.columns[0]._replace(levels=levels)
+    encoder = dataclasses.replace(card.encoder, columns=Columns.of([column]))
+    strange = dataclasses.replace(card, encoder=encoder)
+    assert strange.to_sql(engine, table="t").encode()
+    strange = dataclasses.replace(card, classes=("a", "\ud800"))
+    with pytest.raises(ValueError, match="class '.ud800'"):
+        strange.to_sql(engine, table="t")
+    if engine == "postgres":
+        strange = dataclasses.replace(card, classes=("a\0", "b"))
+        with pytest.raises(ValueError, match="class 'a.x00'"):
+            strange.to_sql(engine, table="t")
+
+
+def test_a_query_of_sqlite_would_rename_true() -> None:
+    with pytest.raises(ValueError, match="takes 'True' for"):
+        card_with("True").to_sql("sqlite", table="t")
+    assert card_with("True").to_sql("sqlite")
 
 
 def test_sqlite_reads_no_name_as_a_text() -> None:

@@ -5,10 +5,10 @@ category of a cell, as the encoder does, and gives its points:
 
 * labels by their text, or by their value where the column has another type than in
   training, such as one that an engine guessed from a file: a truth value is the label
-  "True", or else "t" or "yes"; 1.5 is "1.5", or else "1.50"; times with a zone are
-  compared in UTC. Which it is, the type of the column tells when the statement runs.
-  The score is NULL if two labels of unlike points have that value, if no label can be
-  of that type, or of bytes unless the engine has their text;
+  "True", "t" or "yes", 1.5 is "1.5" or "1.50", a time with a zone is compared in UTC.
+  Which it is, the type of the column tells when the statement runs. The score is NULL
+  if labels of unlike points have one value, if labels of that type might be read in
+  other ways or there are none, and for bytes unless the engine has their text;
 * numbers by the edges of their bins, NULL and NaN being missing;
 * a label that training never saw by the mean points of the feature; or the score is
   NULL if the encoder is to stop at such labels, since an expression cannot stop.
@@ -44,16 +44,20 @@ _TERMS = 100
 _NUMBER = re.compile(
     r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|inf(inity)?)", re.IGNORECASE
 )
+_HEX = re.compile(r"0x[0-9a-f]{1,12}", re.IGNORECASE)
 _INTEGER = re.compile(r"-?[1-9][0-9]*")
 _TIME = re.compile(r"(\d?\d):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?", re.ASCII)
 _DATE = r"-?\d{4,}-\d\d-\d\d"
-_MOMENT = rf"{_DATE} \d\d:\d\d:\d\d(\.\d*[1-9])?"
+_MOMENT = rf"{_DATE} \d\d:\d\d:\d\d(\.\d{{0,5}}[1-9])?"
 _PRINTED = {
     kind: re.compile(form, re.ASCII)
     for kind, form in (("date", _DATE), ("moment", _MOMENT), ("zoned", f"{_MOMENT}Z"))
 }
 _NANOSECONDS = re.compile(r"\.\d{7}")
-_TRUTHS = {"true": "True", "false": "False"}
+_TRUTHS = dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
+_TRUTHS |= dict.fromkeys(("false", "f", "no", "n", "0"), "false")
+# Labels that an engine might read as times in a way of its own.
+_TIMELIKE = re.compile(r"[0-9].*[-/:. ]|epoch|infinity", re.IGNORECASE | re.DOTALL)
 # Those that DuckDB would write alike as bytes.
 _PLAIN = re.compile(r"""[^\\'"\x00-\x1f\x7f-\U0010ffff]*""")
 
@@ -69,6 +73,7 @@ _OWN = {
     "spark": ("_metadata",),
     "sqlite": ("_rowid_", "oid", "rowid"),
 }
+_RENAMED = ("false", "true")  # columns of a query that SQLite calls otherwise
 
 _Value = TypeVar("_Value", str, float)
 
@@ -102,7 +107,11 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
     labels = {SCORE: card.classes[1]}
     if card.n_classes > 2:
         labels = {f"{SCORE}_{label_text(c)}": c for c in card.classes}
-    _check_names(engine, [*card.encoder.input_names, *labels, ANSWER])
+    renamed = _RENAMED if dialect == "sqlite" else ()
+    _check_names(engine, [*card.encoder.input_names, *labels, ANSWER], renamed)
+    for each in map(label_text, card.classes):
+        if not _is_text(engine, each):
+            raise ValueError(f"{dialect} has no text for the class {each!r:.60}.")
     scores = {
         name(each): expression(card, dialect, c, _GIVEN) for each, c in labels.items()
     }
@@ -123,13 +132,13 @@ def _check_names(
     seen: dict[str, str] = {}
     for name in names:
         key = _as_resolved(engine, name)
-        if "\0" in name or not name:
+        if "\0" in name or not name or not _is_text(engine, name):
             raise ValueError(f"Column {name!r:.60} has no name in SQL: rename it.")
         if key in own:
             raise ValueError(
-                f"{engine.name} has a column {name!r} of its own in every table: "
-                "rename yours, or (but for SQLite) name the table, for a query that "
-                "tells them apart."
+                f"{engine.name} takes {name!r} for something of its own: rename the "
+                "column, or (but for SQLite) name the table, for a query that tells "
+                "them apart."
             )
         if seen.setdefault(key, name) is not name:
             raise ValueError(
@@ -139,13 +148,19 @@ def _check_names(
             )
 
 
+def _is_text(engine: Dialect, text: str) -> bool:
+    """Whether some cell of an engine can hold a text."""
+    halves = any("\ud800" <= letter <= "\udfff" for letter in text)
+    return not halves and (engine.name != "postgres" or "\0" not in text)
+
+
 def _as_resolved(engine: Dialect, name: str) -> str:
     """Return what is the same for names that an engine takes for one."""
     if engine.name == "spark":
         return name.lower()
-    raw = name.encode("utf-8", "surrogatepass")  # of which ASCII letters have two forms
+    raw = name.encode("utf-8", "replace")  # of which ASCII letters have two forms
     raw = raw[:_MAX_NAME] if engine.name == "postgres" else raw.lower()
-    return raw.decode("utf-8", "replace")
+    return raw.decode("utf-8", "ignore")
 
 
 def _without(engine: Dialect, table: str, columns: list[str]) -> str:
@@ -232,7 +247,7 @@ def _term(
     *found, absent = (answers[code] for code in encoder.code_table(levels, labels))
     if levels.kind == "number":
         bins = answers[: len(levels.edges) + 1]
-        missing = [label_text(code) for code in encoder.missing]
+        missing = [t for t in map(label_text, encoder.missing) if _is_text(engine, t)]
         return binned(engine, name, levels.edges, missing, [*bins, absent], "NULL")
     entries = dict(zip(map(label_text, labels), found, strict=True))
     return _by_text(engine, name, entries, absent, answers[-1])
@@ -246,11 +261,13 @@ def _by_text(
     # Types of none of the labels; a name that is no column may mean the whole row.
     alien = ["STRUCT"] if engine.name == "duckdb" else []
     alien += [engine.binary] if _hidden(engine, entries) else []
-    floats = _by_value(entries, _float, label_text)
+    floats = _by_value(entries, _float)
     if absent != unseen or floats or "nan" in {text.lower() for text in entries}:
         cases = [(engine.number(value), answer) for value, answer in floats.items()]
         if engine.nan:
-            cases.append((f"CAST('NaN' AS {engine.double})", absent))
+            told = {entries[text] for text in entries if text.lower() == "nan"}
+            answer = "NULL" if told - {absent} else absent
+            cases.append((f"CAST('NaN' AS {engine.double})", answer))
         real = _case(_real(engine, name), cases, unseen)
         branches.append(f"WHEN {engine.is_of(name, engine.reals)} THEN {real}")
     types = {
@@ -263,17 +280,22 @@ def _by_text(
     }
     for kind, names in types.items():
         read = partial(_read, kind, truths=not engine.boolean)
-        found = _by_value(entries, read, _TRUTHS.get if kind == "boolean" else str)
-        settled = kind in ("integer", "time") or engine.name != "postgres"
-        settled = settled and kind not in ("boolean", "zoned")
-        if not any(names) or (settled and found and found.keys() <= entries.keys()):
-            continue  # their texts are compared below
-        if found:
+        found = _by_value(entries, read)
+        if kind in ("date", "moment", "time", "zoned"):
+            unread = (text for text in entries if read(text) is None)
+            if not found or any(map(_TIMELIKE.search, unread)):
+                alien += filter(None, names)
+                continue
+        # Some engines print such cells like labels, whose texts are compared below.
+        settled = kind not in ("boolean", "zoned")
+        settled &= kind in ("integer", "time") or engine.name != "postgres"
+        settled &= all(answer == entries.get(text) for text, answer in found.items())
+        if found and any(names) and not settled:
             cases = [(engine.string(text), answer) for text, answer in found.items()]
             value = _case(_printed(engine, kind, name), cases, unseen)
             branches.append(f"WHEN {engine.is_of(name, names)} THEN {value}")
-        elif kind != "integer":
-            alien += names
+        elif kind == "boolean" and not found:
+            alien += filter(None, names)
     if alien:
         branches.insert(0, f"WHEN {engine.is_of(name, alien)} THEN NULL")
     if alien or absent != unseen:
@@ -281,32 +303,25 @@ def _by_text(
     cases = [
         (engine.string(text), answer)
         for text, answer in entries.items()
-        if engine.name != "postgres" or "\0" not in text  # which it has in no text
+        if _is_text(engine, text)
     ]
     case = _case(engine.as_text(name), cases, unseen)
     return "CASE " + "\n  ".join([*branches, f"ELSE {case} END"]) if branches else case
 
 
 def _by_value(
-    entries: Mapping[str, str],
-    read: Callable[[str], _Value | None],
-    shown: Callable[[_Value], str | None],
+    entries: Mapping[str, str], read: Callable[[str], _Value | None]
 ) -> dict[_Value, str]:
-    """Return the answer for each value that a label may mean.
-
-    It is that of the label which the value has in training (`shown`); otherwise that of
-    all labels with this value, and NULL if these differ.
-    """
-    found: dict[_Value, dict[str, str]] = {}
+    """Return the answer for each value that labels have; NULL where these differ."""
+    found: dict[_Value, set[str]] = {}
     for text, answer in entries.items():
         value = read(text)
         if value is not None:
-            found.setdefault(value, {})[text] = answer
-    answers = {}
-    for each, labels in found.items():
-        told = list(dict.fromkeys(labels.values()))
-        answers[each] = labels.get(shown(each) or "", "NULL" if told[1:] else told[0])
-    return answers
+            found.setdefault(value, set()).add(answer)
+    return {
+        each: "NULL" if len(answers) > 1 else min(answers)
+        for each, answers in found.items()
+    }
 
 
 def _read(kind: str, text: str, truths: bool) -> str | None:
@@ -314,18 +329,16 @@ def _read(kind: str, text: str, truths: bool) -> str | None:
 
     `truths` says whether truth values are integers.
     """
-    truth = {"t": "true", "yes": "true", "y": "true", "1": "true"}
-    truth |= {"f": "false", "no": "false", "n": "false", "0": "false"}
-    word = truth.get(text.lower(), text.lower())
+    truth = _TRUTHS.get(text.lower())
     if kind == "boolean":
-        return word if word in _TRUTHS else None
+        return truth
     if kind == "integer":
-        if truths and word in _TRUTHS:
-            return "1" if word == "true" else "0"
-        value = _float(text)
+        if truths and truth and text not in ("0", "1"):
+            return "1" if truth == "true" else "0"
+        value = int(text, 16) if _HEX.fullmatch(text) else _float(text)
         if value is None or abs(value) >= 2**53:
             return text if _INTEGER.fullmatch(text) else None
-        return str(int(value)) if value.is_integer() else None
+        return str(int(value)) if value == int(value) else None
     if kind == "time":
         parts = _TIME.fullmatch(text)
         return parts and _trimmed(f"{parts[1]:0>2}:{parts[2]}:{parts[3] or '00'}")
@@ -400,11 +413,8 @@ def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:
 
 
 def _float(text: str) -> float | None:
-    """Return the float that a label means, if it is one and no other label's."""
-    if not _NUMBER.fullmatch(text):
-        return None
-    value = float(text)
-    return value if abs(value) < 2**53 or label_text(value) == text else None
+    """Return the float that a label means, if it is one."""
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 # ---- tuples of columns
