@@ -54,8 +54,9 @@ _PRINTED = {
     for kind, form in (("date", _DATE), ("moment", _MOMENT), ("zoned", f"{_MOMENT}Z"))
 }
 _NANOSECONDS = re.compile(r"\.\d{7}")
-_TRUTHS = dict.fromkeys(("true", "t", "yes", "y", "1"), "true")
-_TRUTHS |= dict.fromkeys(("false", "f", "no", "n", "0"), "false")
+_TRUTHS = dict.fromkeys(("true", "t", "yes", "y"), "true")
+_TRUTHS |= dict.fromkeys(("false", "f", "no", "n"), "false")
+_DIGITS = {"1": "true", "0": "false"}
 # Labels that an engine might read as times in a way of its own.
 _TIMELIKE = re.compile(r"[0-9].*[-/:. ]|epoch|infinity", re.IGNORECASE | re.DOTALL)
 # Those that DuckDB would write alike as bytes.
@@ -279,8 +280,11 @@ def _by_text(
         "zoned": (engine.zoned,),
     }
     for kind, names in types.items():
-        read = partial(_read, kind, truths=not engine.boolean)
+        truths = not engine.boolean and not _DIGITS.keys() & entries.keys()
+        read = partial(_read, kind, truths=truths)
         found = _by_value(entries, read)
+        if kind == "boolean" and not found:
+            found = _by_value(entries, _DIGITS.get)
         if kind in ("date", "moment", "time", "zoned"):
             unread = (text for text in entries if read(text) is None)
             if not found or any(map(_TIMELIKE.search, unread)):
@@ -333,7 +337,7 @@ def _read(kind: str, text: str, truths: bool) -> str | None:
     if kind == "boolean":
         return truth
     if kind == "integer":
-        if truths and truth and text not in ("0", "1"):
+        if truths and truth:
             return "1" if truth == "true" else "0"
         value = int(text, 16) if _HEX.fullmatch(text) else _float(text)
         if value is None or abs(value) >= 2**53:
