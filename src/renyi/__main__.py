@@ -26,10 +26,13 @@ def main() -> int:
     listened = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
     for number in listened:
         signal.signal(number, _leave)
-    if not hasattr(os, "fork"):
-        return _work()
-    parent, child = os.getpid(), os.fork()
+    if not hasattr(os, "fork") or os.environ.get("RENYI_DEBUG"):
+        return _work()  # for debuggers, all in one process
+    parent = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, listened)  # until it is known who answers
+    child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
         _die_with(parent)
         os._exit(_work())  # what called us is for the parent to go on with
     return _watch(child, listened)
@@ -57,8 +60,14 @@ def _write(text: str) -> None:
         return  # nobody listens
 
 
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing; unlike SIG_IGN, it takes the signals that are under way, too."""
+
+
 def _leave(number: int, frame: object) -> None:
     """End at once: while modules are loaded there is nothing to tidy up."""
+    for each in SIGNALS:  # which may come twice
+        signal.signal(each, _ignore)
     _say(number)
     os._exit(128 + number)
 
@@ -95,18 +104,25 @@ def _watch(child: int, listened: list[signal.Signals]) -> int:
     """Wait for the child, pass signals on to it, and end it if it does not answer."""
     asked: list[int] = []
 
+    def send(number: int) -> None:
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:
+            return  # it has just ended
+
     def end(number: int, frame: object) -> None:
-        os.kill(child, signal.SIGKILL)
+        send(signal.SIGKILL)
 
     def ask(number: int, frame: object) -> None:
         if not asked:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
         asked.append(number)
-        os.kill(child, number)
+        send(number)
 
     signal.signal(signal.SIGALRM, end)
     for number in listened:
         signal.signal(number, ask)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     for number in (signal.SIGALRM, *listened):
         signal.signal(number, signal.SIG_IGN)

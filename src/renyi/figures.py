@@ -30,10 +30,11 @@ def percent(share: float, digits: int = 1) -> str:
 def number_of(count: float, what: str) -> str:
     """Return how many there are, in words.
 
-    >>> number_of(1, "row"), number_of(2_000, "row")
-    ('1 row', '2,000 rows')
+    >>> number_of(1, "row"), number_of(12_345_678_901, "row"), number_of(2.5, "row")
+    ('1 row', '12,345,678,901 rows', '2.5 rows')
     """
-    return f"{count:,.10g} {what}{'s' * (count != 1)}"
+    digits = f"{int(count):,}" if float(count).is_integer() else f"{count:,.10g}"
+    return f"{digits} {what}{'s' * (count != 1)}"
 
 
 def rounded_up(share: float, digits: int = 4) -> float:

@@ -42,6 +42,7 @@ def begin(*argv: str, cwd: Path, code: str = "") -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        process_group=0,
         # Shells start what is in the background deaf to Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
@@ -67,7 +68,9 @@ def stop(
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(delay)
     signalled, begun = child.poll() is None, time.monotonic()
-    if signalled:
+    if signalled and how == signal.SIGINT:  # as terminals do it
+        os.killpg(child.pid, how)
+    elif signalled:
         os.kill(child.pid, how)
     try:
         out, err = child.communicate(timeout=LONGEST)

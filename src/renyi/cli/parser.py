@@ -45,6 +45,9 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line."""
 
+    # Of later Pythons: escape sequences, which are shown to nobody here.
+    color = property(lambda self: False, lambda self, value: None)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Read the arguments; an unknown one is reported by its command."""
         known, rest = self.parse_known_args(args, namespace)
