@@ -154,11 +154,11 @@ def check_memory(needed: float, what: str, advice: str = "") -> None:
     budget = memory_budget()
     if needed > budget:
         raise MemoryBudgetError(
-            f"{what} would take about {_gigabytes(needed)} of memory, more than the "
-            f"{_gigabytes(budget)} that a job may take: "
+            f"{what} would take about {_size(needed)} of memory, more than the "
+            f"{_size(budget)} that a job may take: "
             f"{advice or 'give it more (on the command line, --memory)'}."
         )
 
 
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.2g} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
+def _size(count: float) -> str:
+    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from support.commandline import HERE, Run, save, table
+import renyi
+from support.commandline import HERE, Run, save, table, votes
 
 # Each line of stdin is a command; its exit code, its peak in MB so far, its last words.
 MEASURE = """
@@ -86,4 +92,114 @@ def test_five_million_answers_as_json_take_little_memory(tmp_path: Path) -> None
     _, (code, more, _) = measured(tmp_path, fit, predict)
     assert code == 0 and more < 300
     with (tmp_path / "out").open() as stream:
-        assert sum("prediction" in line for line in stream) == 40 * 2**17
+        assert sum(line.count("prediction") for line in stream) == 40 * 2**17
+
+
+# ---- files that are streamed because they are large
+
+
+def save_tables() -> None:
+    """Write tables of all kinds: few rows, many rows, more categories than rows."""
+    rng = np.random.default_rng(0)
+    frame = table(300).assign(w=rng.integers(0, 4, 300) / 2, same="s", void="")
+    frame["half"] = frame["size"] / 2
+    frame["day"] = pd.Timestamp(2024, 1, 1) + pd.to_timedelta(frame["size"] % 2, "D")
+    frame.loc[3:9, "y"] = None
+    save(frame)
+    frame.to_csv("t.csv.gz", index=False)
+    frame.to_parquet("t.parquet")
+    frame.to_feather("t.arrow")
+    table(20_000).to_parquet("long.parquet")
+    cells = rng.integers(0, 3, (40, 60)).astype(str)
+    wide = pd.DataFrame(cells, columns=[f"c{j}" for j in range(60)])
+    save(wide.assign(y=["a", "b"] * 20), "wide.csv")
+    save(votes(), "votes.csv")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit votes.csv --target party",
+        "fit t.csv --target y --id id w",
+        "fit t.csv.gz --target y --id id --weight w",
+        "fit t.parquet --target half --id id w --no-intercept",
+        "fit t.arrow --target y --id id w --categorical size --min-count 20",
+        "fit t.csv --target half --id id w --numeric size --alpha 0.01",
+        "fit t.csv --target size --id id w --class-weight balanced --seed 3",
+        "fit t.parquet --target day --id id w size half",
+        "fit wide.csv --target y",
+        "fit long.parquet --target y --id id",
+        "fit long.parquet --target y --id id --alpha loo",
+        "select votes.csv --target party",
+        "select t.parquet --target y --id id w --n-features 2",
+        "hgr t.csv --target y --id id w",
+    ],
+)
+def test_large_files_are_streamed_with_the_same_result(run: Run, command: str) -> None:
+    save_tables()
+    words = [*command.split(), "--json"]
+    words += ["--out", "m"] * (words[0] != "hgr")
+    found = []
+    for memory in ("1G", "100K" if "long" in command else "50K"):
+        done = run(*words, "--memory", memory)
+        assert done.code == 0, done.err
+        told = done.json
+        told.pop("next", None)
+        told["notes"].sort()
+        written = [Path(name) for name in ("m.json", "m.renyi")]
+        found.append((told, [p.read_bytes() for p in written if p.exists()]))
+    assert found[0] == found[1]
+    assert "counted as they were read" not in str(found[1])
+
+
+def test_large_files_are_not_held(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_tables()
+    monkeypatch.delattr("renyi.sources.files.read_table")
+    assert run("fit", "votes.csv", "--target", "party", "--memory", "50K").code == 0
+    assert run("fit", "votes.csv", "--target", "party", "--memory", "1G").code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("fit votes.csv --target party --order 2", "votes.csv"),
+        (
+            "marginals build votes.csv --target party --order 2 --out x.renyi",
+            "votes.csv",
+        ),
+        ("certify m.json --rows votes.csv", "votes.csv"),
+        ("marginals show big.renyi", "big.renyi"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused_with_its_size(
+    run: Run, command: str, name: str
+) -> None:
+    save_tables()
+    run("fit", "votes.csv", "--target", "party", "--out", "m")
+    labels = np.arange(800).repeat(2).astype(str)
+    renyi.Marginals.from_data(labels[:, None], [0, 1] * 800).save("big.renyi")
+    done = run(*command.split(), "--memory", "100K")
+    assert done.code == 2
+    assert re.search(rf"{name} would take about \S+ MB of memory, more than", done.err)
+    assert not Path("x.renyi").exists()
+
+
+@pytest.mark.parametrize("text", ["2", "M", "-1G", "2X", "nan", "1e99G"])
+def test_sizes_of_memory_make_sense(run: Run, text: str) -> None:
+    assert run("hgr", "votes", f"--memory={text}").code == 2
+
+
+def test_files_that_unfold_are_streamed(tmp_path: Path) -> None:
+    packed(tmp_path / "t.csv.gz", b"x,y\n", b"a,0\nb,1\n" * 2**16, 20)
+    code = pa.array(np.repeat(np.arange(2, dtype=np.int32), 5 * 10**6))
+    cells = pa.DictionaryArray.from_arrays(code, pa.array(["aaaa" * 50, "bbbb" * 50]))
+    rows = pa.table({"x": cells, "y": code})
+    pq.write_table(rows, tmp_path / "t.parquet", compression="zstd")
+    assert (tmp_path / "t.csv.gz").stat().st_size < 200_000
+    assert (tmp_path / "t.parquet").stat().st_size < 300_000
+    memory = ["--memory", "500M"]
+    names = ("t.csv.gz", "t.parquet")
+    commands = [["fit", name, "--target", "y", *memory] for name in names]
+    for code, more, said in measured(tmp_path, *commands):
+        assert code == 0, said
+        assert more < 400

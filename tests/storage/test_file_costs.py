@@ -202,7 +202,7 @@ def test_marginals_beyond_the_memory_of_a_job_are_refused(tmp_path):
     wide_marginals(tmp_path / "m", 1_500, 18)  # 18 MB
     with memory_limit(2 * 10**7):
         assert renyi.Marginals.load(tmp_path / "m").n == 18
-    with memory_limit(10**7), pytest.raises(MemoryBudgetError, match=r"0\.018 GB"):
+    with memory_limit(10**7), pytest.raises(MemoryBudgetError, match="18 MB"):
         renyi.Marginals.load(tmp_path / "m")
 
 

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
+from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.cli.parser import parser
 from renyi.cli.process import printable_streams, stoppable
 
@@ -87,6 +88,8 @@ def _answered(arguments: list[str], came: list[int]) -> int:
 def _told(error: Exception) -> int:
     """Report what went wrong in one sentence; return the exit code."""
     if isinstance(error, MemoryError):
+        if isinstance(error, MemoryBudgetError):
+            return _fail(str(error))
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     if isinstance(error, OSError):
@@ -122,12 +125,15 @@ def _command(args: argparse.Namespace) -> None:
 
     if "files" in args:
         args.file = args.files[0] if args.files else ""
+    elif "file" in args:
+        args.files = [args.file]
     module, _, function = args.run.partition(".")
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
             # At the end, when all is written and printed, a checkpoint is deleted.
             with (
+                memory_limit(getattr(args, "memory", None)),
                 contextlib.ExitStack() as args.until,
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
+from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
@@ -83,7 +84,9 @@ def _check_basis(args: Args) -> None:
 def _heldout_rows(args: Args, clf: RenyiClassifier) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = inputs.table_path(args.rows)
-    names = files.opened(path).schema.names
+    file = files.opened(path)
+    names = file.schema.names
+    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
     target = clf._target if args.target is None else args.target
     if target is None:
         raise ValueError(
@@ -98,13 +101,13 @@ def _heldout_rows(args: Args, clf: RenyiClassifier) -> tuple[pa.Table, list[Any]
     if any(isinstance(label, str) for label in labels):
         kinds[target] = "label"
     missing = clf.encoder_.missing
-    table = files.read_table(path, [*features, target], missing=missing, kinds=kinds)
+    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
     answer, codes = encoded_target(table[target], target, clf.encoder_)
     known = codes >= 0
     X = table.filter(pa.array(known)).drop_columns([target])
     predict.warn_of_unseen(clf, predict.unseen_labels(clf, X))
     cells = [answer.categories[k] for k in codes[known]]
-    pairs = zip(cells, predict.known_classes(cells, labels), strict=True)
+    pairs = zip(cells, inputs.known_classes(cells, labels), strict=True)
     return X, [cell if known is None else known for cell, known in pairs]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from renyi import __version__
+from renyi import __version__, rules
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import rule_lines
 from renyi.cli import inputs, output
@@ -29,10 +29,11 @@ from renyi.figures import at_most, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.selection import short
+from renyi.sources.frames import TrainingRows
 from renyi.warnings import warn
 from renyi.writing import same_file
 
-_MEMORY = 1_000_000_000  # bytes of rows that are held in memory
+_UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
 _WIDTH = 80
 _TOP = 10
 _NAME = 26  # of a feature: leaves room for two classes with their points
@@ -56,8 +57,8 @@ def run(args: Args, recorded: Recorded) -> None:
         class_weight=args.class_weight,
         random_state=args.seed,
     )
-    streamed = inputs.to_be_streamed(args, clf.order, _MEMORY)
-    facts, source = _train_on_stream(args, clf) if streamed else train(args, clf)
+    streamed = inputs.is_streamed(args, clf.order)
+    facts, source = (_train_on_stream if streamed else train)(args, clf)
     m = _marginals_to_write(args, clf, source)
     if prefix is not None and m is None:
         place, other = Path(prefix + MARGINALS), Path(args.file)
@@ -85,6 +86,8 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
             settings = dataclasses.replace(m.settings, unseen=args.unseen)
             m = dataclasses.replace(m, settings=settings)
         return _train_on_counts(estimator.set_params(order=m.order), m), m
+    if inputs.is_too_large(args, estimator.order):
+        return _train_on_stream(args, estimator, too_large=True)
     encoder = inputs.encoder_of(args)
     rows = inputs.usable_rows(args, encoder)
     estimator.set_params(encoder=encoder).fit(rows.X, rows.y, rows.weights)
@@ -92,32 +95,53 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
 
 
-def _train_on_stream(args: Args, clf: RenyiClassifier) -> tuple[Facts, Marginals]:
-    """Train on the counts of rows that are not held in memory."""
+def _train_on_stream(
+    args: Args, estimator: Any, too_large: bool = False
+) -> tuple[Facts, Marginals]:
+    """Train on rows that are not held in memory, as on rows that are.
 
-    def without_constants(m: Marginals) -> Marginals:
-        features = [column for column in m.columns if column.name != m.target]
-        source = args.file or "the query"
-        gone = {*inputs.constant_names(source, features, len(features))}
-        kept = (name for name in m.feature_names if name not in gone)
-        return m.select(kept) if gone else m
-
-    within = args.class_conditional or args.class_weight is not None
+    Of a file that is `too_large`, all is told that is told of another.
+    """
+    within = getattr(estimator, "class_weight", None) is not None
+    within |= args.class_conditional
     encoder = inputs.encoder_of(args)
-    m = inputs.streamed_marginals(args, encoder, within, without_constants)
-    chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
-    warn(
-        "The rows were counted as they were read, so the error on them is not known."
-        + chosen * (args.alpha == "auto")
-    )
-    return _train_on_counts(clf, m), m
+    m = inputs.streamed_marginals(args, encoder, within, constants=False)
+    if inputs.in_database(args):
+        chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
+        warn(_UNKNOWN + chosen * (args.alpha == "auto"))
+        return _train_on_counts(estimator, m), m
+    block = estimator._fit_counted(m, partial(inputs.coded_rows, args, m))
+    error = None
+    if block is not None or too_large:
+        error = _error(
+            estimator, inputs.coded_blocks(args, m) if block is None else [block]
+        )
+    else:
+        warn(_UNKNOWN)
+    return _fit_facts(estimator, m.target, _shares(m), error), m
+
+
+def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
+    """Return the share of rows that a model of single columns answers wrongly."""
+    clf, wrong, total = getattr(estimator, "classifier_", estimator), 0.0, 0.0
+    for block in blocks:
+        codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
+        t = clf.scorecard_.estimates(codes)
+        answers = rules.answers(t, codes, clf.rule, clf.random_state)
+        wrong += float(block.weights @ (answers != block.y))
+        total += float(block.weights.sum())
+    return wrong / total
 
 
 def _train_on_counts(estimator: Any, m: Marginals) -> Facts:
     estimator.fit_marginals(m)
+    return _fit_facts(estimator, m.target, _shares(m))
+
+
+def _shares(m: Marginals) -> dict[str, float]:
+    """Return the share of each class."""
     pairs = zip(m.classes, m.class_probabilities, strict=True)
-    shares = {label_text(label): float(p) for label, p in pairs}
-    return _fit_facts(estimator, m.target, shares)
+    return {label_text(label): float(p) for label, p in pairs}
 
 
 def _marginals_to_write(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import math
 import os
 import shlex
 import sys
@@ -25,8 +26,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi import datasets, endings
+from renyi.checks import check_memory, memory_budget
 from renyi.cli.output import Args, Meter, Recorded, print_json, print_notes
-from renyi.encoding.arrow_cells import coded, labels, requested_floats, storage
+from renyi.encoding.arrow_cells import (
+    coded,
+    labels,
+    number_text,
+    requested_floats,
+    storage,
+)
 from renyi.encoding.column_rules import (
     MISSING_CODES,
     check_classes,
@@ -37,17 +45,16 @@ from renyi.encoding.column_rules import (
     missing_texts,
 )
 from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.figures import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
-from renyi.sources.frames import encoded_target
+from renyi.sources.frames import TrainingRows, encoded_target
 from renyi.warnings import warn
 
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
-_PACKED = {".gz": 5, ".parquet": 5, ".pq": 5}  # memory that a byte of a file takes
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
 
 
@@ -127,6 +134,8 @@ def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or those of a table, counted."""
     if not args.file.endswith(MARGINALS):
         encoder = encoder_of(args)
+        if is_too_large(args):
+            return streamed_marginals(args, encoder, args.class_conditional, False)
         return usable_rows(args, encoder).marginals(encoder, args.class_conditional)
     m = chosen_marginals(args)
     if args.class_conditional and m.class_counts is None:
@@ -164,6 +173,14 @@ def table_paths(names: Sequence[str]) -> list[Path]:
     )
 
 
+def opened_tables(args: Args) -> list[files.TableFile]:
+    """Return the files of a command, each of which is opened once."""
+    if "tables" not in args:
+        args.tables = files.open_tables(table_paths(args.files)) if args.files else []
+    found: list[files.TableFile] = args.tables
+    return found
+
+
 def _is_searched(name: str) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
@@ -183,9 +200,7 @@ def _chosen_columns(
     target = args.target
     alone = len(getattr(args, "files", [args.file])) == 1
     if target is None and alone and args.file in datasets.names():
-        target = files.opened(table_path(args.file)).schema.names[
-            -1
-        ]  # as in every bundled one
+        target = opened_tables(args)[0].schema.names[-1]  # as in every bundled one
     if target is None:
         raise ValueError(
             f"--target is required: name the column of {source} to predict, such as "
@@ -249,6 +264,21 @@ def listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:8])) + more
 
 
+def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
+    """Return the text of the class that each cell means; None where it means none.
+
+    A number may be written in other ways than the class that training made of it.
+    """
+    exact = {label_text(label): label_text(label) for label in labels}
+    loose = {number_text(text): text for text in exact}
+    meant = {cell: exact.get(label_text(cell)) for cell in set(cells)}
+    if len(loose) == len(exact):  # not so if "0.5" and "0.50" are two classes
+        for cell, text in meant.items():
+            if text is None:
+                meant[cell] = loose.get(number_text(label_text(cell)))
+    return [meant[cell] for cell in cells]
+
+
 # ---- rows in memory
 
 
@@ -282,7 +312,8 @@ class Rows(NamedTuple):
 
 def read_rows(args: Args, encoder: Encoder) -> Rows:
     """Read the rows of a table, without those whose target is missing."""
-    file = files.opened(table_path(args.file))
+    (file,) = opened_tables(args)
+    table_path(args.file)  # says that it is read, if that takes long
     names = file.schema.names
     target, columns, kinds = _chosen_columns(args, file.path, names, encoder)
     aside = [target] if args.weight is None else [target, args.weight]
@@ -353,11 +384,10 @@ def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
 # ---- rows that are counted as they are read
 
 
-def to_be_streamed(args: Args, order: int, limit: int) -> bool:
-    """Whether the rows are to be counted as they are read, not held in memory.
+def is_streamed(args: Args, order: int) -> bool:
+    """Whether the options are those of rows that are counted as they are read.
 
-    Features of several columns (`order`) need the rows in memory. `limit` is the number
-    of bytes beyond which the rows of a file are not held.
+    Features of several columns (`order`) need the rows in memory.
     """
     options = (args.where, args.sql, args.table, args.checkpoint)
     given = len(args.files) != 1 or any(options)
@@ -367,39 +397,129 @@ def to_be_streamed(args: Args, order: int, limit: int) -> bool:
             f"Features of {order} columns need the rows in memory: name one file, "
             "without --where, --sql, --table and --checkpoint."
         )
-    path = Path(args.file)
-    if given or order > 1 or path.suffix == MARGINALS or not path.is_file():
-        return given
-    return path.stat().st_size * _PACKED.get(path.suffix.lower(), 1) > limit
+    return given
+
+
+def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
+    """Whether the rows of a file would take more memory than a job may, or `most`.
+
+    They are then counted as they are read, which leads to the same model.
+    """
+    if args.file.endswith(MARGINALS):
+        return False
+    (file,), budget = opened_tables(args), memory_budget()
+    needed = files.memory(file, min(budget, most))
+    if order > 1:
+        what = f"Features of {order} columns cannot be counted as rows are read, and"
+        check_memory(needed, f"{what} holding the rows of {file.path}")
+        return False
+    return needed > min(budget, most)
 
 
 def streamed_marginals(
     args: Args,
     encoder: Encoder,
     class_conditional: bool = False,
-    accepted: Callable[[Marginals], Marginals] = lambda m: m,
+    constants: bool = True,
 ) -> Marginals:
-    """Count the rows that the command line names, as far as they are `accepted`."""
+    """Count the rows that the command line names, perhaps without constant columns."""
 
     def usable(m: Marginals) -> Marginals:
         check_classes(m.classes, m.target)
-        return accepted(_with_text_classes(m))
+        m = _with_text_classes(m)
+        if constants:
+            return m
+        features = [column for column in m.columns if column.name != m.target]
+        source = args.file or "the query"
+        gone = {*constant_names(source, features, len(features))}
+        kept = (name for name in m.feature_names if name not in gone)
+        return m.select(kept) if gone else m
 
     if any(name.endswith(MARGINALS) for name in args.files):
         raise ValueError(
             f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
             "marginals merge'."
         )
-    if _in_database(args):
+    if in_database(args):
         given = (encoder, class_conditional, args.where, args.weight)
         with _table(args, encoder) as table, Meter() as meter:
             return usable(sql.marginals(*table, *given, progress=meter))
     return _of_files(args, encoder, class_conditional, usable)
 
 
+def coded_rows(args: Args, m: Marginals, codes: bool = True) -> TrainingRows:
+    """Read the rows that were counted once more, as codes or for their weights alone.
+
+    Where leave-one-out makes use of rows, their codes are small beside the counts.
+    """
+    if codes:
+        size = m.n * len(m.encoder.columns)
+        check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
+    blocks = list(coded_blocks(args, m, codes))
+    if not m.weighted and sum(len(block.y) for block in blocks) != m.n:
+        raise ValueError(f"{_named(args)} has changed while it was read: try again.")
+    return TrainingRows(
+        m.encoder,
+        np.concatenate([block.codes for block in blocks], axis=1),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate([block.weights for block in blocks]) if m.weighted else None,
+    )
+
+
+def coded_blocks(
+    args: Args, m: Marginals, codes: bool = True
+) -> Iterator[TrainingRows]:
+    """Read the rows that were counted once more, block by block."""
+    encoder, names = m.encoder, list(m.encoder.input_names) if codes else []
+    target = Columns.of([m._column(m.target)])
+    answer = dataclasses.replace(target_encoder(encoder), columns=target)
+    kinds = files.column_kinds(encoder) | files.column_kinds(answer)
+    weight = [] if args.weight is None else [args.weight]
+    for table in files.batches(
+        opened_tables(args),
+        [*names, m.target, *weight],
+        missing=encoder.missing,
+        kinds=kinds | dict.fromkeys(weight, "number"),
+        where=args.where,
+        sql=args.sql,
+    ):
+        for name in {*args.numeric, *weight} & {*table.column_names}:
+            cells = requested_floats(name, table[name])
+            table = table.set_column(table.column_names.index(name), name, cells)
+        y = _class_codes(table[m.target], answer)
+        weights = table[args.weight].to_numpy() if weight else None
+        kept = y >= 0 if weights is None else (y >= 0) & (weights > 0)
+        if not kept.all():
+            table, y = table.filter(pa.array(kept)), y[kept]
+            weights = None if weights is None else weights[kept]
+        found = np.empty((0, len(y)), np.uint8)
+        if names and len(y):
+            found = encoder.transform(table.select(names))
+        if len(y):
+            yield TrainingRows(encoder, found, y, weights)
+
+
+def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
+    """Return the places of cells among the classes; -1 for a missing one.
+
+    Classes that are fractions have become texts: cells are compared as numbers, too.
+    """
+    (column,) = answer.columns
+    found = cells.combine_chunks().dictionary_encode()
+    values = found.dictionary.to_pylist()
+    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
+    meant = known_classes(values, list(column.categories))
+    others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
+    (codes,) = answer.transform(pa.table([found.dictionary], names=[column.name]))
+    size = len(column.categories)
+    places = [k if k < size else others[t] for k, t in zip(codes, meant, strict=True)]
+    indices: NDArray[Any] = found.indices.fill_null(len(values)).to_numpy()
+    return np.asarray(np.array([*places, -1], np.intp)[indices])
+
+
 def statements(args: Args, encoder: Encoder) -> list[str]:
     """Return the statements that count a table of a database; some are asked now."""
-    if not _in_database(args):
+    if not in_database(args):
         what = "tables of databases: name a database and a --table"
         raise ValueError(f"--print-sql is for {what}.")
     given = (encoder, args.class_conditional, args.where, args.weight)
@@ -423,7 +543,7 @@ def _of_files(
     class_conditional: bool,
     accepted: Callable[[Marginals], Marginals],
 ) -> Marginals:
-    tables = files.open_tables(table_paths(args.files)) if args.files else []
+    tables = opened_tables(args)
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
     names = source.schema.names
@@ -454,7 +574,7 @@ def _of_files(
         return files.marginals(tables or None, *how, progress=meter, **which)
 
 
-def _in_database(args: Args) -> bool:
+def in_database(args: Args) -> bool:
     """Whether the rows are in a database; what does not go with it is refused."""
     found = [name for name in args.files if databases.is_database(name)]
     if args.table is None and not found:

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from renyi.cli import inputs, output
-from renyi.cli.inputs import LARGE, load_marginals, with_source
+from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.warnings import warn
+
+LARGE = 700_000_000  # bytes of memory that rows may take before they are streamed
 
 
 def build(args: Args, recorded: Recorded) -> None:
@@ -28,7 +30,7 @@ def build(args: Args, recorded: Recorded) -> None:
         output.print_data("".join(f"{sql};\n" for sql in statements))
         return
     order = args.order or encoder.order
-    if inputs.to_be_streamed(args, order, LARGE):
+    if inputs.is_streamed(args, order) or inputs.is_too_large(args, order, LARGE):
         m = inputs.streamed_marginals(args, encoder, args.class_conditional)
     else:
         rows = inputs.read_rows(args, encoder)

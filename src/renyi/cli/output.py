@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
-_OURS = ("argv", "run", "until", "places")  # of the arguments, no options
+_OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
 _READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
@@ -146,9 +146,8 @@ class JsonRows:
 
     def __call__(self, batch: pd.DataFrame) -> None:
         """Add the rows of a batch."""
-        for record in records(batch):
-            self._stream.write(self._head + _json(record))
-            self._head = ",\n  "
+        self._stream.write(self._head + _json(records(batch))[1:-1])
+        self._head = ",\n  "
 
     def print(self, facts: Facts, name: str) -> None:
         """Print facts as one object, the rows last among them."""

@@ -25,6 +25,7 @@ _MARGINALS = "marginals (.renyi)"
 _WHERE = (
     'only rows that fulfil a condition, such as "year = 2024" (needs the extra duckdb'
 )
+_MEMORY = "refuse what would take more than this, such as 2G (default: half of all)"
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -138,6 +139,7 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--id COL ...", "columns to copy beside the answers")
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
+    _add(parser, "--memory SIZE", _MEMORY)
     _add(parser, "--spreadsheet")
     _add(parser, "--json")
 
@@ -159,6 +161,7 @@ def _add_certify(commands: Any) -> None:
     _add(rows, "--rows FILE", "certify by these rows, not by marginals")
     _add(rows, "--target COL", "their class (by default named as in training)")
     _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
+    _add(parser, "--memory SIZE", _MEMORY)
     _add(parser, "--json")
 
 
@@ -241,6 +244,8 @@ def _add_marginals(commands: Any) -> None:
     text = "print the table of two columns"
     show.add_argument("--pair", nargs=2, metavar=("X", "Y"), help=text)
     _add(show, "--json")
+    for each in (merge, subtract, show):
+        _add(each, "--memory SIZE", _MEMORY)
     for each in (build, merge, subtract):
         out = each.add_argument("--out", metavar="M.renyi", help="where to write")
         out.required = each is not build  # which may just print statements
@@ -258,6 +263,7 @@ def _add_export(commands: Any) -> None:
     _add(parser, "--table NAME", text)
     _add(parser, "--label CLASS", "whose score (by default the second of two)")
     _add(parser, "--out FILE.sql", "write to a file, not to stdout")
+    _add(parser, "--memory SIZE", _MEMORY)
 
 
 def _command(commands: Any, name: str, text: str, run: str = "") -> Any:
@@ -315,7 +321,11 @@ def _add_columns(
         _add(columns, "--unseen", text)
     if class_conditional:
         _add(columns, "--class-conditional", "count the pairs within each class too")
-    parser.set_defaults(unseen=None, class_conditional=False)
+    text = "of more than this, such as 2G, rows are streamed (default: half of all)"
+    _add(columns, "--memory SIZE", text)
+    # What a command lacks is not given.
+    rows = dict.fromkeys(("where", "sql", "table", "checkpoint"))
+    parser.set_defaults(unseen=None, class_conditional=False, **rows)
 
 
 def _add(parser: Any, usage: str, text: str = "") -> None:
@@ -356,6 +366,13 @@ def _whole(least: int, most: float = math.inf) -> Callable[[str], Any]:
     return _value(f"a whole number {limits}", lambda n: least <= n <= most, int)
 
 
+def _bytes(text: str) -> int:
+    """Read a size: 2G is 2·10⁹ bytes."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    return int(float(number) * 1000 ** " KMGT".index(unit or " "))
+
+
+_SIZE = _value("a size such as 500M or 2G", lambda n: 1000 <= n < 2**63, _bytes)
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
 _SHARE = _value("a number between 0 and 1", lambda x: 0 < x < 1)
 _ALPHA = _value(
@@ -374,6 +391,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--marginals": {"action": argparse.BooleanOptionalAction},
     "--max-error SHARE": {"type": _SHARE},
     "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
+    "--memory SIZE": {"type": _SIZE},
     "--min-count N": {"type": _whole(1)},
     "--n-features K": {"type": _whole(1)},
     "--order R": {"type": _whole(1, 9)},

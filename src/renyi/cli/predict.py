@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from renyi.cli import inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
-from renyi.encoding.arrow_cells import number_text, typed
+from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.classifier import RenyiClassifier
@@ -292,7 +292,7 @@ def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
     cells = truth.combine_chunks().dictionary_encode()
     values = cells.dictionary.to_pylist()
     values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    meant = np.array([*known_classes(values, labels), None], object)
+    meant = np.array([*inputs.known_classes(values, labels), None], object)
     return meant[cells.indices.fill_null(len(values)).to_numpy()]
 
 
@@ -300,18 +300,3 @@ def _texts(predictions: Any) -> Any:
     """Return predictions as texts, of which each is made once."""
     codes, different = pd.factorize(np.asarray(predictions))
     return np.array([label_text(v) for v in different.tolist()], object)[codes]
-
-
-def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
-    """Return the text of the class that each cell means; None where it means none.
-
-    A number may be written in other ways than the class that training made of it.
-    """
-    exact = {label_text(label): label_text(label) for label in labels}
-    loose = {number_text(text): text for text in exact}
-    meant = {cell: exact.get(label_text(cell)) for cell in set(cells)}
-    if len(loose) == len(exact):  # not so if "0.5" and "0.50" are two classes
-        for cell, text in meant.items():
-            if text is None:
-                meant[cell] = loose.get(number_text(label_text(cell)))
-    return [meant[cell] for cell in cells]

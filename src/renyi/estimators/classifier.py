@@ -120,6 +120,25 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         >>> np.allclose(clf.fit_marginals(m).z_, clf.fit(X, y).z_, atol=1e-12)
         True
         """
+        self._begin(m)
+        self._learn(m)
+        return self
+
+    def _fit_counted(
+        self, m: Marginals, read: Callable[[bool], TrainingRows]
+    ) -> TrainingRows | None:
+        """Train on counts whose rows can be read again, as `fit` does on the rows.
+
+        `read` returns them, with their codes or without; what is returned are those
+        with codes, if they were needed.
+        """
+        self._begin(m)
+        block = read(True)
+        self._train_on_rows(block)
+        return block
+
+    def _begin(self, m: Marginals) -> None:
+        """Check marginals, and take from them what the columns and classes are."""
         if not isinstance(m, Marginals):
             raise TypeError(
                 f"fit_marginals takes Marginals, not a {type(m).__name__}: count rows "
@@ -131,8 +150,6 @@ class CountsClassifier(ClassifierMixin, BaseEstimator):
         self._target = m.target
         numbered = [f"x{j}" for j in range(len(m.encoder.input_names))]
         self._keep_names(m.encoder, list(m.encoder.input_names) != numbered)
-        self._learn(m)
-        return self
 
     def _keep_names(self, encoder: Encoder, named: bool) -> None:
         """Keep the number of the table's columns, and their names if it has any."""
@@ -351,8 +368,7 @@ class RenyiClassifier(CountsClassifier):
             self._fit_counts(m, effective_n=self._effective_n + block.effective_n)
             return self
         self._train_on_rows(block)
-        rows, D = self._rows(block), block.n_indicators
-        if len(block.y) < D or ridge.worthwhile(rows, D, self.alpha):
+        if self._uses_rows(len(block.y), block.effective_n, block.n_indicators):
             self._kept = block
         return self
 
@@ -373,15 +389,32 @@ class RenyiClassifier(CountsClassifier):
 
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever are fewer."""
-        n, total = len(block.y), float(block.weights.sum())
         rows = self._rows(block)
-        if block.n_indicators > n:
+        if block.n_indicators > len(block.y):
             self._fit_dual(block, rows)
         else:
             self._fit_counts(self._count(block), rows, block.effective_n)
-        self._kept, self._notes = None, ()
-        if total > 2 * n:
-            self._notes = (("sample-weight", text.sample_weight(n, total)),)
+        self._kept, self._notes = None, _weight_notes(block)
+
+    def _fit_counted(
+        self, m: Marginals, read: Callable[[bool], TrainingRows]
+    ) -> TrainingRows | None:
+        """Train on counts, and on the rows where `fit` would make use of them."""
+        self._begin(m)
+        weighed = read(False) if m.weighted else None
+        n = m.n if weighed is None else len(weighed.y)
+        copies = m.n if weighed is None else weighed.effective_n
+        if self._uses_rows(n, copies, int(m.encoder.columns.sizes.sum())):
+            return super()._fit_counted(m, read)
+        self._fit_counts(m, effective_n=copies)
+        self._kept = None
+        self._notes = () if weighed is None else _weight_notes(weighed)
+        return None
+
+    def _uses_rows(self, n: float, copies: float, D: int) -> bool:
+        """Whether n rows of D categories tell more than their counts do."""
+        K = len(self.classes_)
+        return n < D or ridge.worthwhile(copies, D, K, self.alpha)
 
     def _rows(self, block: TrainingRows) -> ridge.Rows:
         """Rows with their weights: what each counts in the fit and in the report."""
@@ -580,6 +613,12 @@ class RenyiClassifier(CountsClassifier):
         True
         """
         return model_file.read(path, cls)
+
+
+def _weight_notes(block: TrainingRows) -> tuple[Warned, ...]:
+    """Return what is to be said of weights that count as many more rows."""
+    n, total = len(block.y), float(block.weights.sum())
+    return (("sample-weight", text.sample_weight(n, total)),) if total > 2 * n else ()
 
 
 def check_usable(encoder: Encoder) -> None:

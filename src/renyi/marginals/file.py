@@ -110,9 +110,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
         if header["version"] == 2:
             number = (_entries(header, size),)
             shapes |= {"counts": number, "places": number}
-    if (
-        size > _LARGE and header["version"] == 1
-    ):  # a megabyte of zeros unfolds to a gigabyte
+    if header["version"] == 1 and size > _LARGE:  # zeros unfold a thousandfold
         alone = read_diagonal(path, FORMAT, "counts", shapes)
         with valid(path):
             tolerance = header.get("tolerance", _TOLERANCE)

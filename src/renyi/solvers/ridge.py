@@ -189,7 +189,8 @@ def fit_primal(
     `n` is the number of rows, a row of weight 2 counting twice.
     """
     check_rows(alpha, rows)
-    if rows is not None and not worthwhile(rows, len(equations.A), alpha):
+    D, K = len(equations.A), equations.n_classes
+    if rows is not None and not worthwhile(rows.copies, D, K, alpha):
         rows = None
     if not isinstance(alpha, str):
         return _fit_given(equations, n, alpha, rows)
@@ -207,13 +208,15 @@ def check_rows(alpha: float | str, rows: Rows | None) -> None:
         )
 
 
-def worthwhile(rows: Rows, D: int, alpha: float | str) -> bool:
-    """Whether rows are few enough for leave-one-out to matter and to be affordable."""
-    if alpha == "loo":
-        return True
-    # Copies, not rows: weights must lead to the same choice as repetition.
-    cost = rows.copies * D * (D + GRID_SIZE * rows.n_classes)
-    return rows.copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
+def worthwhile(copies: float, D: int, n_classes: int, alpha: float | str) -> bool:
+    """Whether rows are few enough for leave-one-out to matter and to be affordable.
+
+    `copies` is the number of rows, a row of weight 2 counting twice: weights lead to
+    the same choice as repetition. Data alone decide, not how they were read.
+    """
+    cost = copies * D * (D + GRID_SIZE * n_classes)
+    few = copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
+    return alpha == "loo" or few
 
 
 def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeFit:

@@ -85,7 +85,8 @@ def fit_sparse(
     `sizes` are the numbers of categories of the features.
     """
     check_rows(alpha, rows)
-    if rows is not None and not worthwhile(rows, len(equations.R), alpha):
+    D, K = len(equations.R), equations.n_classes
+    if rows is not None and not worthwhile(rows.copies, D, K, alpha):
         rows = None
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))

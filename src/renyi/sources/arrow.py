@@ -29,6 +29,7 @@ from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
 
@@ -238,6 +239,14 @@ def _checked(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
     return batch
 
 
+def _width(kind: pa.DataType) -> float:
+    """Return the bytes of a cell in memory, of text those of its place."""
+    try:
+        return float(kind.bit_width / 8)
+    except ValueError:
+        return 4
+
+
 class ParquetFile:
     """A Parquet file, whose footer is read once."""
 
@@ -248,6 +257,33 @@ class ParquetFile:
         with _naming_errors(path, "Parquet"):
             self._metadata = pa.parquet.read_metadata(path)
             self.schema = _without_index(self._metadata.schema.to_arrow_schema())
+
+    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+        """Return the bytes, cells and rows there are; see `files.memory`.
+
+        A run of a text takes a few bytes in the file. Where texts may be many bytes in
+        memory they are looked at, as dictionaries.
+        """
+        rows, found = self._metadata.num_rows, self._metadata
+        groups = [
+            found.row_group(k).total_byte_size for k in range(found.num_row_groups)
+        ]
+        types = [self.schema.field(name).type for name in columns]
+        texts = self._texts(columns)
+        size = rows * sum(_width(kind) for kind in types) + sum(groups)
+        if size <= most < rows * len(texts) * max(groups, default=0):
+            for batch in (b for unit in self.units(0, texts) for b in unit.read()):
+                for column in batch.columns:
+                    lengths = pc.binary_length(column.dictionary).take(column.indices)
+                    size += pc.sum(lengths).as_py() or 0
+                if size > most:
+                    break
+        return size, rows * len(columns), rows
+
+    def _texts(self, columns: Sequence[str]) -> list[str]:
+        """Return which of some columns are of text, read as dictionaries."""
+        texts = (pa.string(), pa.large_string())
+        return [name for name in columns if self.schema.field(name).type in texts]
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once."""
@@ -261,11 +297,7 @@ class ParquetFile:
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the row groups; the file is number `file` of several."""
         columns = list(columns)
-        texts = [
-            name
-            for name in columns
-            if self.schema.field(name).type in (pa.string(), pa.large_string())
-        ]
+        texts = self._texts(columns)
         total = max(self._metadata.num_rows, 1)
 
         def read(group: int) -> Iterator[pa.RecordBatch]:
@@ -302,6 +334,15 @@ class IpcFile:
             self._count = getattr(reader, "num_record_batches", None)
             self._names = reader.schema.names
             self.schema = _without_index(reader.schema)
+
+    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+        """Return the bytes, cells and rows there are; see `files.memory`."""
+        size = rows = 0
+        for batch in (b for unit in self.units(0, columns) for b in unit.read()):
+            size, rows = size + batch.nbytes, rows + batch.num_rows
+            if size > most:
+                break
+        return size, rows * len(columns), rows
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once."""

@@ -14,6 +14,7 @@ by its text as it stands in the file.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ from renyi.streaming.run import FileError, Job, Source, Unit
 from renyi.streaming.spec import CountSpec, family, fitted_text
 
 _FIRST = 2**16  # rows that are looked at first
+_COSTS = (2, 12, 64)  # bytes in memory of a byte, a cell and a row of a file
 
 TableFile = CsvFile | ParquetFile | IpcFile
 AnyPath = str | os.PathLike[str] | TableFile
@@ -187,6 +189,16 @@ def no_rows(tables: Sequence[TableFile], where: str | None = None) -> ValueError
 # ---- rows in memory, whole or batch by batch
 
 
+def memory(table: TableFile, most: float = math.inf) -> float:
+    """Return the bytes that training on the rows of a file takes at most.
+
+    They are held as Arrow columns, then as columns of their kind and as codes; classes
+    and answers are held by row. Where it is more than `most`, any figure beyond.
+    """
+    found = table.extent(table.schema.names, most)
+    return sum(cost * count for cost, count in zip(_COSTS, found, strict=True))
+
+
 def read_table(
     path: AnyPath,
     columns: Sequence[str] | None = None,
@@ -206,7 +218,10 @@ def read_table(
 
 
 def _typed(
-    file: TableFile, rows: pa.Table, missing: frozenset[str], kinds: Mapping[str, str]
+    file: TableFile | None,
+    rows: pa.Table,
+    missing: frozenset[str],
+    kinds: Mapping[str, str],
 ) -> pa.Table:
     """Return rows of a file, text of CSV as what it is."""
     if not isinstance(file, CsvFile):
@@ -224,20 +239,26 @@ def batches(
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
+    sql: str | None = None,
 ) -> Iterator[pa.Table]:
-    """Read files batch by batch, in the order of their rows.
+    """Read files batch by batch, in the order of their rows; or a query of them.
 
     A column of a CSV file that is not among `kinds` may be of numbers in one batch and
     of text in another, as its cells are.
     """
-    kinds, texts, tables = kinds or {}, missing_texts(missing), open_tables(paths)
+    kinds, texts = kinds or {}, missing_texts(missing)
+    tables = open_tables(paths) if paths or sql is None else []
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
+    if sql is None:
+        source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
+    else:
+        source = query(sql, texts, tables)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
             if batch.num_rows:
                 rows = pa.Table.from_batches([batch])
-                yield _typed(tables[0], rows, texts, kinds)
+                whose = tables[0] if sql is None else None
+                yield _typed(whose, rows, texts, kinds)
 
 
 def first_rows(
