@@ -35,7 +35,7 @@ def target(path: Place) -> Path:
 
     What is no regular file, or in no folder to write in, is refused.
     """
-    shown, place = os.fspath(path), Path(os.path.realpath(path))
+    shown, place = os.fspath(path) or "''", Path(os.path.realpath(path))
     if place.is_dir() or shown.endswith(("/", os.sep)):
         raise IsADirectoryError(f"{shown} is a folder: name a file in it.")
     if place.is_symlink():

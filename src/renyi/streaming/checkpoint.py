@@ -75,9 +75,11 @@ class Checkpoint:
                 "file of its own."
             )
         try:
-            self.path = target(path)
+            place = target(path)
         except OSError as error:
             raise ValueError(f"The checkpoint cannot be written: {error}") from None
+        if self.path.is_symlink():
+            self.path = place  # else the link would be deleted
         # As it will come back from a file, in the order given.
         self._request = {
             name: json.loads(to_bytes({name: value}))[name]
