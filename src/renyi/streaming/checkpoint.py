@@ -108,7 +108,7 @@ class Checkpoint:
             try:
                 yield
                 self.remove()
-            except BaseException:
+            except Exception:  # but an interrupt, after which the job goes on
                 if not old and not self._worth:
                     self.remove()
                 raise
