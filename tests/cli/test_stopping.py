@@ -244,10 +244,10 @@ def shell(command: str, cwd: Path) -> Answer:
     ("command", "code", "out", "err"),
     [
         ("renyi datasets >&- 2>&-", 0, "", ""),
-        ("renyi datasets 2>/dev/full | head -c 4", 0, "name", ""),
         ("renyi datasets | head -c 0; exit ${PIPESTATUS[0]}", 0, "", ""),
-        ("renyi fit nothing 2>&-", 2, "", ""),
-        ("renyi fit nothing 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
+        ("renyi reproduce 2>&-", 2, "", ""),
+        ("renyi reproduce >&-", 2, "", "renyi: error: 'renyi reproduce"),
+        ("renyi reproduce 2>&1 | head -c 0; exit ${PIPESTATUS[0]}", 2, "", ""),
         ("renyi --bad >&-", 2, "", "renyi: error: "),
         ("renyi --bad 2>&-", 2, "", ""),
         ("renyi --bad 2>/dev/full", 2, "", ""),
