@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.counting.onehot import offsets
+from renyi.counting.sparse_counts import Blocks
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.arithmetic import occurring
@@ -135,9 +135,8 @@ def _assemble(
     tolerance: float,
 ) -> Marginals:
     whole = all(frame[count].dtype.kind in "iu" for frame in long)
-    starts, sizes = offsets(columns.sizes), columns.sizes
-    counts = np.zeros((int(sizes.sum()),) * 2, np.int64 if whole else np.float64)
-    known: set[tuple[int, int]] = set()
+    sizes = columns.sizes
+    known: dict[tuple[int, int], NDArray[Any]] = {}
     n = long[0][count].sum()
     for frame in long:
         names = [c for c in frame.columns if c != count]
@@ -151,42 +150,41 @@ def _assemble(
         weight = frame[count].to_numpy()
         alone = [(k, k) for k in range(len(names))]
         for a, b in [*alone, *combinations(range(len(names)), 2)]:
-            i, j = places[a], places[b]
-            block = np.zeros((sizes[i], sizes[j]), weight.dtype)
-            np.add.at(block, (codes[a], codes[b]), weight)
-            rows = slice(starts[i], starts[i + 1])
-            cols = slice(starts[j], starts[j + 1])
-            if (i, j) in known:
-                _check_same(
-                    counts[rows, cols], block, columns[i], columns[j], n, tolerance
-                )
-            known |= {(i, j), (j, i)}
-            counts[rows, cols] = block
-            counts[cols, rows] = block.T
+            if places[a] > places[b]:
+                a, b = b, a
+            axes = [a] if a == b else [a, b]
+            pair = places[a], places[b]
+            block = np.zeros([sizes[places[k]] for k in axes], weight.dtype)
+            np.add.at(block, tuple(codes[axes]), weight)
+            if pair in known:
+                both = [columns[places[k]] for k in axes]
+                _check_same(known[pair], block, both, n, tolerance)
+            known[pair] = block
     absent = frozenset(
         frozenset((columns.names[i], columns.names[j]))
         for i, j in combinations(range(len(columns)), 2)
         if (i, j) not in known
     )
     total = int(n) if whole else float(n)
-    return Marginals(counts, total, columns, target, settings, None, absent)
+    counts = Blocks(sizes, np.int64 if whole else np.float64)
+    for (i, j), block in known.items():
+        counts.put(i, j, block)
+    return Marginals(counts.table(), total, columns, target, settings, None, absent)
 
 
 def _check_same(
     old: NDArray[Any],
     new: NDArray[Any],
-    first: Column,
-    second: Column,
+    columns: list[Column],
     n: Any,
     tolerance: float,
 ) -> None:
     off = np.abs(old - new)
-    k, j = np.unravel_index(int(off.argmax()), off.shape)
-    if off[k, j] > tolerance * n:
-        cell = f"{first.name} = {first.levels.texts[k]}"
-        if first.name != second.name:
-            cell += f", {second.name} = {second.levels.texts[j]}"
+    place = np.unravel_index(int(off.argmax()), off.shape)
+    if off[place] > tolerance * n:
+        pairs = zip(columns, place, strict=True)
+        cell = ", ".join(f"{c.name} = {c.levels.texts[k]}" for c, k in pairs)
         raise ValueError(
-            f"The margins disagree: {cell} has {old[k, j]:g} rows in one table and "
-            f"{new[k, j]:g} in another (off by {off[k, j]:g})."
+            f"The margins disagree: {cell} has {old[place]:g} rows in one table and "
+            f"{new[place]:g} in another (off by {off[place]:g})."
         )
