@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
+from renyi.checks import check_memory
 
 Sizes = Sequence[int] | NDArray[Any]
 
@@ -263,6 +264,7 @@ def agreement(codes: NDArray[Any], levels: int) -> NDArray[np.float64]:
             f"{MAX_TABLE_BYTES / 1e9:.1f} GB: use fewer rows, merge rare categories or "
             "drop columns."
         )
+    check_memory(8 * n * n, f"The agreement of every two of {n:,} rows")
     out = np.full((n, n), float(d))
     if not codes.size:
         return out

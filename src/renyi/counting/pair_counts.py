@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
+from renyi.checks import check_memory
 from renyi.counting import sparse_counts
 from renyi.counting.histograms import histograms, joint_values, super_columns
 from renyi.counting.onehot import (
@@ -193,6 +194,7 @@ def check_table_size(sizes: Sizes, n_classes: int, entries: float) -> None:
             f"limit is {MAX_TABLE_BYTES / 1e9:.1f} GB: merge rare categories or drop "
             "columns."
         )
+    check_memory(needed, f"Counting the pairs of {total:,} categories")
 
 
 # ---- counting
