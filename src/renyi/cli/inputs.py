@@ -29,11 +29,14 @@ from renyi import datasets, endings
 from renyi.checks import check_memory, memory_budget
 from renyi.cli.output import Args, Meter, Recorded, print_json, print_notes
 from renyi.encoding.arrow_cells import (
+    check_type,
     coded,
     labels,
     number_text,
+    plain_type,
     requested_floats,
     storage,
+    without_views,
 )
 from renyi.encoding.column_rules import (
     MISSING_CODES,
@@ -335,7 +338,8 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
     answer, codes = encoded_target(table[target], target, encoder)
     kept = codes >= 0
     if not kept.all():
-        table, codes = table.filter(pa.array(kept)), codes[kept]
+        table = without_views(table).filter(pa.array(kept))
+        codes = codes[kept]
         weights = None if weights is None else weights[kept]
     check_target(answer, len(codes))
     check_classes(answer.categories, target)
@@ -360,7 +364,8 @@ def usable_rows(args: Args, encoder: Encoder) -> Rows:
     if suspects:
         some = X.select(suspects)
         if weights is not None and not weights.all():
-            some, weights = some.filter(pa.array(weights > 0)), weights[weights > 0]
+            some = without_views(some).filter(pa.array(weights > 0))
+            weights = weights[weights > 0]
         fitted, _ = encoder.fit_transform(some, weights, refuse_identifiers=False)
         columns = fitted.columns
     gone = frozenset(constant_names(args.file, columns, X.num_columns))
@@ -378,7 +383,9 @@ def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
     if any(isinstance(label, float) for label in labels):
         labels = [label_text(label) for label in labels]
     texts = any(isinstance(label, str) for label in labels)
-    return np.array(labels, object if texts else None)
+    made = np.array(labels, object if texts else None)
+    # Integers of which some need 64 bits without a sign would become floats.
+    return np.array(labels, object) if made.dtype.kind == "f" else made
 
 
 # ---- rows that are counted as they are read
@@ -553,6 +560,8 @@ def _of_files(
         suspects = [name for name in columns if name not in kinds]
         first, whole = files.first_rows(tables[0], [*suspects, target], encoder.missing)
         if first.num_rows:
+            first = without_views(first)
+            check_type(target, plain_type(first.schema.field(target).type))
             indices, found = coded(storage(first[target].combine_chunks()))
             known = [label is not None for label in labels(found, "", missing)]
             rows = first.filter(pa.array(known, pa.bool_()).take(indices))

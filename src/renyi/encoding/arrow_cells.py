@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,13 @@ _CODE = r"^[+-]?0\d"  # leading zeros: a code
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
+_DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
+_WITHOUT_VIEWS = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}
+_LABELS = pa.dictionary(pa.int32(), pa.string())
 _FEW = 64
 _MANY, _SHORT = 256, 4096  # columns and rows of tables whose columns are read together
 _CELLS = 2**20  # that are read together
@@ -54,11 +62,6 @@ _ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 def check_type(name: str, kind: pa.DataType) -> None:
     """Raise an error that names a column whose cells are no labels and no numbers."""
-    if pa.types.is_run_end_encoded(kind):
-        raise TypeError(
-            f"Column {name!r} is run-end encoded: decode it with "
-            "pyarrow.compute.run_end_decode."
-        )
     if pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
         raise TypeError(
             f"Column {name!r} holds nested values ({kind}): give it one value a row."
@@ -70,9 +73,67 @@ def check_type(name: str, kind: pa.DataType) -> None:
         )
 
 
+def check_moments(name: str, values: Array) -> None:
+    """Raise an error that names a column of moments for which Arrow has no text."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        day, ticks = 1, values.cast(pa.int32())
+    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
+        day, ticks = (
+            86_400 * _TICKS[getattr(kind, "unit", "ms")],
+            values.cast(pa.int64()),
+        )
+    else:
+        return
+    found = pc.min_max(ticks).as_py()
+    low, high = found["min"], found["max"]
+    first, last = _DAYS
+    if low is not None and not first * day <= low <= high < (last + 1) * day:
+        raise ValueError(
+            f"Column {name!r} holds moments outside the years -32767 to 32767 "
+            f"({kind}): correct them, or make texts or numbers of them."
+        )
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that `storage` gives values of a type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        named = {"arrow.uuid": _LABELS, "arrow.bool8": pa.bool_()}
+        return named.get(kind.extension_name) or plain_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    return _WITHOUT_VIEWS.get(kind, kind)
+
+
 def storage(column: Array) -> Array:
-    """Return the values of an extension type."""
-    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+    """Return the values of an extension type, or of one that Arrow can do little with.
+
+    UUIDs are their texts, runs are decoded, and views are plain texts or bytes.
+    """
+    kind = column.type
+    if getattr(kind, "extension_name", "") == "arrow.uuid":
+        cells = column.storage.dictionary_encode()
+        texts = [str(UUID(bytes=value)) for value in cells.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(
+            cells.indices, pa.array(texts, pa.string())
+        )
+    if isinstance(kind, pa.BaseExtensionType):
+        return storage(column.storage).cast(plain_type(kind))
+    if pa.types.is_run_end_encoded(kind):
+        return storage(pc.run_end_decode(column))
+    made = plain_type(kind)
+    return column if made is kind else column.cast(made)
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table from which Arrow can take rows, which it cannot do from views."""
+    if _WITHOUT_VIEWS.keys().isdisjoint(table.schema.types):
+        return table
+    plain = _WITHOUT_VIEWS
+    fields = [
+        field.with_type(plain.get(field.type, field.type)) for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def as_floats(column: Array) -> Array:
@@ -98,6 +159,8 @@ def from_decimals(column: Array) -> Array:
     """Return decimals as floats, whole ones as integers unless of over 64 bits."""
     if column.type.scale != 0:
         return as_floats(column)
+    if column.type.bit_width < 128:  # of which Arrow makes no integers
+        column = column.cast(pa.decimal128(column.type.precision, 0))
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -126,9 +189,10 @@ def coded(column: Array) -> tuple[Array, Array]:
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
     dictionary = column.dictionary
-    if pa.types.is_string_view(dictionary.type):  # which Arrow cannot take from
-        dictionary = dictionary.cast(pa.string())
-    return column.indices, dictionary
+    values = storage(dictionary)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return column.indices, values
 
 
 def filled(indices: Array) -> NDArray[Any]:

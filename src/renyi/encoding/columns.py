@@ -50,11 +50,16 @@ def plain_label(value: Any) -> Label:
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return None
     if isinstance(value, _TIMES):
+        if isinstance(value, (pd.Timestamp, pd.Timedelta)):
+            return str(time_texts(pa.array(pd.Series([value])))[0])  # nanoseconds too
+        if isinstance(value, datetime.timedelta):  # which 64 bits may not hold
+            ticks = value // datetime.timedelta(microseconds=1)
+            return f"{Decimal(ticks).scaleb(-6).normalize():f}"
         return str(time_texts(pa.array([value]))[0])
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return value.decode("utf-8", "backslashreplace")  # no two become one
     if isinstance(value, Decimal):
         return int(value) if value.as_tuple().exponent == 0 else float(value)
     if isinstance(value, (bool, int, float)):

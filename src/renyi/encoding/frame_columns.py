@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding.arrow_cells import (
+    check_moments,
     check_type,
     coded,
     entries,
@@ -294,6 +295,7 @@ def _from_arrow(name: str, column: Any) -> Part:
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Numbers(name, values, False)
     indices, dictionary = coded(column)
+    check_moments(name, dictionary)
     many = pa.types.is_integer(kind) and len(dictionary) > MAX_INTEGER_LABELS
     if many and column.null_count:  # what becomes floats, may lose digits
         many = max(map(abs, pc.min_max(column).as_py().values())) <= EXACT
@@ -395,10 +397,20 @@ def _from_objects(names: Sequence[str], X: NDArray[Any]) -> Iterator[Labels]:
     try:
         yield from _labels_of_objects(names, cells, len(names) >= _WIDE)
     except TypeError as error:
+        pairs = zip(names, cells, strict=True)
+        name = next((name for name, column in pairs if not _hashable(column)), None)
+        where = "A cell" if name is None else f"A cell of column {name!r}"
         raise TypeError(
-            "A cell holds something that is neither a number nor a string "
+            f"{where} holds something that is neither a number nor a string "
             f"({error}): argument must be a string or a number in every cell."
         ) from None
+
+
+def _hashable(cells: NDArray[Any]) -> bool:
+    try:
+        return hash(tuple(cells)) is not None
+    except TypeError:
+        return False
 
 
 def _labels_of_objects(

@@ -38,7 +38,6 @@ _PADDED = 1042
 _ZONED = 1184
 # Times of DuckDB of which some have no place in Arrow, such as infinity.
 _STAMPS = [f"TIMESTAMP{unit}" for unit in ("", "_S", "_MS", "_NS")]
-_AS_TEXT = ("DATE", "TIME WITH TIME ZONE", *_STAMPS)
 # With 4 MB, PostgreSQL sorts the rows for each of many tables instead of hashing them
 # once: 12 s where 3 s are enough. The setting ends with the transaction.
 _MORE_MEMORY = (
@@ -171,7 +170,9 @@ class Database:
             return forms[kind](column) if kind in forms else column
         if dialect.zoned and str(kind) == dialect.zoned:
             return dialect.in_utc(column)
-        if dialect.name == "duckdb" and str(kind) in _AS_TEXT:
+        if dialect.name == "duckdb" and str(kind) in ("DATE", *_STAMPS):
+            return dialect.by_letters(dialect.moment_text(column))
+        if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
             return dialect.as_text(column)
         return column
 

@@ -122,7 +122,18 @@ class Dialect:
             text = f"to_char({there}, 'YYYY-MM-DD HH24:MI:SS.US')"
             label = f"rtrim(rtrim({text}, '0'), '.') || 'Z'"
             return f"COALESCE({label}, {self.as_text(there)})"  # it may be infinite
+        if self.name == "duckdb":
+            return self.by_letters(f"{self.moment_text(there)} || 'Z'")
         return self.as_text(there) + " || 'Z'"
+
+    def moment_text(self, moment: str) -> str:
+        """Return the label of a moment in DuckDB, which counts years BC backwards."""
+        text, year = f"CAST({moment} AS {self.text})", f"year({moment})"
+        sign = f"CASE WHEN {year} < 0 THEN '-' ELSE '' END"
+        bare = f"replace({text}, ' (BC)', '')"
+        rest = f"substr({bare}, strpos({bare}, '-'))"
+        early = f"{sign} || printf('%04d', -{year}) || {rest}"
+        return f"(CASE WHEN {year} <= 0 THEN {early} ELSE {text} END)"
 
     def is_nan(self, expression: str) -> str:
         """Return the test for NaN; "" where there is no such float."""

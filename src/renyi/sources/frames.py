@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting.pair_counts import class_pair_counts, pair_counts
+from renyi.encoding.arrow_cells import without_views
 from renyi.encoding.column_rules import (
     check_names,
     check_sample_weight,
@@ -163,6 +164,8 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     """Return some rows of a frame, an array or a sequence."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if isinstance(X, pa.Table):
+        return without_views(X).take(rows)
     if hasattr(X, "take") and not isinstance(X, np.ndarray):
         return X.take(rows)
     return X[rows] if hasattr(X, "__arrow_c_stream__") else as_objects(X)[rows]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.arrow_cells import TextKind, coded, labels
+from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels
 from renyi.encoding.bins import bin_codes
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
@@ -83,6 +83,7 @@ class LabelEncoder:
         fresh = np.flatnonzero(used & ~self._known)
         if len(fresh):
             entries = self._dictionary.take(pa.array(fresh))
+            check_moments(self.name, entries)
             codes = self.admit(labels(entries, self.spec.text, self.missing))
             kind = np.min_scalar_type(max(int(codes.max()), int(self._lookup.max())))
             self._lookup = self._lookup.astype(kind, copy=False)

@@ -28,6 +28,7 @@ from renyi.encoding.arrow_cells import (
     as_floats,
     check_type,
     numbers,
+    plain_type,
     storage,
     trimmed,
 )
@@ -256,8 +257,7 @@ class CountSpec:
 def family(name: str, kind: pa.DataType) -> str:
     """Return what a type holds; batches of one family are read alike."""
     types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
+    kind = plain_type(kind)
     if types.is_dictionary(kind):
         inner = family(name, kind.value_type)
         # A dictionary of numbers is of labels, whatever its values.
