@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import renyi
 from renyi.figures import at_most
-from support.commandline import FIT, Done, save, table
+from support.commandline import FIT, Done, Run, save, table
 
 
 def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
@@ -358,3 +359,19 @@ def test_errors_name_the_file_that_was_asked_for(
     monkeypatch.setattr(os, "fsync", full)
     message = bad("fit", "votes", "--out", "m", code=1)
     assert message == "renyi: error: m.json: no space left on device."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_decimal_commas_and_integer_targets_are_noted(
+    streamed: bool, run: Run, tmp_path: Path
+) -> None:
+    rows = [f"{k % 7},5;{'ab'[k % 2]};{k % 30}" for k in range(300)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["price;word;age", *rows]) + "\n")
+    words = ["--checkpoint", str(tmp_path / "job")] if streamed else []
+    done = run("fit", str(path), "--target", "age", *words, "--json")
+    assert done.code == 0, done.err
+    notes = json.loads(done.out)["notes"]
+    assert sum("'price'" in note and "comma" in note for note in notes) == 1
+    assert sum("'age'" in note and "30 different" in note for note in notes) == 1
+    assert not any("'word'" in note for note in notes)

@@ -226,3 +226,27 @@ def test_quote_of_the_header_that_is_never_closed(tmp_path: Path) -> None:
     path.write_text('a,"y\n' + "1,2\n" * 50)
     with pytest.raises(ValueError, match="goes on over many lines, so a quote in it"):
         files.marginals(path, "y")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_odd_names_and_packings(streamed: bool, tmp_path: Path) -> None:
+    """Upper-case endings, padding, several members, NUL in a header: the same rows."""
+    body = b"a,y\n" + b"u,0\nv,1\nu,1\n" * 20
+    packed = gzip.compress(body)
+    members = gzip.compress(body[:60]), gzip.compress(b""), gzip.compress(body[60:])
+    for name, data in {
+        "t.CSV": body,
+        "t.CSV.GZ": packed,
+        "T.Txt.Gz": packed,
+        "t.TSV.GZ": gzip.compress(body.replace(b",", b"\t")),
+        "padded.csv.gz": packed + bytes(700),
+        "members.csv.gz": b"".join(members),
+        "padded members.csv.gz": bytes(100).join(members),
+        "nul.csv": body.replace(b"a,y", b"a\0b,y"),
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        if streamed:
+            assert Marginals.from_file(path, target="y").n == 60
+        else:
+            assert files.read_table(path)["y"].to_pylist() == [0, 1, 1] * 20

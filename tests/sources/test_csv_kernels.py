@@ -31,7 +31,7 @@ def loaded() -> None:
 
 
 def header(count: int, delimiter: str = ",") -> Header:
-    return Header(delimiter, [f"c{k}" for k in range(count)], 1, 0)
+    return Header(delimiter, [f"c{k}" for k in range(count)], 0)
 
 
 def by_arrow(told: Header, text: str, columns: list[str]) -> list[list[str]]:

@@ -32,7 +32,7 @@ from renyi.encoding.column_rules import (
     without_missing,
 )
 from renyi.encoding.columns import Label, label_text, plain_label, ranked, time_texts
-from renyi.warnings import DataWarning
+from renyi.warnings import DataWarning, warn
 
 Floats = NDArray[np.float64]
 Array = Any  # of pyarrow, which has no types
@@ -40,6 +40,7 @@ Array = Any  # of pyarrow, which has no types
 _INTEGER = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^[+-]?0\d"  # leading zeros: a code
+_COMMA = r"^[+-]?\d+,\d+$"
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
@@ -384,6 +385,13 @@ class TextKind:
     def warn(self, column: str) -> None:
         """Warn of a column that would be binned but for a word or two, such as NA."""
         if self.name != "words" or self.codes or not self.word_cells:
+            return
+        if all(re.match(_COMMA, word) for word in self.words):
+            warn(
+                f"Column {column!r} holds numbers with a decimal comma, such as "
+                f"{min(self.words)!r}, and was taken as labels: write them with a "
+                "point to use them as numbers."
+            )
             return
         if len(self.figures) <= MAX_INTEGER_LABELS and self.whole_figures:
             return  # labels either way

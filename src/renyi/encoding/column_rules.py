@@ -44,6 +44,7 @@ from renyi.encoding.columns import (
     numbered_names,
 )
 from renyi.encoding.columns import label_text as label_text
+from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
 
@@ -241,6 +242,11 @@ def check_target(column: Column, n: int) -> None:
         raise ValueError(
             f"The target {column.name!r} is a number with {count:,} values, not a "
             "class: cut it into classes first."
+        )
+    if count > MAX_INTEGER_LABELS and all(type(c) is int for c in column.categories):
+        warn(
+            f"The target {column.name!r} has {count:,} different integers, each taken "
+            "as a class: cut it into a few classes if it is a number."
         )
     if n >= _LEAST_ROWS and count > _CLASS_SHARE * n:
         raise ValueError(

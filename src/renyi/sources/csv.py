@@ -92,14 +92,10 @@ def _lines(stream: IO[Any], most: int, ever: bool = False) -> Iterator[Any]:
 
 
 class Header(NamedTuple):
-    """How a CSV file begins: its delimiter and names; `start` is the byte after them.
-
-    `skip` counts the records up to there, blank lines included.
-    """
+    """How a CSV file begins: its delimiter and names, and the byte after them."""
 
     delimiter: str
     names: list[str]
-    skip: int
     start: int
 
 
@@ -127,7 +123,7 @@ def read_header(path: Path) -> Header:
             "is not closed: correct the header."
         )
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
-    return Header(delimiter, names, skip, start)
+    return Header(delimiter, names, start)
 
 
 def _delimiter(path: Path, lines: Iterator[str]) -> str:
@@ -396,23 +392,25 @@ class CsvFile:
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
-        names = self.header.names
+        header = self.header
+        packed = self.path.suffix.lower() == ".gz"
         try:
-            return pa.csv.read_csv(
-                self.path,
-                pa.csv.ReadOptions(
-                    column_names=names,
-                    skip_rows_after_names=self.header.skip,
-                    block_size=PIECE,
-                ),
-                _parse_options(self.header, True),
-                pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()),
-                    include_columns=columns,
-                    strings_can_be_null=False,
-                ),
-            )
-        except (pa.ArrowException, OSError) as error:
+            # Arrow unpacks by the ending in small letters only, and no padded file.
+            with _opened(self.path) if packed else pa.OSFile(str(self.path)) as stream:
+                stream.seek(header.start)
+                return pa.csv.read_csv(
+                    stream,
+                    pa.csv.ReadOptions(column_names=header.names, block_size=PIECE),
+                    _parse_options(header, True),
+                    pa.csv.ConvertOptions(
+                        column_types=dict.fromkeys(header.names, pa.string()),
+                        include_columns=columns,
+                        strings_can_be_null=False,
+                    ),
+                )
+        except (pa.ArrowException, *_BROKEN) as error:
+            if str(error) == "Empty CSV file":
+                return pa.table({name: pa.array([], pa.string()) for name in columns})
             raise ValueError(self._trouble(error)) from None
 
     def _trouble(self, error: Exception) -> str:

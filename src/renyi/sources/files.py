@@ -329,6 +329,9 @@ def marginals(
     if sql is None:
         found = _text_kinds(tables[0], schema.names, missing, condition).items()
         texts = {name for name, kind in found if kind.undecided or name in kinds}
+        for name, kind in found:
+            if name not in texts and name not in needed:
+                kind.warn(name)
     texts -= {weight, *(name for name, kind in kinds.items() if kind == "label")}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
