@@ -96,7 +96,7 @@ def test_columns_of_strings(column):
         (pl.DataFrame({"c": [1, None, 3]}), [1, None, 3]),
         (pl.DataFrame({"c": [True, None]}), [True, None]),
         (pa.table({"c": pa.nulls(2)}), [None, None]),
-        (pa.table({"c": pa.array([1.5, None], pa.float16())}), [1.5, None]),
+        (pa.table({"c": pa.array([1.5, None]).cast(pa.float16())}), [1.5, None]),
         (pa.table({"c": [decimal.Decimal("1.25"), None]}), [1.25, None]),
         (pa.RecordBatch.from_pydict({"c": ["x", None]}), ["x", None]),
     ],

@@ -367,9 +367,11 @@ def _goes_together(data: dict[str, Any]) -> bool:
     if data["basis"] == "heldout":
         given, absent = absent, [*given, "loo_risk", "loo_error"]
     uppers = [step["upper"] for step in data["steps"]]
+    lowers = [step["lower"] for step in data["steps"] if step["lower"] is not None]
     return bool(
         all(data[key] is not None for key in given)
         and all(data[key] is None for key in absent)
         and (data["confidence"] is None or 0 < data["confidence"] < 1)
         and (not uppers or data["bounds"][data["rule"]] == min(uppers))
+        and max(lowers, default=0) <= min(uppers, default=1) + 1e-9
     )

@@ -447,7 +447,7 @@ def _cannot(path: Path, error: Exception) -> str:
 
 
 def _not_utf8(path: Path) -> str:
-    with _opened(path) as stream, contextlib.suppress(LongLineError):
+    with _opened(path) as stream, contextlib.suppress(LongLineError, *_BROKEN):
         for number, line in enumerate(_lines(stream, _LONGEST, ever=True), 1):
             try:
                 line.decode("utf-8")

@@ -351,7 +351,10 @@ def marginals(
                 if sql is None:
                     raise no_rows(tables, where)
                 raise ValueError("The query returns no rows.")
-            return accepted(counter.finish())
+            m = counter.finish()
+            if kept is not None:
+                kept.check(m)
+            return accepted(m)
         except ValueError:
             if kept is not None:
                 kept.remove()

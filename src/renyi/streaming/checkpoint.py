@@ -24,6 +24,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from renyi.marginals.consistency import check_counts
+from renyi.marginals.marginals import Marginals
 from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
@@ -151,6 +153,17 @@ class Checkpoint:
             )
         self._compare_files(header["files"], record)
         return record
+
+    def check(self, m: Marginals) -> None:
+        """Refuse counts that do not add up: those of a checkpoint may be forged."""
+        try:
+            check_counts(m, 1e-6)
+        except ValueError as error:
+            raise ValueError(
+                f"The checkpoint {self.path} held counts that no rows can have "
+                f"({str(error).rstrip('.')}): it was deleted; run the job again to "
+                "count from the beginning."
+            ) from None
 
     def _compare_files(self, before: list[dict[str, Any]], record: Record) -> None:
         """Refuse files that are others; those not read yet may have changed.

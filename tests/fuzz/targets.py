@@ -1,0 +1,268 @@
+"""Targets: for every format seeds, mutations, and what a file that is read must be.
+
+A file is refused in words (`ValueError`, `TypeError`, an error of the system), or what
+it gives is consistent: else a `FalsehoodError` is raised.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fuzz import mutations
+from renyi import Encoder, Marginals, RenyiClassifier, Scorecard, storage
+from renyi.sources import csv, files
+from renyi.sources.files import read_table
+from support.forgeries import signed
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+Mutation = Callable[[bytes, Random, list[bytes]], bytes]
+
+
+class FalsehoodError(Exception):
+    """A file was accepted that says what cannot be."""
+
+
+def hold(condition: Any, what: str) -> None:
+    """Raise if something does not hold of what was read."""
+    if not condition:
+        raise FalsehoodError(what)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format: names of files, seeds, mutations, and how a file is tried."""
+
+    ending: str
+    seeds: Callable[[], list[bytes]]
+    mutations: tuple[Mutation, ...]
+    attempt: Callable[[Path], Any]
+    named: bool = True  # whether a refusal names the file
+
+
+# ---- models and certificates
+
+
+def _model(path: Path) -> None:
+    clf = RenyiClassifier.load(path)
+    card = Scorecard.load(path)
+    X = _rows_for(clf)
+    proba = clf.predict_proba(X)
+    hold(np.isfinite(proba).all(), "a probability is not finite")
+    hold(proba.min() >= 0 and proba.max() <= 1, f"a probability is {proba.max()}")
+    hold(np.allclose(proba.sum(axis=1), 1), "probabilities do not add up to 1")
+    hold(set(clf.predict(X)) <= set(clf.classes_), "a prediction is no class")
+    hold(np.isfinite(card.frame().select_dtypes("number").to_numpy()).all(), "points")
+    _certificate(clf.certificate_)
+    hold(str(clf.certificate_) and str(card), "no text")
+    again = path.with_suffix(".again")
+    clf.save(again)
+    same = RenyiClassifier.load(again)
+    hold(np.array_equal(same.predict_proba(X), proba), "saved, it is another model")
+
+
+def _rows_for(clf: RenyiClassifier) -> Any:
+    """Return rows of known, unknown and missing labels."""
+    columns = clf.scorecard_.encoder.columns
+    few = {
+        column.name: [30.5, 0, -1e300, None]
+        if column.name in columns.numeric_names
+        else [*column.categories, "new", None, None, None][:4]
+        for column in columns
+    }
+    if hasattr(clf, "feature_names_in_"):
+        return pd.DataFrame(few)
+    return np.array(list(few.values()), object).T
+
+
+def _certificate_seed() -> list[bytes]:
+    """Return the golden model with a certificate of two steps, signed anew."""
+
+    def add(data: dict[str, Any]) -> None:
+        (step,) = data["certificate"]["steps"]
+        exact = {**step, "name": "exact", "lower": 0.9 * step["upper"], "seconds": 1.5}
+        data["certificate"]["steps"].append(exact)
+
+    return [storage.to_bytes(signed(add))]
+
+
+def _certificate(found: Any) -> None:
+    hold(all(0 <= b <= 1 + 1e-9 for b in found.bounds.values()), "a bound is no share")
+    uppers = [s.upper for s in found.steps] + [found.bounds[found.rule]]
+    lowers = [s.lower for s in found.steps if s.lower is not None]
+    hold(
+        max(lowers, default=0) <= min(uppers) + 1e-9, "a lower bound is above an upper"
+    )
+
+
+# ---- marginals and checkpoints
+
+
+def _marginals(path: Path) -> None:
+    m = Marginals.load(path)
+    _consistent(m)
+    hold(str(m) and m.digest.classes, "no text")
+    again = path.with_suffix(".again")
+    m.save(again)
+    hold(Marginals.load(again) == m, "saved, they are others")
+
+
+def _consistent(m: Marginals) -> None:
+    """Add the counts up in every way; files of rounded tables may be off by 5 %."""
+    sizes = m.columns.sizes
+    ends = np.cumsum(sizes)
+    within = 0.05 * m.n * (1 + 1e-9)
+    hold(m.n > 0 and np.isfinite(m.counts).all(), "counts are not finite")
+    hold(m.counts.min() >= -within and (m.counts == m.counts.T).all(), "not symmetric")
+    absent = {tuple(sorted(pair)) for pair in m.absent_places()}
+    for i, (a, b) in enumerate(zip(ends - sizes, ends, strict=True)):
+        own = m.counts[a:b, a:b]
+        hold(abs(float(own.sum()) - m.n) <= within, "a column does not add up to n")
+        hold((own == np.diag(np.diag(own))).all(), "a column's own pairs overlap")
+        for j, (c, d) in enumerate(zip(ends - sizes, ends, strict=True)):
+            if tuple(sorted((i, j))) in absent:
+                continue
+            off = m.counts[a:b, c:d].sum(axis=1, dtype=float) - np.diag(own)
+            hold(np.abs(off).max() <= within, "margins of two columns disagree")
+
+
+_ENCODER = Encoder(missing=("?",), bins=3)
+
+
+def _checkpoint(path: Path) -> None:
+    """Go on with the job of the golden files."""
+    for name in ("rows-1.csv", "rows-2.csv"):
+        if not path.with_name(name).exists():
+            raw = (GOLDEN / "checkpoint-v2" / name).read_bytes()
+            path.with_name(name).write_bytes(raw)
+            os.utime(path.with_name(name), ns=(10**18, 10**18))
+    os.chdir(path.parent)  # the golden checkpoint names its files without a folder
+    csv.PIECE, files.__version__ = 16 * 2**20, "0.1.0"  # of the golden job
+    m = Marginals.from_file(
+        ["rows-1.csv", "rows-2.csv"],
+        target="party",
+        encoder=_ENCODER,
+        checkpoint=path.name,
+    )
+    _consistent(m)
+    m.validate()
+
+
+# ---- tables
+
+
+def _table(path: Path) -> None:
+    """Count a file by streaming it and in memory: the same counts or refusals."""
+    streamed, whole = (
+        _either(lambda: Marginals.from_file(path, target="y")),
+        _either(lambda: Marginals.from_data(read_table(path), target="y")),
+    )
+    if isinstance(streamed, Exception) != isinstance(whole, Exception):
+        raise FalsehoodError(f"streamed: {streamed!r:.300}; in memory: {whole!r:.300}")
+    if isinstance(streamed, Exception):
+        raise streamed
+    _consistent(streamed)
+    hold(streamed.digest == whole.digest, f"{streamed} streamed, {whole} in memory")
+
+
+def _either(count: Callable[[], Marginals]) -> Any:
+    try:
+        return count()
+    except (ValueError, TypeError, OSError) as error:
+        return error
+
+
+# ---- seeds
+
+
+def _seed_table() -> pa.Table:
+    n = 40
+    return pa.table(
+        {
+            "word": [["red", "green", None, "blue"][k % 4] for k in range(n)],
+            "few": [k % 3 for k in range(n)],
+            "many": [k * k % 37 for k in range(n)],
+            "real": [None if k % 9 == 0 else k / 7 for k in range(n)],
+            "flag": [k % 5 < 2 for k in range(n)],
+            "y": [["no", "yes", "yes"][k % 3] for k in range(n)],
+        }
+    )
+
+
+def _csv_seeds() -> list[bytes]:
+    plain = _seed_table().to_pandas().to_csv(index=False).encode()
+    quoted = _seed_table().to_pandas().to_csv(index=False, quoting=1).encode()
+    return [plain, quoted, plain.replace(b"green", '"gré,en"'.encode())]
+
+
+def _parquet_seeds() -> list[bytes]:
+    seeds = []
+    for options in ({}, {"row_group_size": 9, "compression": "none"}):
+        sink = io.BytesIO()
+        pq.write_table(_seed_table(), sink, **options)
+        seeds.append(sink.getvalue())
+    return seeds
+
+
+def _ipc_seeds() -> list[bytes]:
+    seeds = []
+    for size, compression in ((40, None), (9, "lz4")):
+        sink, options = io.BytesIO(), pa.ipc.IpcWriteOptions(compression=compression)
+        table = _seed_table()
+        with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+            writer.write_table(table, size)
+        seeds.append(sink.getvalue())
+    return seeds
+
+
+def _golden(*names: str) -> Callable[[], list[bytes]]:
+    return lambda: [(GOLDEN / name).read_bytes() for name in names]
+
+
+def _gzipped(raw: bytes, rng: Random, others: list[bytes]) -> bytes:
+    plain = gzip.decompress(raw)
+    changed = rng.choice([mutations.of_csv, mutations.of_bytes])(plain, rng, [plain])
+    return gzip.compress(changed, 1, mtime=0)
+
+
+_DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
+_ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
+_BINARY = (mutations.of_bytes, mutations.within)
+
+TARGETS = {
+    "model": Target(
+        ".json", _golden("model-v1.json", "model-v2.json"), _DOCUMENT, _model
+    ),
+    "certificate": Target(
+        ".json", _certificate_seed, (mutations.of_certificate,), _model
+    ),
+    "marginals": Target(".renyi", _golden("marginals-v1.renyi"), _ARCHIVE, _marginals),
+    "checkpoint": Target(
+        ".ckpt", _golden("checkpoint-v2/job.ckpt"), _ARCHIVE, _checkpoint
+    ),
+    "csv": Target(
+        ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False
+    ),
+    "gzip": Target(
+        ".csv.gz",
+        lambda: [gzip.compress(raw, mtime=0) for raw in _csv_seeds()],
+        (_gzipped, mutations.of_bytes),
+        _table,
+        False,
+    ),
+    "parquet": Target(
+        ".parquet", _parquet_seeds, (mutations.of_parquet, *_BINARY), _table, False
+    ),
+    "arrow": Target(".arrow", _ipc_seeds, (mutations.of_ipc, *_BINARY), _table, False),
+}
