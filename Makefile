@@ -16,12 +16,14 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
 
-.PHONY: help demo test test-long lint format bench paper docs wheel tools clean
+.PHONY: help demo test test-long test-floors fuzz lint format bench paper docs wheel tools clean
 
 help:
 	@echo "make demo       train and certify a classifier on a bundled data set"
 	@echo "make test       every test but the long ones (JOBS=2 processes)"
 	@echo "make test-long  every test, simulations at their full count"
+	@echo "make test-floors  every test with the oldest versions that are admitted"
+	@echo "make fuzz       a million mutated files (INPUTS); findings go to fuzz-found"
 	@echo "make lint       ruff, mypy and the direction of imports"
 	@echo "make format     let ruff rewrite what lint would complain about"
 	@echo "make bench      the benchmarks, peers in the same run"
@@ -54,8 +56,24 @@ demo: $(VENV)/.installed-core
 test: $(VENV)/.installed-test
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-test-long: $(VENV)/.installed-test
+test-long: $(VENV)/.installed-test test-floors
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
+
+# The oldest versions that pyproject.toml admits, in an environment of their own; what
+# is newer than they are tells them that it deprecates something.
+test-floors:
+	rm -rf .floors
+	$(PYTHON) -m venv .floors
+	.floors/bin/python scripts/floors.py > .floors/constraints.txt
+	.floors/bin/python -m pip install --quiet --constraint .floors/constraints.txt \
+		--editable ".[test]"
+	$(PYTEST:$(BIN)/%=.floors/bin/%) -n $(JOBS) --dist loadgroup \
+		-W ignore::DeprecationWarning
+
+# One finding is a failure; its file comes with the command that tries it again.
+INPUTS ?= 1000000
+fuzz: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m fuzz --inputs $(INPUTS) --jobs $(JOBS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/python -m ruff check
@@ -93,5 +111,5 @@ tools:
 	scripts/tools.sh
 
 clean:
-	rm -rf .boot .hypothesis .mypy_cache .pytest_cache .ruff_cache demo dist \
+	rm -rf .boot .floors .hypothesis .mypy_cache .pytest_cache .ruff_cache demo dist fuzz-found \
 		docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst

@@ -266,7 +266,15 @@ class Scorecard:
         for label, points in zip(self.classes, class_points(self)[0].T, strict=True):
             name = label_text(label)
             table[f"{name} (points)" if name in table else name] = points[rows]
-        return pd.DataFrame(table)
+        try:
+            return pd.DataFrame(table)
+        except UnicodeEncodeError:  # a lone surrogate: pandas holds it as an object
+            parts = [
+                pd.Series(values, dtype=object if k < 2 else None)
+                for k, values in enumerate(table.values())
+            ]
+            frame = pd.concat(parts, axis=1)
+            return frame.set_axis(pd.Index(list(table), dtype=object), axis=1)
 
     def __str__(self) -> str:
         """Return the table as text, at most forty rows of it, and how to use it."""

@@ -483,6 +483,16 @@ def test_strange_plain_forms_are_refused(votes, change):
         Certificate.from_dict({**plain, **change})
 
 
+def test_bounds_that_contradict_each_other_are_refused(votes):
+    plain = json.loads(json.dumps(votes[2].certificate_.to_dict()))
+    (step,) = plain["steps"]
+    plain["steps"] = [{**step, "lower": step["upper"]}]
+    assert Certificate.from_dict(plain).steps[0].lower == step["upper"]
+    plain["steps"] = [{**step, "lower": step["upper"] + 0.01}]
+    with pytest.raises(ValueError, match="its certificate"):
+        Certificate.from_dict(plain)
+
+
 def test_incomplete_plain_forms_are_refused(votes):
     plain = votes[2].certificate_.to_dict()
     del plain["gamma"]

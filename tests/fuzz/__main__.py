@@ -33,7 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-CHUNK = 250
+CHUNK = 50
 COUNTS = ("tried", "refused", "accepted", "found")
 
 
@@ -140,12 +140,14 @@ class Campaign:
         self._lock = threading.Lock()
 
     def run(self, inputs: int, jobs: int, first: int = 0, until: float = 0) -> None:
-        """Try so many inputs, in turn of each format, in some child processes."""
-        each = -(-inputs // len(self.targets))
+        """Try so many inputs, by the shares of the formats, in some child processes."""
+        whole = sum(target.share for target in self.targets.values())
+        each = -(-inputs // whole)
         chunks: queue.SimpleQueue[tuple[str, int, int]] = queue.SimpleQueue()
         for start in range(first, first + each, CHUNK):
-            for name in self.targets:
-                chunks.put((name, start, min(start + CHUNK, first + each)))
+            stop = min(start + CHUNK, first + each)
+            for name, target in self.targets.items():
+                chunks.put((name, target.share * start, target.share * stop))
         work = [
             threading.Thread(target=self._work, args=(chunks, until))
             for _ in range(jobs)
@@ -167,14 +169,14 @@ class Campaign:
                         at = self._chunk(process, name, start, stop)
                         if at is None:
                             break
-                        status, process = process.wait(), None
-                        what = f"the process ended with status {status}\n"
+                        process.communicate()
+                        what = f"the process ended with status {process.returncode}\n"
+                        process = None
                         self._keep(name, at, what + _tail(errors))
                         self._count(name, {"tried": at + 1 - start, "found": 1})
                         start = at + 1
             if process is not None:
-                process.stdin.close()
-                process.wait()
+                process.communicate()
 
     def _started(self, errors: Any) -> Any:
         command = [sys.executable, "-m", "fuzz", "--child", self.module, *self.limits]
@@ -228,7 +230,7 @@ def _messages(process: Any) -> Iterator[Any]:
 
 def _tail(errors: Any) -> str:
     errors.seek(0)
-    return errors.read()[-4000:].decode("utf-8", "replace")
+    return errors.read()[-20_000:].decode("utf-8", "replace")
 
 
 def table(counts: dict[str, Counter[str]]) -> str:

@@ -49,6 +49,7 @@ class Target:
     mutations: tuple[Mutation, ...]
     attempt: Callable[[Path], Any]
     named: bool = True  # whether a refusal names the file
+    share: int = 1  # of the cases: what is read quickly is tried more often
 
 
 # ---- models and certificates
@@ -81,9 +82,10 @@ def _rows_for(clf: RenyiClassifier) -> Any:
         else [*column.categories, "new", None, None, None][:4]
         for column in columns
     }
-    if hasattr(clf, "feature_names_in_"):
-        return pd.DataFrame(few)
-    return np.array(list(few.values()), object).T
+    rows = np.array([*few.values(), [None] * 4], object)[:-1].T
+    if hasattr(clf, "feature_names_in_"):  # pandas may not hold every text but so
+        return pd.DataFrame(rows, columns=pd.Index(list(few), dtype=object))
+    return rows
 
 
 def _certificate_seed() -> list[bytes]:
@@ -242,14 +244,16 @@ _BINARY = (mutations.of_bytes, mutations.within)
 
 TARGETS = {
     "model": Target(
-        ".json", _golden("model-v1.json", "model-v2.json"), _DOCUMENT, _model
+        ".json", _golden("model-v1.json", "model-v2.json"), _DOCUMENT, _model, share=12
     ),
     "certificate": Target(
-        ".json", _certificate_seed, (mutations.of_certificate,), _model
+        ".json", _certificate_seed, (mutations.of_certificate,), _model, share=12
     ),
-    "marginals": Target(".renyi", _golden("marginals-v1.renyi"), _ARCHIVE, _marginals),
+    "marginals": Target(
+        ".renyi", _golden("marginals-v1.renyi"), _ARCHIVE, _marginals, share=16
+    ),
     "checkpoint": Target(
-        ".ckpt", _golden("checkpoint-v2/job.ckpt"), _ARCHIVE, _checkpoint
+        ".ckpt", _golden("checkpoint-v2/job.ckpt"), _ARCHIVE, _checkpoint, False, 2
     ),
     "csv": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False

@@ -407,3 +407,13 @@ def test_the_text_is_enough_to_score_a_row_by_hand():
     start = float(str(card).split("republican ")[-1].split(";")[0])
     score = card.scores(card.encoder.transform(X[:1]))[0, 0]
     assert abs(start + points - score) < 1e-4
+
+
+def test_a_lone_surrogate_in_labels_is_shown():
+    X = np.array([["\ud800"], ["b"], ["b"]] * 4, object)
+    card = RenyiClassifier().fit(X, ["\udfff", "n", "n"] * 4).scorecard_
+    frame = card.frame()
+    assert set(frame["category"]) == {"\ud800", "b"}
+    assert {"\udfff", "n"} <= set(frame.columns)
+    assert frame["count"].sum() == 12
+    assert str(card)

@@ -79,6 +79,36 @@ def test_truncated_gzip_file(tmp_path: Path) -> None:
     refused([good, bad], r"b\.csv\.gz cannot be read as CSV")
 
 
+def test_gzip_that_is_damaged_and_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv.gz"
+    raw = bytearray(gzip.compress(b"a,\xe9,y\n" + text(90, "").encode()))
+    raw[-6] ^= 255  # of the checksum
+    path.write_bytes(raw)
+    refused(path, r"rows\.csv\.gz.* is not UTF-8")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_names_that_hold_nul(ending: str, tmp_path: Path) -> None:
+    """Arrow ends a name there when it hands a table on: two columns might be one."""
+    path = tmp_path / f"rows.{ending}"
+    table = TABLE.rename_columns(["a", "b\0", "y"])
+    if ending == "csv":
+        path.write_text(text(90, "a,b\0,y\n"))
+    elif ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        pyarrow.feather.write_feather(table, path)
+    refused(path, rf"rows\.{ending} has the column 'b\\x00'")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "rows.arrow"
+    table = TABLE.rename_columns(["naïve", "b", "y"])
+    pyarrow.feather.write_feather(table, path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace("naïve".encode(), b"na\xff\xffve"))
+    refused(path, r"rows\.arrow is not a valid Arrow file .*utf-8")
+
+
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow"])
 def test_forbidden_files(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

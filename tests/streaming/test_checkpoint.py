@@ -419,3 +419,29 @@ def test_golden_checkpoints_are_gone_on_with(
     assert [(each.step, each.rows) for each in seen] == [("counting", 70)]
     assert m == Marginals.from_file("rows-*.csv", target="party", encoder=encoder)
     assert not Path("job.ckpt").exists()
+
+
+def test_a_forged_checkpoint_whose_counts_do_not_add_up_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = Path(__file__).parents[1] / "golden" / "checkpoint-v2"
+    for each in golden.iterdir():
+        shutil.copyfile(each, tmp_path / each.name)
+        os.utime(tmp_path / each.name, ns=(10**18, 10**18))
+    header, parts = unpack("checkpoint", (tmp_path / "job.ckpt").read_bytes())
+    (name,) = parts
+    inner, arrays = unpack("counts", parts[name].tobytes())
+    counts = arrays["counts"].copy()
+    counts[7] += 3
+    raw = np.frombuffer(pack("counts", inner, {**arrays, "counts": counts}), np.uint8)
+    (tmp_path / "job.ckpt").write_bytes(pack("checkpoint", header, {name: raw}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(csv, "PIECE", 16 * 2**20)
+    monkeypatch.setattr(files, "__version__", "0.1.0")
+    with pytest.raises(ValueError, match=r"job\.ckpt held counts that no rows can"):
+        Marginals.from_file(
+            ["rows-1.csv", "rows-2.csv"],
+            target="party",
+            encoder=renyi.Encoder(missing=("?",), bins=3),
+            checkpoint="job.ckpt",
+        )

@@ -222,7 +222,7 @@ def _naming_errors(path: Path, kind: str) -> Iterator[None]:
     """Let an error of Arrow's or of the system name the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = f"is not a valid {kind} file"
         raise ValueError(unreadable(path, error, what, "take a fresh copy")) from None
 

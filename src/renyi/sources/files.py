@@ -96,6 +96,10 @@ def opened(path: AnyPath) -> TableFile:
                 f"{place} has two columns named {name!r} (numbers {first[name]} and "
                 f"{k}): rename one of them."
             )
+        if "\0" in name:  # where Arrow and SQL end a name
+            raise ValueError(
+                f"{place} has the column {name!r:.60}: rename it without \\x00."
+            )
     return table
 
 
