@@ -68,7 +68,7 @@ test-floors:
 	.floors/bin/python -m pip install --quiet --constraint .floors/constraints.txt \
 		--editable ".[test]"
 	$(PYTEST:$(BIN)/%=.floors/bin/%) -n $(JOBS) --dist loadgroup \
-		-W ignore::DeprecationWarning
+		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 # One finding is a failure; its file comes with the command that tries it again.
 INPUTS ?= 1000000

@@ -84,7 +84,8 @@ def _rows_for(clf: RenyiClassifier) -> Any:
     }
     rows = np.array([*few.values(), [None] * 4], object)[:-1].T
     if hasattr(clf, "feature_names_in_"):  # pandas may not hold every text but so
-        return pd.DataFrame(rows, columns=pd.Index(list(few), dtype=object))
+        names = pd.Index(list(few), dtype=object)
+        return pd.DataFrame(rows, columns=names, dtype=object)
     return rows
 
 
