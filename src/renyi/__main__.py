@@ -91,6 +91,10 @@ def _work() -> int:
         code, stopped = run(sys.argv[1:])
     except SystemExit as end:  # argparse's way out
         code, stopped = int(end.code or 0), False
+    except KeyboardInterrupt as signalled:  # before the command began, or after its end
+        number = signalled.args[0] if signalled.args else signal.SIGINT
+        _say(number)
+        code, stopped = 128 + number, True
     except BaseException:  # shown to those who asked for it
         with printable_streams():
             sys.excepthook(*sys.exc_info())

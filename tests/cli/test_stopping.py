@@ -184,6 +184,19 @@ def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
 
 
+def test_a_signal_while_the_command_ends(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, renyi.__main__, renyi.cli, renyi.cli.process as process\n"
+        "def late(*_):\n"
+        "    with process.stoppable():\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "renyi.cli.run = late\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    answer = stop(begin("datasets", cwd=tmp_path, code=code), 30.0)
+    assert (answer.code, answer.err) == (143, "renyi: terminated\n")
+
+
 def child_of(pid: int) -> int:
     """Return the process in which the work is done."""
     listed = Path(f"/proc/{pid}/task/{pid}/children")

@@ -106,7 +106,7 @@ def stoppable() -> Iterator[list[int]]:
         came.append(number)
         if time.monotonic() >= deaf_until:
             deaf_until = time.monotonic() + _ONCE
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
 
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
