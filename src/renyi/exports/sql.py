@@ -413,7 +413,9 @@ def _hidden(engine: Dialect, entries: Iterable[str]) -> bool:
     """
     if engine.name == "duckdb":
         return not all(map(_PLAIN.fullmatch, entries))
-    return engine.name == "postgres" or any("\ufffd" in text for text in entries)
+    return engine.name == "postgres" or any(
+        "\ufffd" in text or "\\x" in text for text in entries
+    )
 
 
 def _float(text: str) -> float | None:
