@@ -7,7 +7,7 @@ import pytest
 
 from renyi import Marginals, storage
 from renyi.correlation import hgr_lower_bound, hgr_matrix
-from renyi.counting import sparse_counts
+from renyi.counting import pair_counts, sparse_counts
 from renyi.sources import frames
 from renyi.streaming.spec import CountSpec
 from support.streams import counted, every_type, pieces
@@ -72,6 +72,55 @@ def test_sums_and_differences(sparse) -> None:
     other = Marginals.from_data(rows.assign(label="label 3"), target="y")
     with pytest.raises(ValueError, match="label 3"):
         whole - other
+
+
+def test_a_sum_of_sparse_tables_may_be_dense(monkeypatch) -> None:
+    rows = table(300, 20).drop(columns="size").fillna("c")
+    other = rows.assign(x=np.random.default_rng(1).integers(20, size=300).astype(str))
+    want = Marginals.from_data(pd.concat([rows, other]), target="y")
+    monkeypatch.setattr(sparse_counts, "FEW", 0)
+    monkeypatch.setattr(sparse_counts, "OWN_SHARE", 0.5)
+    first, second = (Marginals.from_data(each, target="y") for each in (rows, other))
+    assert sparse_counts.is_sparse(first.counts)
+    assert not sparse_counts.is_sparse((first + second).counts)
+    assert first + second == want
+    assert (first + second) - second == first
+
+
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_contradictions_are_found(monkeypatch, few) -> None:
+    monkeypatch.setattr(sparse_counts, "FEW", few)
+    names, sizes = ["a", "b", "c", "label", "y"], [2, 2, 2, 10, 2]
+    cells = np.indices(sizes).reshape(5, -1).T.astype(str)
+    m = Marginals.from_data(pd.DataFrame(cells, columns=names), target="y")
+    counts = sparse_counts.dense(m.counts).copy()
+    for i, j, block in ((0, 1, [0, 1]), (1, 2, [0, 1]), (0, 2, [1, 0])):
+        own = 80 * np.eye(2)[block]  # a = b = c, but a is not c
+        counts[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] = own
+        counts[2 * j : 2 * j + 2, 2 * i : 2 * i + 2] = own
+    assert m.validate() is m
+    wrong = Marginals(counts, m.n, m.columns, m.target, m.settings)
+    with pytest.raises(ValueError, match=r"eigenvalue -0\.\d+ or below.*'a'"):
+        wrong.validate()
+
+
+def test_thousands_of_labels_are_validated_at_once() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers([2_300, *8 * [60], 2], size=(4_000, 10)).astype(str)
+    m = Marginals.from_data(pd.DataFrame(cells).rename(columns=str), target="9")
+    assert sparse_counts.is_sparse(m.counts) and m.validate() is m
+
+
+def test_no_table_is_made_dense_beyond_the_limit(sparse, monkeypatch, tmp_path) -> None:
+    m = Marginals.from_data(table(200, 30), target="y")
+    place = tmp_path / "m.renyi"
+    m.save(place)
+    monkeypatch.setattr(pair_counts, "MAX_TABLE_BYTES", 10_000)
+    with pytest.raises(ValueError, match="limit"):
+        print(m.Q)
+    monkeypatch.setattr(sparse_counts, "OWN_SHARE", 2.0)  # a stranger's sparse file
+    with pytest.raises(ValueError, match=r"m\.renyi.*limit"):
+        Marginals.load(place)
 
 
 def test_pairs_absent_in_one_part_are_absent_in_the_sum(sparse) -> None:

@@ -96,6 +96,19 @@ def test_the_fit_is_that_of_the_dense_road(
     np.testing.assert_allclose(own[5][kept], dense[5][kept], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.1, "auto", "loo"])
+def test_a_single_column_without_intercept(sparse, alpha) -> None:
+    X, y, _ = rows(7, classes=3)
+    clf = RenyiClassifier(alpha=alpha, fit_intercept=False)
+    found = []
+    for on in (False, True):
+        sparse(on)
+        found.append(facts(clf.fit(X[["label"]], y), X[["label"]]))
+    for k, (dense, own) in enumerate(zip(*found, strict=True)):
+        some = slice(1 if k == 1 else None)  # labels of one row tie, left out
+        np.testing.assert_allclose(own.ravel()[some], dense.ravel()[some], atol=1e-12)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_products_alone_give_the_same_points(sparse, classes) -> None:
     X, y, _ = rows(3, 900, classes)

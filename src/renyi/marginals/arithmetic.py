@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.column_rules import check_names
 from renyi.encoding.columns import Columns
 from renyi.encoding.tuples import NEW
@@ -118,11 +119,13 @@ def _spread(m: Marginals, columns: Columns) -> Marginals:
     starts, where = offsets(columns.sizes), columns.places(m.columns.names)
     pairs = zip(m.columns, where, strict=True)
     places = np.concatenate([starts[j] + c.places(columns[j]) for c, j in pairs])
+    inside = 0 if m.class_counts is None else len(m.class_counts)
+    check_table_size(columns.sizes, inside, sparse_counts.counts_bytes(m.counts) / 8)
     if sparse_counts.is_large(columns.sizes):
         counts = sparse_counts.moved(m.counts, places, int(starts[-1]))
     else:
         counts = np.zeros((starts[-1], starts[-1]), m.counts.dtype)
-        counts[np.ix_(places, places)] = m.counts
+        counts[np.ix_(places, places)] = sparse_counts.dense(m.counts)
     wide = dataclasses.replace(m, counts=counts, columns=columns)
     if m.class_counts is None:
         return wide

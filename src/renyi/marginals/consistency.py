@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import Sizes, offsets
+from renyi.counting.pair_counts import check_table_size
 
 if TYPE_CHECKING:
     from renyi.encoding.columns import Columns
@@ -38,10 +39,7 @@ def check_possible(m: Marginals) -> None:
     """
     if m.counts.shape[0] > _CHECKED_SIZE or sparse_counts.is_sparse(m.counts):
         return
-    from scipy.linalg import lapack  # a tenth of a second, which counting can spare
-
-    shifted = m.counts / m.n + _TOLERANCE * np.eye(len(m.counts))
-    if lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)[1]:
+    if not _positive_definite(m.counts / m.n + _TOLERANCE * np.eye(len(m.counts))):
         validate(m, _TOLERANCE)
 
 
@@ -49,31 +47,52 @@ def validate(m: Marginals, tolerance: float) -> Marginals:
     """Return the marginals if they pass; see `Marginals.validate`."""
     check_counts(m, tolerance)
     names = _fully_known(m)
-    places = m._spans(names)
-    values, vectors = _least_eigen(m.counts[np.ix_(places, places)] / m.n, tolerance)
-    if values[0] >= -tolerance:
+    places, sizes = m._spans(names), m.columns.sizes[m.columns.places(names)]
+    table = m.counts[np.ix_(places, places)] / m.n
+    if sparse_counts.is_sparse(table):
+        vector = _negative_direction(table, sizes, tolerance)
+    else:
+        vector = np.linalg.eigh(table)[1][:, 0]
+    least = float(vector @ (table @ vector))
+    if least >= -tolerance:
         return m
-    sizes = m.columns.sizes[m.columns.places(names)]
-    share = np.add.reduceat(vectors[:, 0] ** 2, offsets(sizes)[:-1])
+    share = np.add.reduceat(vector**2, offsets(sizes)[:-1])
     worst = [names[j] for j in np.argsort(-share)[:3].tolist()]
     raise ValueError(
         "No distribution has these marginals: the table of all pairs, target "
-        f"included, has the eigenvalue {values[0]:.3g}, which cannot be negative. "
+        f"included, has an eigenvalue {least:.3g} or below, which cannot be negative. "
         f"The counts of {', '.join(map(repr, worst))} contradict each other most."
     )
 
 
-def _least_eigen(
-    table: sparse_counts.Table, tolerance: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return eigenvalues and vectors, the least first; of a sparse table that one."""
-    if not sparse_counts.is_sparse(table):
-        return np.linalg.eigh(table)
-    from scipy.sparse.linalg import eigsh
+def _negative_direction(
+    table: sparse_counts.Table, sizes: Sizes, tolerance: float
+) -> NDArray[np.float64]:
+    """Return a unit vector v with ``vᵀTv < -tolerance``, or zeros if there is none.
 
-    start = np.random.default_rng(0).standard_normal(table.shape[0])
-    values, vectors = eigsh(table, 1, which="SA", tol=tolerance / 10, v0=start)
-    return values, vectors
+    The largest column, L, is eliminated from T + tolerance·I, as its own block is
+    diagonal: the two are indefinite together, ``S = T_SS − T_SL Δ T_LS`` and T.
+    """
+    j, starts = int(np.argmax(sizes)), offsets(sizes)
+    large = np.arange(*starts[j:][:2])
+    small, out = np.delete(np.arange(starts[-1]), large), np.zeros(starts[-1])
+    check_table_size([len(small)], 1, 0)
+    shift = max(tolerance, np.finfo(float).eps)
+    B, inverse = table[np.ix_(small, large)], 1 / (table.diagonal()[large] + shift)
+    S = sparse_counts.dense(table[np.ix_(small, small)] - (B * inverse) @ B.T)
+    S.flat[:: len(S) + 1] += shift
+    if len(S) and not _positive_definite(S):
+        least = np.linalg.eigh(S)[1][:, 0]
+        out[small], out[large] = least, -inverse * (B.T @ least)
+        out /= np.linalg.norm(out)
+    return out
+
+
+def _positive_definite(S: NDArray[np.float64]) -> bool:
+    """Whether a matrix has a Cholesky factor."""
+    from scipy.linalg import lapack  # a tenth of a second, which counting can spare
+
+    return not lapack.dpotrf(S, lower=1, clean=0)[1]
 
 
 def _fully_known(m: Marginals) -> list[str]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.figures import number_of
@@ -109,6 +110,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
         shapes = {"counts": (size, size), "class_counts": inner}
         if header["version"] == 2:
             number = (_entries(header, size),)
+            check_table_size(columns.sizes, 0, 2 * number[0])
             shapes |= {"counts": number, "places": number}
     if header["version"] == 1 and size > _LARGE:  # zeros unfold a thousandfold
         alone = read_diagonal(path, FORMAT, "counts", shapes)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
+from renyi.counting.pair_counts import check_table_size
 from renyi.encoding.column_rules import check_total
 from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
@@ -181,6 +182,7 @@ class Marginals:
     @property
     def Q(self) -> NDArray[np.float64]:
         """The matrix ``E[W Wᵀ]``: probabilities of all pairs of feature categories."""
+        check_table_size(self.encoder.columns.sizes, 1, 0)
         return sparse_counts.dense(self.feature_counts) / self.n
 
     @property

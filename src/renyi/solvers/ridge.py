@@ -421,6 +421,8 @@ def cholesky(A: Floats, alpha: float) -> Floats:
 
 def inverse_factor(A: Floats, alpha: float) -> Floats:
     """Return L⁻¹, lower triangular, with L⁻ᵀL⁻¹ the inverse of ``A + alpha·I``."""
+    if not len(A):  # which LAPACK refuses
+        return A
     inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
     assert info == 0
     return np.asarray(inverse)
@@ -441,7 +443,7 @@ def _semidefinite(values: Floats) -> Floats:
 
 def pseudo_inverse(values: Floats) -> Floats:
     """Return 1/values, and 0 for what is 0 but for rounding."""
-    cutoff = values[-1] * len(values) * np.finfo(float).eps * 8
+    cutoff = values.max(initial=0) * len(values) * np.finfo(float).eps * 8
     positive = values > max(cutoff, 1e-14)
     return np.where(positive, 1 / np.where(positive, values, 1), 0)
 
