@@ -25,9 +25,9 @@ import pandas as pd
 
 LIMIT = 300  # seconds of one job
 LABELS = (2_250, 4_500, 9_000, 19_000, 38_000)
-ROWS = (50_000, 100_000, 200_000, 400_000)
-COLUMNS = (5, 10, 20, 40)
-WIDTHS = (6_250, 25_000, 100_000)
+ROWS = (50_000, 200_000, 400_000)
+COLUMNS = (5, 15, 40)
+WIDTHS = (25_000, 100_000)
 TARGETS = {9_000: (2.0, 500), 19_000: (5.0, 1_000)}
 
 
@@ -137,7 +137,9 @@ def series(
         print(row, file=sys.stderr, flush=True)
     notes = [f"exponent of {job}: {exponent(found)}." for job, found in seconds.items()]
     if name == "labels":
-        notes += [verdict(size, seconds["fit"], rows) for size in TARGETS]
+        notes += [
+            verdict(size, job, rows) for size in TARGETS for job in ("fit", "command")
+        ]
     return Section(title, table=rows, notes=notes)
 
 
@@ -157,13 +159,14 @@ def exponent(found: dict[int, float]) -> str:
     return f"{np.polyfit(sizes, seconds, 1)[0]:.2f}"
 
 
-def verdict(size: int, seconds: dict[int, float], rows: list[dict[str, Any]]) -> str:
-    """Return whether a target is met."""
+def verdict(size: int, job: str, rows: list[dict[str, Any]]) -> str:
+    """Return whether a job meets a target; the command with its start-up."""
     limit, most = TARGETS[size]
     row = next(row for row in rows if row["labels"] == f"{size:,}")
-    met = seconds.get(size, np.inf) < limit and float(row["fit, MB"] or np.inf) < most
+    seconds, mb = row[f"{job}, CPU s"], row[f"{job}, MB"]
+    met = bool(mb) and float(seconds) < limit and float(mb) < most
     return (
-        f"{size:,} labels in {limit:g} CPU s and {most} MB: "
+        f"{size:,} labels in {limit:g} CPU s and {most} MB, {job}: "
         f"{'met' if met else '**not met**'}."
     )
 
@@ -198,7 +201,7 @@ def benchmark() -> list[Section]:
             "columns: four rows",
             "columns of 4 rows",
             {n: {} for n in WIDTHS},
-            ("fit", "command"),
+            ("command",),
         ),
     ]
 
