@@ -215,7 +215,7 @@ def test_printed_statements_read_no_rows(
     given = ("--table", "visits", "--target", "y", "--drop", "id", "number", "mass")
     done = good("marginals", "build", file, *given, "--print-sql")
     (rows,) = [text for text in done.out.split(";\n") if text.startswith("-- Not run")]
-    assert '"colour"' in rows
+    assert "colour" in rows
     assert '"mass"' not in rows
     assert not list(Path().glob("*.renyi"))
 

@@ -13,7 +13,7 @@ from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.checks import check_memory, memory_budget
-from renyi.cli import inputs, output, predict
+from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.endings import WRITTEN
@@ -117,7 +117,7 @@ def _heldout_rows(args: Args, clf: RenyiClassifier) -> tuple[pa.Table, list[Any]
 def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
     place = _place_of_worst(args)
-    m = inputs.counted(args)
+    m = streams.counted(args)
     inputs.check_missing_class(m, args.file)
     with Meter() as meter:
         meter.search(MINIMAX)

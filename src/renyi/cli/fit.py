@@ -17,7 +17,7 @@ import numpy as np
 from renyi import __version__, rules
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import rule_lines
-from renyi.cli import inputs, output
+from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.counting.onehot import offsets
@@ -57,7 +57,7 @@ def run(args: Args, recorded: Recorded) -> None:
         class_weight=args.class_weight,
         random_state=args.seed,
     )
-    streamed = inputs.is_streamed(args, clf.order)
+    streamed = streams.is_streamed(args, clf.order)
     facts, source = (_train_on_stream if streamed else train)(args, clf)
     m = _marginals_to_write(args, clf, source)
     if prefix is not None and m is None:
@@ -86,7 +86,7 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
             settings = dataclasses.replace(m.settings, unseen=args.unseen)
             m = dataclasses.replace(m, settings=settings)
         return _train_on_counts(estimator.set_params(order=m.order), m), m
-    if inputs.is_too_large(args, estimator.order):
+    if streams.is_too_large(args, estimator.order):
         return _train_on_stream(args, estimator, too_large=True)
     encoder = inputs.encoder_of(args)
     rows = inputs.usable_rows(args, encoder)
@@ -105,16 +105,16 @@ def _train_on_stream(
     within = getattr(estimator, "class_weight", None) is not None
     within |= args.class_conditional
     encoder = inputs.encoder_of(args)
-    m = inputs.streamed_marginals(args, encoder, within, constants=False)
-    if inputs.in_database(args):
+    m = streams.streamed_marginals(args, encoder, within, constants=False)
+    if streams.in_database(args):
         chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
         warn(_UNKNOWN + chosen * (args.alpha == "auto"))
         return _train_on_counts(estimator, m), m
-    block = estimator._fit_counted(m, partial(inputs.coded_rows, args, m))
+    block = estimator._fit_counted(m, partial(streams.coded_rows, args, m))
     error = None
     if block is not None or too_large:
         error = _error(
-            estimator, inputs.coded_blocks(args, m) if block is None else [block]
+            estimator, streams.coded_blocks(args, m) if block is None else [block]
         )
     else:
         warn(_UNKNOWN)

@@ -1,21 +1,16 @@
-"""What the commands read: models, marginals, and tables.
+"""What the commands read: models, marginals, and tables held in memory (`Rows`).
 
-The rows of a table are held in memory (`Rows`), or counted as they are read from files,
-queries and databases (`streamed_marginals`). Options mean the same for both, and the
-counts are the same. What has to be seen of all rows together, such as a target with a
-single class, is checked of the counts (`renyi.encoding.column_rules`).
+Rows that are counted as they are read are those of `renyi.cli.streams`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import glob
-import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,17 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi import datasets, endings
-from renyi.checks import check_memory, memory_budget
-from renyi.cli.output import Args, Meter, Recorded, print_json, print_notes
+from renyi import datasets
+from renyi.cli.output import Args, Recorded, print_json
 from renyi.encoding.arrow_cells import (
-    check_type,
-    coded,
-    labels,
     number_text,
-    plain_type,
     requested_floats,
-    storage,
     without_views,
 )
 from renyi.encoding.column_rules import (
@@ -45,16 +34,15 @@ from renyi.encoding.column_rules import (
     check_target,
     constant_columns,
     may_identify_rows,
-    missing_texts,
 )
-from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
-from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.columns import Column, Label, label_text
+from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.estimators.classifier import RenyiClassifier
 from renyi.figures import number_of
 from renyi.marginals.marginals import Marginals
-from renyi.sources import databases, files, sql
-from renyi.sources.frames import TrainingRows, encoded_target
+from renyi.sources import files
+from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
@@ -133,22 +121,6 @@ def with_source(m: Marginals, names: list[str]) -> Marginals:
     return dataclasses.replace(m, provenance=source)
 
 
-def counted(args: Args) -> Marginals:
-    """Return the marginals of a file, or those of a table, counted."""
-    if not args.file.endswith(MARGINALS):
-        encoder = encoder_of(args)
-        if is_too_large(args):
-            return streamed_marginals(args, encoder, args.class_conditional, False)
-        return usable_rows(args, encoder).marginals(encoder, args.class_conditional)
-    m = chosen_marginals(args)
-    if args.class_conditional and m.class_counts is None:
-        raise ValueError(
-            f"{args.file} has no pairs within each class: count them with 'renyi "
-            "marginals build --class-conditional'."
-        )
-    return m
-
-
 # ---- tables and their columns
 
 
@@ -172,7 +144,7 @@ def table_path(name: str, announce: bool = True) -> Path:
 def table_paths(names: Sequence[str]) -> list[Path]:
     """Return the files of a table in several: patterns and folders are searched."""
     return files.matching(
-        [name if _is_searched(name) else table_path(name, False) for name in names]
+        [name if is_searched(name) else table_path(name, False) for name in names]
     )
 
 
@@ -184,7 +156,7 @@ def opened_tables(args: Args) -> list[files.TableFile]:
     return found
 
 
-def _is_searched(name: str) -> bool:
+def is_searched(name: str) -> bool:
     """Whether a name stands for the files of a folder, or those that match it."""
     return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
@@ -196,7 +168,7 @@ def encoder_of(args: Args) -> Encoder:
     return Encoder(missing=(*MISSING_CODES, *args.missing), **known)
 
 
-def _chosen_columns(
+def chosen_columns(
     args: Args, source: Any, names: Sequence[str], encoder: Encoder
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return the target, the columns to read and what some are, as requested."""
@@ -318,7 +290,7 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
     (file,) = opened_tables(args)
     table_path(args.file)  # says that it is read, if that takes long
     names = file.schema.names
-    target, columns, kinds = _chosen_columns(args, file.path, names, encoder)
+    target, columns, kinds = chosen_columns(args, file.path, names, encoder)
     aside = [target] if args.weight is None else [target, args.weight]
     kinds |= dict.fromkeys(aside[1:], "number") | files.column_kinds(encoder.single)
     table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
@@ -343,7 +315,7 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
         weights = None if weights is None else weights[kept]
     check_target(answer, len(codes))
     check_classes(answer.categories, target)
-    y = pd.Series(_class_labels(answer.categories)[codes], name=target)
+    y = pd.Series(class_labels(answer.categories)[codes], name=target)
     return Rows(target, table.drop_columns(aside), y, weights)
 
 
@@ -374,10 +346,10 @@ def usable_rows(args: Args, encoder: Encoder) -> Rows:
     return rows._replace(X=X)
 
 
-def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
+def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
     """Return labels as classes: texts if some are fractions, which no classifier takes.
 
-    >>> _class_labels((9.5, 10)).tolist()
+    >>> class_labels((9.5, 10)).tolist()
     ['9.5', '10']
     """
     if any(isinstance(label, float) for label in labels):
@@ -386,251 +358,3 @@ def _class_labels(labels: Sequence[Label]) -> NDArray[Any]:
     made = np.array(labels, object if texts else None)
     # Integers of which some need 64 bits without a sign would become floats.
     return np.array(labels, object) if made.dtype.kind == "f" else made
-
-
-# ---- rows that are counted as they are read
-
-
-def is_streamed(args: Args, order: int) -> bool:
-    """Whether the options are those of rows that are counted as they are read.
-
-    Features of several columns (`order`) need the rows in memory.
-    """
-    options = (args.where, args.sql, args.table, args.checkpoint)
-    given = len(args.files) != 1 or any(options)
-    given = given or databases.is_database(args.file) or _is_searched(args.file)
-    if given and order > 1:
-        raise ValueError(
-            f"Features of {order} columns need the rows in memory: name one file, "
-            "without --where, --sql, --table and --checkpoint."
-        )
-    return given
-
-
-def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
-    """Whether the rows of a file would take more memory than a job may, or `most`.
-
-    They are then counted as they are read, which leads to the same model.
-    """
-    if args.file.endswith(MARGINALS):
-        return False
-    (file,), budget = opened_tables(args), memory_budget()
-    needed = files.memory(file, min(budget, most))
-    if order > 1:
-        what = f"Features of {order} columns cannot be counted as rows are read, and"
-        check_memory(needed, f"{what} holding the rows of {file.path}")
-        return False
-    return needed > min(budget, most)
-
-
-def streamed_marginals(
-    args: Args,
-    encoder: Encoder,
-    class_conditional: bool = False,
-    constants: bool = True,
-) -> Marginals:
-    """Count the rows that the command line names, perhaps without constant columns."""
-
-    def usable(m: Marginals) -> Marginals:
-        check_classes(m.classes, m.target)
-        m = _with_text_classes(m)
-        if constants:
-            return m
-        features = [column for column in m.columns if column.name != m.target]
-        source = args.file or "the query"
-        gone = {*constant_names(source, features, len(features))}
-        kept = (name for name in m.feature_names if name not in gone)
-        return m.select(kept) if gone else m
-
-    if any(name.endswith(MARGINALS) for name in args.files):
-        raise ValueError(
-            f"{_named(args)} cannot be read as rows: add marginals with 'renyi "
-            "marginals merge'."
-        )
-    if in_database(args):
-        given = (encoder, class_conditional, args.where, args.weight)
-        with _table(args, encoder) as table, Meter() as meter:
-            return usable(sql.marginals(*table, *given, progress=meter))
-    return _of_files(args, encoder, class_conditional, usable)
-
-
-def coded_rows(args: Args, m: Marginals, codes: bool = True) -> TrainingRows:
-    """Read the rows that were counted once more, as codes or for their weights alone.
-
-    Where leave-one-out makes use of rows, their codes are small beside the counts.
-    """
-    if codes:
-        size = m.n * len(m.encoder.columns)
-        check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
-    blocks = list(coded_blocks(args, m, codes))
-    if not m.weighted and sum(len(block.y) for block in blocks) != m.n:
-        raise ValueError(f"{_named(args)} has changed while it was read: try again.")
-    return TrainingRows(
-        m.encoder,
-        np.concatenate([block.codes for block in blocks], axis=1),
-        np.concatenate([block.y for block in blocks]),
-        np.concatenate([block.weights for block in blocks]) if m.weighted else None,
-    )
-
-
-def coded_blocks(
-    args: Args, m: Marginals, codes: bool = True
-) -> Iterator[TrainingRows]:
-    """Read the rows that were counted once more, block by block."""
-    encoder, names = m.encoder, list(m.encoder.input_names) if codes else []
-    target = Columns.of([m._column(m.target)])
-    answer = dataclasses.replace(target_encoder(encoder), columns=target)
-    kinds = files.column_kinds(encoder) | files.column_kinds(answer)
-    weight = [] if args.weight is None else [args.weight]
-    for table in files.batches(
-        opened_tables(args),
-        [*names, m.target, *weight],
-        missing=encoder.missing,
-        kinds=kinds | dict.fromkeys(weight, "number"),
-        where=args.where,
-        sql=args.sql,
-    ):
-        for name in {*args.numeric, *weight} & {*table.column_names}:
-            cells = requested_floats(name, table[name])
-            table = table.set_column(table.column_names.index(name), name, cells)
-        y = _class_codes(table[m.target], answer)
-        weights = table[args.weight].to_numpy() if weight else None
-        kept = y >= 0 if weights is None else (y >= 0) & (weights > 0)
-        if not kept.all():
-            table, y = table.filter(pa.array(kept)), y[kept]
-            weights = None if weights is None else weights[kept]
-        found = np.empty((0, len(y)), np.uint8)
-        if names and len(y):
-            found = encoder.transform(table.select(names))
-        if len(y):
-            yield TrainingRows(encoder, found, y, weights)
-
-
-def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
-    """Return the places of cells among the classes; -1 for a missing one.
-
-    Classes that are fractions have become texts: cells are compared as numbers, too.
-    """
-    (column,) = answer.columns
-    found = cells.combine_chunks().dictionary_encode()
-    values = found.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    meant = known_classes(values, list(column.categories))
-    others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
-    (codes,) = answer.transform(pa.table([found.dictionary], names=[column.name]))
-    size = len(column.categories)
-    places = [k if k < size else others[t] for k, t in zip(codes, meant, strict=True)]
-    indices: NDArray[Any] = found.indices.fill_null(len(values)).to_numpy()
-    return np.asarray(np.array([*places, -1], np.intp)[indices])
-
-
-def statements(args: Args, encoder: Encoder) -> list[str]:
-    """Return the statements that count a table of a database; some are asked now."""
-    if not in_database(args):
-        what = "tables of databases: name a database and a --table"
-        raise ValueError(f"--print-sql is for {what}.")
-    given = (encoder, args.class_conditional, args.where, args.weight)
-    with _table(args, encoder) as table:
-        return sql.statements(*table, *given, explained=True)
-
-
-def _named(args: Args) -> str:
-    """Return what a sentence calls the rows."""
-    if args.table is not None:
-        return f"Table {args.table!r}"
-    if not args.files:
-        return "The query"
-    more = f" and {len(args.files) - 1} more" if len(args.files) > 1 else ""
-    return f"{args.files[0]}{more}"
-
-
-def _of_files(
-    args: Args,
-    encoder: Encoder,
-    class_conditional: bool,
-    accepted: Callable[[Marginals], Marginals],
-) -> Marginals:
-    tables = opened_tables(args)
-    missing = missing_texts(encoder.missing)
-    source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
-    names = source.schema.names
-    target, columns, kinds = _chosen_columns(args, _named(args), names, encoder)
-    columns = [name for name in columns if name not in (target, args.weight)]
-    if not encoder.columns and args.sql is None:  # of the first rows with a target
-        suspects = [name for name in columns if name not in kinds]
-        first, whole = files.first_rows(tables[0], [*suspects, target], encoder.missing)
-        if first.num_rows:
-            first = without_views(first)
-            check_type(target, plain_type(first.schema.field(target).type))
-            indices, found = coded(storage(first[target].combine_chunks()))
-            known = [label is not None for label in labels(found, "", missing)]
-            rows = first.filter(pa.array(known, pa.bool_()).take(indices))
-            warn_of_identifiers(rows.select(suspects), "" if whole else "the first ")
-    kept, how = args.checkpoint, (target, encoder, class_conditional)
-    which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
-    which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
-    which |= {"accepted": accepted, "until": args.until}
-
-    def tell(error: type[BaseException] | None, *_: object) -> None:
-        text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
-        if kept is not None:
-            text = f"{kept} keeps what was counted: the same command goes on."
-        if error is KeyboardInterrupt and (kept is None or Path(kept).exists()):
-            print_notes([text])
-
-    args.until.push(tell)  # at the end, when it is clear what was kept
-    with Meter() as meter:
-        return files.marginals(tables or None, *how, progress=meter, **which)
-
-
-def in_database(args: Args) -> bool:
-    """Whether the rows are in a database; what does not go with it is refused."""
-    found = [name for name in args.files if databases.is_database(name)]
-    if args.table is None and not found:
-        return False
-    if len(args.files) != 1 or not found:
-        raise ValueError(
-            f"--table is a table of one database ({', '.join(endings.DATABASE)}): name "
-            "that file, and no other."
-        )
-    for option in ("sql", "numeric", "categorical", "checkpoint"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option} is for files; {found[0]} is a database, which is counted "
-                "by --table and --where: make a view of what you need."
-            )
-    return True
-
-
-@contextmanager
-def _table(args: Args, encoder: Encoder) -> Iterator[tuple[Any, str, str, list[str]]]:
-    """Yield what `renyi.sources.sql` takes first: connection, table and columns."""
-    path = files.existing(args.files[0])
-    with databases.opened(path) as connection:
-        database = databases.Database(connection)
-        if args.table is None:
-            tables = listed(database.tables()) or "it has none"
-            raise ValueError(
-                f"{path} is a database: name one of its tables with --table ({tables})."
-            )
-        names = database.columns(args.table)
-        target, columns, _ = _chosen_columns(args, _named(args), names, encoder)
-        features = [n for n in columns if n not in (target, args.weight)]
-        yield connection, args.table, target, features
-
-
-def _with_text_classes(m: Marginals) -> Marginals:
-    """Return marginals whose classes are texts if some are fractions, as in `Rows`."""
-    if not any(isinstance(label, float) for label in m.classes):
-        return m
-    texts = _class_labels(m.classes).tolist()
-    order = np.argsort(np.array(texts, object), kind="stable")
-    answer = Column(m.target, Levels("label", tuple(sorted(texts))))
-    where = np.arange(m.counts.shape[0])
-    where[-len(texts) :] = where[-len(texts) :][order]
-    return dataclasses.replace(
-        m,
-        counts=m.counts[np.ix_(where, where)],
-        columns=Columns.of([*m.columns[:-1], answer]),
-        class_counts=None if m.class_counts is None else m.class_counts[order],
-    )

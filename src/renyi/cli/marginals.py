@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from renyi.cli import inputs, output
+from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.encoding.encoder import Encoder
@@ -26,12 +26,12 @@ def build(args: Args, recorded: Recorded) -> None:
     own = args.encoder is None
     encoder = inputs.encoder_of(args) if own else _borrowed(args)
     if args.print_sql:
-        statements = inputs.statements(args, encoder)
+        statements = streams.statements(args, encoder)
         output.print_data("".join(f"{sql};\n" for sql in statements))
         return
     order = args.order or encoder.order
-    if inputs.is_streamed(args, order) or inputs.is_too_large(args, order, LARGE):
-        m = inputs.streamed_marginals(args, encoder, args.class_conditional)
+    if streams.is_streamed(args, order) or streams.is_too_large(args, order, LARGE):
+        m = streams.streamed_marginals(args, encoder, args.class_conditional)
     else:
         rows = inputs.read_rows(args, encoder)
         if own:

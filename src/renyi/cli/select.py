@@ -9,8 +9,9 @@ import numpy as np
 
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
-from renyi.cli.inputs import counted, with_source
+from renyi.cli.inputs import with_source
 from renyi.cli.output import SMALL, Args, Facts, Recorded
+from renyi.cli.streams import counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
