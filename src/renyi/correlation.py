@@ -113,13 +113,23 @@ def _maximal(P: Floats) -> tuple[float, Floats, Floats]:
     a, b = np.sqrt(P.sum(axis=1)), np.sqrt(P.sum(axis=0))
     # Written in bases of the functions of mean 0, the second singular value is the
     # first, also where it is repeated (1) or the matrix vanishes (independence).
-    left, right = (
-        np.linalg.qr(unit[:, None], mode="complete")[0][:, 1:] for unit in (a, b)
-    )
-    U, sigma, Vt = np.linalg.svd(left.T @ (P / np.outer(a, b)) @ right)
-    f, g = left @ U[:, 0] / a, right @ Vt[0] / b
+    inner = _reflected(a, P / np.outer(a, b))[1:]
+    inner = _reflected(b, inner.T)[1:].T
+    U, sigma, Vt = np.linalg.svd(inner, full_matrices=False)
+    f, g = _reflected(a, U[:, 0], 1) / a, _reflected(b, Vt[0], 1) / b
     sign = 1.0 if f[np.abs(f).argmax()] > 0 else -1.0
     return float(min(1.0, sigma[0])), sign * f, sign * g
+
+
+def _reflected(unit: Floats, M: Floats, missing: int = 0) -> Floats:
+    """Apply the reflection that takes a unit vector, not negative, to −e_1.
+
+    Its other rows are a basis of the functions of mean 0; first rows `missing` are 0.
+    """
+    v = unit.copy()
+    v[0] += 1
+    M = np.concatenate([np.zeros((missing, *M.shape[1:])), M])
+    return np.asarray(M - np.multiply.outer(v, v @ M / v[0]))
 
 
 def hgr(x: Any, y: Any) -> HGR:

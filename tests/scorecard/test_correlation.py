@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -498,3 +500,14 @@ def test_marginals_are_needed():
 def test_unknown_feature_is_named():
     with pytest.raises(ValueError, match="no column 'z'"):
         hgr_lower_bound(Marginals.from_data(make_frame(), target="b"), ["z"])
+
+
+def test_a_column_of_many_labels_takes_no_square_of_them() -> None:
+    label = np.arange(60_000) % 20_000
+    y = label % 2
+    tracemalloc.start()
+    found = hgr(label.astype(str), y)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.rho == pytest.approx(1)
+    assert most < 2**28  # 20,000 x 20,000 numbers would take 3.2 GB

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import renyi
 from renyi.compiled import load
+from renyi.counting import pair_counts, sparse_counts
 from renyi.solvers import l1inf, l1inf_path
 from renyi.solvers.l1inf import (
     CountsProblem,
@@ -547,3 +548,12 @@ def test_pairs_that_no_rows_have():
     problem = CountsProblem(Q, F, np.full(2, 0.5), np.array([2, 2, 2]), 10, False)
     with pytest.raises(ValueError, match="not positive semidefinite"):
         solve_path(problem, np.array([0.01]))
+
+
+def test_counts_beyond_the_limit_are_not_made(monkeypatch) -> None:
+    monkeypatch.setattr(pair_counts, "MAX_TABLE_BYTES", 5_000)
+    monkeypatch.setattr(sparse_counts, "FEW", 0)  # which is less than a table takes
+    codes = np.array([np.arange(10), np.arange(10) % 2])
+    problem = RowsProblem(codes, np.array([40, 2]), codes[1], 2)
+    with pytest.raises(ValueError, match="limit"):
+        problem.counted()

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from renyi.compiled import load
 from renyi.counting.onehot import label_sums, offsets
-from renyi.counting.pair_counts import pair_counts
+from renyi.counting.pair_counts import check_table_size, pair_counts
 from renyi.counting.sparse_counts import dense
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.ridge import weight_of
@@ -336,6 +336,7 @@ class RowsProblem(_Points):
         """Return the problem from the counts of some features, by default of all."""
         own = slice(None) if features is None else features
         codes, sizes = self.codes[own], self.sizes[own]
+        check_table_size(sizes, 1, 0)
         Q = dense(pair_counts(codes, sizes, self.sample_weight)) / self.n
         indicators = self.y[:, None] == np.arange(self.n_classes)
         classes = indicators * self.shares[:, None]
