@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ def refused(paths: Any, message: str, **asked: Any) -> None:
 
 def text(rows: int, start: str = "a,b,y\n") -> str:
     return start + "".join(f"x,{k % 90},{'uv'[k % 2]}\n" for k in range(rows))
+
+
+def test_a_pipe_is_no_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text(text(10))
+    os.mkfifo(tmp_path / "tables.csv")
+    refused(tmp_path / "tables.csv", "tables.csv is a pipe or a device.*save")
 
 
 @pytest.mark.parametrize("columns", [None, ["a"]])

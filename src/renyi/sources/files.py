@@ -67,6 +67,11 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
         return place
     if place.is_dir():
         raise ValueError(f"{place} is a folder: name a file in it.")
+    if place.exists():
+        raise ValueError(
+            f"{place} is a pipe or a device, which is gone once it is read: save "
+            "what it holds as a file first."
+        )
     nearby: list[str] = []
     if place.parent.is_dir():
         nearby = [str(p) for p in place.parent.iterdir() if p.is_file()]
