@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import (
     check_table_size,
     class_pair_counts,
@@ -357,7 +356,8 @@ class PairTable:
 
     def _places(self, codes: list[Places]) -> Places:
         """Return where some codes of the first columns stand."""
-        pairs = zip(offsets(self.sizes), codes, strict=False)
+        starts = np.cumsum(self.sizes) - self.sizes
+        pairs = zip(starts, codes, strict=False)
         return np.concatenate([start + each for start, each in pairs])
 
     def reserve(self, sizes: list[int]) -> None:
@@ -386,7 +386,7 @@ class PairTable:
 
     def mass(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
-        return np.split(self.tables[0].diagonal(), offsets(self.sizes)[1:-1])
+        return np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
