@@ -29,8 +29,13 @@ def main() -> int:
     if not hasattr(os, "fork") or os.environ.get("RENYI_DEBUG"):
         return _work()  # for debuggers, all in one process
     parent = os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else its exit code may be lost
     signal.pthread_sigmask(signal.SIG_BLOCK, listened)  # until it is known who answers
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:  # there may be no more processes
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
+        return _work()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
         _die_with(parent)

@@ -114,6 +114,11 @@ class Deadline:
 # ---- memory
 
 _GIVEN: ContextVar[int | None] = ContextVar("memory", default=None)
+# Where Linux tells the limit of a container, in both versions of its control groups.
+_CONTAINER = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 
 
 class MemoryBudgetError(MemoryError):
@@ -139,8 +144,9 @@ def memory_budget() -> int:
 def _machine_memory() -> int:
     """Return the memory of the machine, container or process, used or not."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
-        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    for place in _CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
+            found.append(int(Path(place).read_text()))
     with contextlib.suppress(ImportError):
         import resource
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
+from renyi import checks
 from support.commandline import HERE, Run, save, table, votes
 
 # Each line of stdin is a command; its exit code, its peak in MB so far, its last words.
@@ -212,3 +213,17 @@ def test_files_that_unfold_are_streamed(tmp_path: Path, scale: int) -> None:
     for code, more, said in measured(tmp_path, *commands):
         assert code == 0, said
         assert more < 400
+
+
+def test_the_limit_of_a_container_of_either_kind_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"]
+    monkeypatch.setattr(checks, "_CONTAINER", places)
+    whole = checks.memory_budget()
+    for place in places:
+        place.write_text("max\n")
+        assert checks.memory_budget() == whole
+        place.write_text("1000000\n")
+        assert checks.memory_budget() == 500_000
+        place.unlink()

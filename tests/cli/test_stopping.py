@@ -224,6 +224,34 @@ def test_killed_with_the_work_or_by_the_system(folder: Path) -> None:
     assert answer.noise == [answer.err.strip()]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",  # as some launchers leave it
+        "os.fork = lambda: open('/')",  # no more processes
+    ],
+)
+def test_a_host_that_gives_no_child_or_forgets_it(before: str, tmp_path: Path) -> None:
+    code = (
+        f"import os, signal, renyi.__main__\n{before}\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    for word, expected in (("--version", 0), ("nonsense", 2)):
+        answer = stop(begin(word, cwd=tmp_path, code=code), LONGEST)
+        assert answer.code == expected
+        assert "Traceback" not in answer.err
+
+
+def test_handlers_of_a_host_that_is_no_python_stay(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    assert run("datasets").code == 0
+    monkeypatch.undo()
+    assert signal.getsignal(signal.SIGTERM) is usual
+
+
 def test_termination_keeps_the_checkpoint_and_no_other_file(folder: Path) -> None:
     place = folder / "job"
     child = begin(*COMMANDS[2], cwd=folder)

@@ -13,7 +13,8 @@ import pytest
 
 import renyi
 from renyi.cli import marginals, output
-from support.commandline import Done, save, save_databases, table
+from renyi.sources import files
+from support.commandline import Done, Run, save, save_databases, table
 
 Good = Callable[..., Done]
 
@@ -328,3 +329,39 @@ def test_integers_of_any_width_are_copied_as_they_are(good: Good) -> None:
     pa.parquet.write_table(new, "n.parquet")
     lines = good("predict", "m.json", "n.parquet", "--id", "key").out.splitlines()
     assert [line.split(",")[0] for line in lines[:4]] == ["key", "", "1", "2"]
+
+
+@pytest.mark.parametrize("weight", [(), ("--weight", "mass")])
+def test_a_query_that_gives_other_rows_again_is_refused(
+    weight: tuple[str, ...], good: Good, bad: Callable[..., str]
+) -> None:
+    """Else the model would be of other rows than the marginals beside it."""
+    frame = rows(600)[["colour", "y"]].assign(mass=np.arange(600) % 3 + 1.0)
+    frame["code"] = [f"c{k % 30}" for k in range(600)]
+    frame.to_parquet("t.parquet")
+    fit = ("fit", "--target", "y", *weight, "--out", "m", "--sql")
+    if not weight:
+        fit = (*fit[:3], "--drop", "mass", *fit[3:])
+    message = bad(*fit, "FROM 't.parquet' USING SAMPLE 300 ROWS")
+    assert "The query gave other rows" in message
+    good(*fit, "FROM 't.parquet' USING SAMPLE reservoir(300 ROWS) REPEATABLE (1)")
+    m, clf = built("m.renyi"), renyi.RenyiClassifier.load("m.json")
+    assert clf.data_digest_ is not None
+    assert clf.data_digest_.matches(m.digest)
+
+
+def test_a_file_that_is_another_when_it_is_read_again_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = table(150)[["colour", "y"]]
+    name, real = save(frame), files.marginals
+
+    def counted(*args: Any, **how: Any) -> renyi.Marginals:
+        m = real(*args, **how)
+        save(frame.assign(y="new"))
+        return m
+
+    monkeypatch.setattr(files, "marginals", counted)
+    done = run("fit", name, "--target", "y", "--where", "true")
+    assert done.code == 2
+    assert "t.csv gave other rows" in done.err

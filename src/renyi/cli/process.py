@@ -112,7 +112,8 @@ def stoppable() -> Iterator[list[int]]:
     if threading.current_thread() is threading.main_thread():
         names = ("SIGINT", "SIGTERM", "SIGHUP")
         known = [getattr(signal, name) for name in names if hasattr(signal, name)]
-        heard = [each for each in known if signal.getsignal(each) != signal.SIG_IGN]
+        deaf = (signal.SIG_IGN, None)  # None: of a host that is no Python
+        heard = [each for each in known if signal.getsignal(each) not in deaf]
         usual = {each: signal.signal(each, stop) for each in heard}
     unraisable = sys.unraisablehook
     # An interrupt in a place that can raise nothing is not told by Python either.

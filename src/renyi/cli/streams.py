@@ -34,6 +34,7 @@ from renyi.cli.inputs import (
     warn_of_identifiers,
 )
 from renyi.cli.output import Args, Meter, print_notes
+from renyi.counting.onehot import label_sums
 from renyi.encoding.arrow_cells import (
     check_type,
     coded,
@@ -140,14 +141,28 @@ def coded_rows(args: Args, m: Marginals, codes: bool = True) -> TrainingRows:
         size = m.n * len(m.encoder.columns)
         check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
     blocks = list(coded_blocks(args, m, codes))
-    if not m.weighted and sum(len(block.y) for block in blocks) != m.n:
-        raise ValueError(f"{_named(args)} has changed while it was read: try again.")
+    if not _were_counted(blocks, m, codes):
+        raise ValueError(
+            f"{_named(args)} gave other rows when it was read once more: try again, or "
+            "write the rows of a query that changes to a file first."
+        )
     return TrainingRows(
         m.encoder,
         np.concatenate([block.codes for block in blocks], axis=1),
         np.concatenate([block.y for block in blocks]),
         np.concatenate([block.weights for block in blocks]) if m.weighted else None,
     )
+
+
+def _were_counted(blocks: list[TrainingRows], m: Marginals, codes: bool) -> bool:
+    """Whether rows have the counts of each category, or but those of each class."""
+    counts = m.target_counts if codes else m.class_probabilities[None] * m.n
+    found, sizes = np.zeros(counts.shape), m.encoder.columns.sizes if codes else [1]
+    for block in blocks:
+        places = block.codes if codes else np.zeros((1, len(block.y)), np.uint8)
+        classes = block.y[:, None] == np.arange(len(m.classes))
+        found += label_sums(places, sizes, classes * block.weights[:, None])
+    return np.allclose(found, counts, rtol=0, atol=1e-9 * m.n)
 
 
 def coded_blocks(
@@ -196,7 +211,8 @@ def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
     others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
     (codes,) = answer.transform(pa.table([found.dictionary], names=[column.name]))
     size = len(column.categories)
-    places = [k if k < size else others[t] for k, t in zip(codes, meant, strict=True)]
+    pairs = zip(codes, meant, strict=True)
+    places = [k if k < size else others.get(t, -1) for k, t in pairs]
     indices: NDArray[Any] = found.indices.fill_null(len(values)).to_numpy()
     return np.asarray(np.array([*places, -1], np.intp)[indices])
 
