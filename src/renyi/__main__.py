@@ -80,9 +80,12 @@ def _leave(number: int, frame: object) -> None:
 def _die_with(parent: int) -> None:
     """Let the child not outlive its parent, where the system can do that."""
     if sys.platform == "linux":
-        import ctypes
+        try:
+            import ctypes
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        except (ImportError, OSError, AttributeError):
+            pass  # not every Python is made with it
     if os.getppid() != parent:
         os._exit(1)
 

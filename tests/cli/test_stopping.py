@@ -229,11 +229,12 @@ def test_killed_with_the_work_or_by_the_system(folder: Path) -> None:
     [
         "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",  # as some launchers leave it
         "os.fork = lambda: open('/')",  # no more processes
+        "sys.modules['ctypes'] = None",
     ],
 )
 def test_a_host_that_gives_no_child_or_forgets_it(before: str, tmp_path: Path) -> None:
     code = (
-        f"import os, signal, renyi.__main__\n{before}\n"
+        f"import os, signal, sys, renyi.__main__\n{before}\n"
         "raise SystemExit(renyi.__main__.main())"
     )
     for word, expected in (("--version", 0), ("nonsense", 2)):

@@ -59,7 +59,7 @@ def plain_label(value: Any) -> Label:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")  # no two become one
+        return value.decode("utf-8", "backslashreplace")  # \xff and its like
     if isinstance(value, Decimal):
         return int(value) if value.as_tuple().exponent == 0 else float(value)
     if isinstance(value, (bool, int, float)):
