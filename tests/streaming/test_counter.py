@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
+from renyi.streaming import counter
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
@@ -406,3 +407,23 @@ def test_rows_with_a_refused_cell_are_not_counted() -> None:
     tally.add(fine)
     want = reference(pa.Table.from_batches([fine, fine]), "y", encoder)
     assert tally.finish() == want
+
+
+def test_wide_tables_are_counted_once_and_only_what_occurs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    cells = {f"x{j}": rng.choice(["no", "yes"], 120) for j in range(60)}
+    table = pa.table({**cells, "y": rng.choice(["a", "b"], 120)})
+    made, count = [], counter.pair_counts
+
+    def noted(codes, sizes, *args, **how):
+        made.append((codes.shape[1], sum(sizes)))
+        return count(codes, sizes, *args, **how)
+
+    monkeypatch.setattr(counter, "pair_counts", noted)
+    monkeypatch.setattr(counter, "_FEW_CELLS", 1)
+    monkeypatch.setattr(counter, "_LEAST_ROWS", 64)
+    got = counted(pieces(table, [30, 30, 30, 30]), CountSpec.of(table.schema, "y"))
+    assert made == [(120, 2 * 61)]  # not two tables, nor one of missing cells
+    assert got == reference(table, "y")

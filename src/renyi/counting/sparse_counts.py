@@ -26,6 +26,7 @@ FEW = 2_000  # categories, whose table takes 32 MB
 OWN_SHARE = 1 / 8  # of the table that blocks of columns with themselves make up
 ENTRY_BYTES = 24  # of a count while it is put into a table
 BLOCK_CELLS = 4  # per row, up to which a histogram is faster than sorting
+_CELLS = 2**17  # of a table that are looked at at a time
 
 
 def is_large(sizes: Sizes) -> bool:
@@ -86,12 +87,16 @@ def entries(table: Table) -> Entries:
     """Return the counts on and above the diagonal that are not zero, row by row."""
     if is_sparse(table):
         rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-        columns, counts = table.indices, table.data
-    else:
-        rows, columns = np.nonzero(table)
-        counts = table[rows, columns]
-    upper = np.flatnonzero(rows <= columns)
-    return rows[upper], columns[upper].astype(np.int64), counts[upper]
+        upper = np.flatnonzero(rows <= table.indices)
+        return rows[upper], table.indices[upper].astype(np.int64), table.data[upper]
+    found, size = [], max(len(table), 1)
+    step = max(1, _CELLS // size)  # some lines at a time: the table may be large
+    for low in range(0, size, step):
+        lines = table[low : low + step, low:]
+        rows, columns = np.nonzero(np.triu(lines))
+        found.append((low + rows, low + columns, lines[rows, columns]))
+    rows, columns, counts = map(np.concatenate, zip(*found, strict=True))
+    return rows, columns, counts
 
 
 def moved(table: Table, target: Places, size: int) -> Table:

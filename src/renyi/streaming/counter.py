@@ -49,7 +49,7 @@ _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
 _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
 _LARGE_TABLE = 2**25  # bytes
 _MANY_CODES = 256
-_CELLS = 2**21  # of a table that are added at a time
+_CELLS = 2**17  # of a table that are added at a time, within a cache
 
 Places = NDArray[np.intp]
 
@@ -106,8 +106,7 @@ class PairCounter(Summary):
             keep &= weights > 0
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
-        if self._waiting + count > self._room:
-            self._count()
+        self._make_room(count)
         for j, encoder in enumerate(features):
             self._put(j, encoder.encode(piece.columns[j])[rows])
         self._put(len(features), target[rows])
@@ -118,6 +117,22 @@ class PairCounter(Summary):
         self.n += count
         self.left_out += left_out
         self._waiting += count
+
+    def _make_room(self, count: int) -> None:
+        """See that so many more rows can wait, by counting those that do if need be."""
+        while self._waiting + count > self._room:
+            # Sums of weights, whose bits depend on it, widen as they always have.
+            if self.spec.weight is not None or not self._widen():
+                self._count()
+                return
+
+    def _widen(self) -> bool:
+        """Let more rows wait for a large table, which then is added less often."""
+        before, columns = self._room, len(self._codes)
+        if sum(self._sizes) ** 2 > 4 * before * columns:
+            most = _MANY_CELLS // (self._codes.itemsize * columns)
+            self._room = max(before, min(2 * before, most))
+        return self._room > before
 
     def _put(self, j: int, codes: NDArray[Any]) -> None:
         """Let the codes of a column wait, in wider or longer arrays if needed."""
@@ -142,10 +157,8 @@ class PairCounter(Summary):
             weights = self._weights[: self._waiting]
         self._table.add(codes, self._sizes, weights)
         self._waiting = 0
-        # A large table is added less often.
-        if self._table.size**2 > 4 * self._room * len(codes):
-            most = _MANY_CELLS // (self._codes.itemsize * len(codes))
-            self._room = max(self._room, min(2 * self._room, most))
+        if self.spec.weight is not None:
+            self._widen()
 
     @property
     def table_bytes(self) -> int:
@@ -183,8 +196,7 @@ class PairCounter(Summary):
     def _take_waiting(self, other: PairCounter, theirs: list[Places]) -> None:
         """Take the rows that wait in another counter, whose codes have others here."""
         count = other._waiting
-        if self._waiting + count > self._room:
-            self._count()
+        self._make_room(count)
         waiting = other._codes[:, :count]
         codes = np.empty(waiting.shape, np.min_scalar_type(max(self._sizes)))
         for j, places in enumerate(theirs):
@@ -318,7 +330,7 @@ class PairTable:
     ) -> None:
         """Count a block of codes of shape (columns, rows)."""
         self.reserve(sizes)
-        codes, used = self._compact(codes)
+        codes, used = self._compact(codes, weights is None)
         lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
         table = pair_counts(codes, lengths, weights, threads=1)
@@ -338,21 +350,28 @@ class PairTable:
         else:
             _add_to(self.tables[k], sparse_counts.dense(table), target)
 
-    def _compact(self, codes: NDArray[Any]) -> tuple[NDArray[Any], list[Places]]:
-        """Renumber columns of which but a few of many codes occur; say which do."""
-        kept, given = [np.arange(size) for size in self.sizes], codes
+    def _compact(
+        self, codes: NDArray[Any], exact: bool
+    ) -> tuple[NDArray[Any], list[Places]]:
+        """Renumber columns, most of whose many codes do not occur; say which do.
+
+        Where counts are `exact`, so are those whose first codes, as a rule that of
+        missing cells, do not: planes and cells of nothing are the most of wide tables.
+        """
+        lows = codes.min(axis=1) * codes.dtype.type(exact)
+        pairs = zip(lows.tolist(), self.sizes, strict=True)
+        kept, compact = [np.arange(*pair) for pair in pairs], codes - lows[:, None]
         for j, size in enumerate(self.sizes):
             if size < _MANY_CODES:
                 continue
             used = np.flatnonzero(np.bincount(codes[j], minlength=size))
             if 2 * len(used) > size:
                 continue
-            codes = codes.copy() if codes is given else codes
             rank = np.zeros(size, codes.dtype)
             rank[used] = np.arange(len(used))
-            codes[j] = rank[codes[j]]
+            compact[j] = rank[codes[j]]
             kept[j] = used
-        return codes, kept
+        return compact, kept
 
     def _places(self, codes: list[Places]) -> Places:
         """Return where some codes of the first columns stand."""
@@ -458,15 +477,23 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
     used = np.unique(target[kept])
     if len(used) < len(kept):  # several go to one place
         own, target, kept = _folded(own, target), used, np.arange(len(used))
-    where, whole = target[kept], len(kept) == len(own)
-    if whole and np.array_equal(where, np.arange(len(where))):
+    where = target[kept]
+    if len(kept) == len(own) and np.array_equal(where, np.arange(len(where))):
         counts[: len(where), : len(where)] += own
         return
-    step = max(1, _CELLS // max(len(where), 1))
+    dense, width = 2 * len(where) > len(counts), len(own)
+    step = max(1, _CELLS // max(len(counts) if dense else len(where), 1))
+    source = np.full(len(counts), width)  # of each place; the last is of zeros
+    source[where] = kept
     for low in range(0, len(where), step):
         lines = slice(low, low + step)
-        part = own[lines] if whole else own[np.ix_(kept[lines], kept)]
-        counts[np.ix_(where[lines], where)] += part
+        part = own[kept[lines]]
+        if dense:  # whole lines are added far faster than cells here and there
+            padded = np.zeros((len(part), width + 1), own.dtype)
+            padded[:, :width] = part
+            counts[where[lines]] += padded.take(source, axis=1)
+        else:
+            counts[np.ix_(where[lines], where)] += part[:, kept]
 
 
 def _folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:
