@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
+from renyi.checks import memory_budget, memory_limit
 from renyi.progress import Progress
 from renyi.sources import arrow, files
 from renyi.streaming import checkpoint, counter, run
@@ -504,3 +505,16 @@ def test_weights_add_up_to_the_same_in_every_run(
     interrupted(parts, kept, units=25, **asked)
     assert files.marginals(parts, "y", **asked, checkpoint=kept) == first
     assert first.n == pytest.approx(weights.sum(), rel=1e-12)
+
+
+def test_threads_know_the_memory_of_the_job(
+    tmp_path: Path, before_units: Callable[[Before], None]
+) -> None:
+    """Else they would refuse what was allowed, or take more."""
+    seen = set()
+    before_units(lambda *_: seen.add((threading.get_ident(), memory_budget())))
+    path = write(table_of(300), tmp_path / "t.parquet")
+    with memory_limit(12_345_678):
+        Marginals.from_file(path, target="y")
+    assert {budget for _, budget in seen} == {12_345_678}
+    assert {thread for thread, _ in seen} != {threading.get_ident()}

@@ -24,6 +24,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -330,7 +331,9 @@ class Run:
             largest = max((part.table_bytes for part, _ in parts), default=0)
             room = min(_THREADS + 1, max(1, _MOST_BYTES // (2 * largest + 1)))
             while len(self._pending) < room and (fresh := next(units, None)):
-                self._pending.append((fresh, pool.submit(self._count, fresh)))
+                here = copy_context()  # the memory that the job may take
+                future = pool.submit(here.run, self._count, fresh)
+                self._pending.append((fresh, future))
             if not self._pending:
                 break
             unit, future = self._pending[0]
