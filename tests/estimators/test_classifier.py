@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -582,3 +584,15 @@ def test_weights_that_stand_for_many_rows_are_noted():
     assert any("divided by their mean" in text for text in heavy.certificate_.warnings)
     light = RenyiClassifier().fit(X, y, sample_weight=np.full(106, 1.5))
     assert not any("by their mean" in text for text in light.certificate_.warnings)
+
+
+def test_a_pickle_holds_no_rows_where_categories_are_more() -> None:
+    X = np.random.default_rng(0).integers(0, 9, (30, 9)).astype(str)
+    y = np.arange(30) % 2
+    clf = RenyiClassifier().fit(X, y)
+    assert clf.marginals_ is None
+    other = pickle.loads(pickle.dumps(clf))
+    (moments,) = other._moments.args
+    assert not any(len(y) in getattr(each, "shape", ()) for each in moments)
+    assert other.certificate_ == clf.certificate_
+    assert other.data_digest_ == clf.data_digest_

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -487,6 +488,13 @@ class RenyiClassifier(CountsClassifier):
         self._moments = partial(
             moments_of_rows, t, block.y, weights, counts, columns, dual.score_error
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the classes and scores of single rows out of pickles."""
+        state = {**super().__getstate__()}
+        if state.get("_moments") is not None:
+            state["_moments"] = partial(copy, state["_moments"]())
+        return state
 
     def _finish(
         self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
