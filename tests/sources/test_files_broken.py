@@ -108,6 +108,18 @@ def test_names_that_hold_nul(ending: str, tmp_path: Path) -> None:
     refused(path, rf"rows\.{ending} has the column 'b\\x00'")
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv.gz"])
+def test_other_formats_that_are_called_csv(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    if ending == ".parquet":
+        pq.write_table(TABLE, path)
+    elif ending == ".arrow":
+        pyarrow.feather.write_feather(TABLE, path)
+    else:
+        path.write_bytes(gzip.compress(text(90).encode()))
+    refused(path, rf"rows\.csv is no CSV file.* end in \{ending}")
+
+
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "rows.arrow"
     table = TABLE.rename_columns(["naïve", "b", "y"])

@@ -297,7 +297,7 @@ def _add_rows(parser: Any) -> None:
     _add(rows, "--where SQL", f"{_WHERE}, but for a table of a SQLite database)")
     text = "the rows of a query for DuckDB; the files, if any, are its table data"
     _add(rows, "--sql QUERY", text)
-    text = f"a table of a database ({_BASES}), counted inside it"
+    text = f"a table of a database ({_BASES})"
     _add(rows, "--table NAME", text)
     text = "keep what has been counted: the same command goes on after a kill"
     _add(rows, "--checkpoint FILE", text)

@@ -119,9 +119,9 @@ def are_whole(values: Floats) -> bool:
 def not_numeric(name: str, cell: Any) -> ValueError:
     """Return the error of a cell that is no number in a column that is to be one."""
     return ValueError(
-        f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, name it "
-        "as a missing code (on the command line, --missing), or make the column one of "
-        "labels."
+        f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, or "
+        "train with it as a missing code (on the command line, --missing), or with the "
+        "column as one of labels (--categorical)."
     )
 
 

@@ -53,6 +53,8 @@ _FEWEST = 10  # labels that are many
 _QUOTE = ord('"')
 _MARK = b"\xef\xbb\xbf"
 _MOST_NAME_LINES = 20  # in the header; more are rows behind a quote
+# How files of other formats begin, and how their names should end.
+_MARKS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\x1f\x8b": ".csv.gz"}
 _BROKEN = (OSError, EOFError, zlib.error)  # what reading may raise, packed or not
 
 Bytes = bytes | bytearray
@@ -449,6 +451,9 @@ def _cannot(path: Path, error: Exception) -> str:
 def _not_utf8(path: Path) -> str:
     with _opened(path) as stream, contextlib.suppress(LongLineError, *_BROKEN):
         for number, line in enumerate(_lines(stream, _LONGEST, ever=True), 1):
+            for mark, ending in _MARKS.items() if number == 1 else ():
+                if line.startswith(mark):
+                    return f"{path} is no CSV file: its name should end in {ending}."
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
