@@ -333,7 +333,10 @@ def test_pairs_that_were_not_counted_have_no_correlation(
         (("minimax", "votes", "--time-limit", "nan"), "'nan'"),
         (("minimax", "votes", "--seed", "-1"), "--seed"),
         (("minimax", "votes", "--method", "lp", "--worst", "w.csv"), "--method exact"),
-        (("minimax", "votes", "--worst", "w.txt"), "w.txt must end in .csv or"),
+        (
+            ("minimax", "votes", "--worst", "w.txt"),
+            "w.txt must end in .csv, .csv.gz or",
+        ),
         (("minimax", "votes", "--worst", "no/w.csv"), "no folder 'no'"),
         (("hgr",), "FILE"),
         (("hgr", "votes", "--class-conditional"), "--class-conditional"),

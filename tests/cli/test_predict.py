@@ -236,7 +236,7 @@ def test_predict_with_a_missing_column(
     assert "n.csv has no column 'size'" in message
     assert "no column 'pid'" in bad("predict", "m.json", "t.csv", "--id", "pid")
     message = bad("predict", "m.json", "t.csv", "--out", "a.txt")
-    assert "a.txt must end in .csv or .csv.gz or .parquet" in message
+    assert "a.txt must end in .csv, .csv.gz or .parquet" in message
     save(frame.assign(length="long"), "n.csv")
     assert "'length' is numeric but holds 'long'" in bad("predict", "m.json", "n.csv")
 

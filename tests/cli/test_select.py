@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.figures import at_most
+from renyi.figures import at_most, rounded_up
 from support.commandline import Done, save, table, votes
 
 
@@ -174,9 +174,10 @@ def test_a_refusal_tells_what_another_rule_reaches(bad: Callable[..., str]) -> N
     X, y = renyi.datasets.load("votes")
     bounds = renyi.RenyiClassifier().fit(X, y).certificate_.bounds
     err = bad("select", "votes", "--max-error", "0.1")
-    assert f"16 features reaches {at_most(bounds['map']):.4f} with rule 'm" in err
+    assert f"16 features reaches {rounded_up(bounds['map']):.4f} with rule 'm" in err
     assert (
-        f"'sharp' (--rule sharp), which reaches {at_most(bounds['sharp']):.4f}." in err
+        f"'sharp' (--rule sharp), which reaches {rounded_up(bounds['sharp']):.4f}."
+        in err
     )
     least = f"{bounds['sharp'] / 2:.4f}"
     err = bad("select", "votes", "--max-error", least, "--rule", "sharp")

@@ -239,7 +239,9 @@ def test_blocks_use_the_bins_of_the_first_or_of_the_encoder():
 
 def test_blocks_are_too_small_to_show_identifiers():
     k = np.arange(1000)
-    y = pd.Series(k * 7 % 40, name="class")  # 25 classes in the first block
+    y = pd.Series(
+        [f"c{v}" for v in k * 7 % 40], name="class"
+    )  # 25 classes in the first block
     X = pd.DataFrame({"town": [f"t{v}" for v in k * 7 % 200], "half": k % 2})
     blocks = [(X[s : s + 25], y[s : s + 25]) for s in range(0, 1000, 25)]
     m = Marginals.from_blocks(blocks)

@@ -99,7 +99,8 @@ def test_frame_text_and_features(votes_path):
     text = str(votes_path)
     assert len(text.splitlines()) == 1 + len(table)
     for line, (_, row) in zip(text.splitlines()[1:], table.iterrows(), strict=True):
-        hgr, worst, sharp = map(float, line.split()[-3:])
+        *_, hgr, worst, _, sharp, _ = line.split()
+        hgr, worst, sharp = float(hgr), float(worst) / 100, float(sharp) / 100
         assert row["map"] - 1e-9 <= worst <= row["map"] + 1e-4
         assert row["sharp"] - 1e-9 <= sharp <= row["sharp"] + 1e-4
         assert row["hgr"] - 1e-4 <= hgr <= row["hgr"] + 1e-9

@@ -148,6 +148,7 @@ def test_identifiers_are_named(connection: Any) -> None:
     assert m == Marginals.from_data(chosen, target="y", encoder=named)
 
 
+@pytest.mark.filterwarnings("ignore:The target 'y' has:renyi.warnings.DataWarning")
 def test_a_target_of_too_many_labels(connection: Any) -> None:
     load(connection, "t", pa.table({"x": ["a"] * 70_000, "y": np.arange(70_000)}))
     assert "'y'" in refusal(lambda: Marginals.from_sql(connection, "t", "y"))
