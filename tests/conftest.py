@@ -24,7 +24,10 @@ CI = bool(os.environ.get("CI"))
 GENOTYPES = Path(__file__).parents[2] / "shared" / "data" / "genotypes"
 
 # No deadline: the first example pays for imports and compilation.
-hypothesis.settings.register_profile("renyi", deadline=None, derandomize=CI)
+for profile, examples in (("renyi", 40), ("long", 200)):
+    hypothesis.settings.register_profile(
+        profile, deadline=None, derandomize=CI, max_examples=examples
+    )
 hypothesis.settings.load_profile("renyi")
 
 
@@ -80,7 +83,12 @@ def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Under CI, count a skip as a failure; hear Ctrl-C in the background too."""
+    """Under CI, count a skip as a failure; hear Ctrl-C in the background too.
+
+    With the long tests, hypothesis tries more examples.
+    """
+    if not config.option.markexpr:
+        hypothesis.settings.load_profile("long")
     if CI:
         config.pluginmanager.register(SkipsFail())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts `make &`

@@ -137,9 +137,6 @@ def test_as_a_module_on_a_terminal_without_the_letters(tmp_path: Path) -> None:
     assert "gr\\xf6\\xdfe" in done.stdout
     done = process("predict", "m.json", "t.csv", cwd=tmp_path, **ascii_only)
     assert done.stdout.splitlines()[:3] == ["prediction", "é", "o"]
-    done = process("reproduce", "table1")
-    assert done.returncode == 2
-    assert done.stderr.startswith("renyi: error: 'renyi reproduce table1'")
 
 
 def test_reader_that_goes_away(good: Callable[..., Done], tmp_path: Path) -> None:

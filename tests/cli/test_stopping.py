@@ -23,6 +23,8 @@ from renyi.cli import main
 from support.commandline import HERE, Run
 from support.stopping import LONGEST, Answer, begin, check, stop
 
+pytestmark = pytest.mark.xdist_group("stopping")  # one folder of large files
+
 PROMISE = 2.0  # seconds, on a machine that has nothing else to do
 BUILD = ("marginals", "build")
 COMMANDS = [

@@ -23,7 +23,7 @@ from support.joints import (
     outcomes,
     worst_case,
 )
-from support.manners import all_checks, passes_separately
+from support.manners import all_checks
 
 TOL = 1e-6
 
@@ -36,10 +36,6 @@ TOL = 1e-6
 )
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
-
-
-def test_array_api_input() -> None:
-    assert passes_separately("renyi.estimators.minimax_classifier.MinimaxClassifier")
 
 
 def test_guarantee_is_the_worst_case_of_the_rule() -> None:

@@ -19,6 +19,8 @@ import pytest
 
 import renyi
 
+pytestmark = pytest.mark.xdist_group("wheel")  # built once
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "renyi"
 EXTRAS = {

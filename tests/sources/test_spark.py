@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark import TaskContext
 
 import renyi
 from renyi.encoding.encoder import Encoder
@@ -207,6 +208,29 @@ def test_connect(tmp_path: Path) -> None:
     assert "\n" not in sentence
 
 
+def test_exact_after_a_worker_is_killed(spark: Any, tmp_path: Path) -> None:
+    """A task that is lost while it counts is run again, and counted once."""
+    folder = str(tmp_path)
+
+    def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        part = context.partitionId()
+        met = len(list(Path(folder).glob(f"{part}-*")))
+        Path(folder, f"{part}-{met}").touch()
+        yield from batches
+        if (part, met) == (1, 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    table = plain(3_000)
+    df = spark.createDataFrame(table).repartition(3)
+    m = Marginals.from_spark(df.mapInArrow(dying, df.schema), "y", fan_in=2)
+    assert m == Marginals.from_data(table, target="y")
+    # Profiled, counted in vain, counted again.
+    assert [len(list(tmp_path.glob(f"{part}-*"))) for part in range(3)] == [2, 3, 2]
+
+
+@pytest.mark.long
 def test_exact_after_an_executor_is_killed(tmp_path: Path) -> None:
     table = saved(tmp_path, 40_000)
     client = start_client("cluster", CLUSTER, tmp_path)

@@ -18,37 +18,58 @@ from renyi import storage
 from renyi.checks import MemoryBudgetError, memory_limit
 from support.forgeries import archive, forged, golden_members, member, signed
 
+pytestmark = pytest.mark.xdist_group("file costs")
+
+# Each line of stdin is a file, which is loaded in a process of its own.
 MEASURE = """
-import resource, sys, tracemalloc, renyi
+import json, os, resource, sys, tracemalloc, zipfile
+import renyi.storage
 from renyi import Marginals, RenyiClassifier
-load = Marginals.load if sys.argv[1] == "marginals" else RenyiClassifier.load
-import renyi.storage, zipfile
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-tracemalloc.start()
-try:
-    load(sys.argv[2])
-except ValueError as error:
-    print(tracemalloc.get_traced_memory()[1])
-    print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
-    print(error)
+loads = {"marginals": Marginals.load, "model": RenyiClassifier.load}
+def resident():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def measure(kind, place):
+    before = resident()
+    tracemalloc.start()
+    try:
+        loads[kind](place)
+    except ValueError as error:
+        traced = tracemalloc.get_traced_memory()[1]
+        print(json.dumps([traced, resident() - before, str(error)]), flush=True)
+        os._exit(0)
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            measure(*json.loads(line))
+        finally:
+            os._exit(1)
+    if os.wait()[1]:
+        print("null", flush=True)
 """
 
 
-def cost(kind, place):
+@pytest.fixture(scope="module")
+def cost():
     """Return traced bytes, resident bytes and the message of a refusal."""
     path = os.pathsep.join([str(Path(renyi.__file__).parents[1]), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, kind, str(place)],
-        capture_output=True,
+    with subprocess.Popen(
+        [sys.executable, "-c", MEASURE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
         env={**os.environ, "PYTHONPATH": path},
-    )
-    traced, resident, message = done.stdout.splitlines()
-    return int(traced), int(resident), message
+    ) as child:
+
+        def measured(kind, place):
+            print(json.dumps([kind, str(place)]), file=child.stdin, flush=True)
+            found = json.loads(child.stdout.readline())
+            assert found is not None, f"{place} was not refused"
+            return found
+
+        yield measured
 
 
-def test_a_small_file_that_declares_a_billion_categories_costs_little(tmp_path):
+def test_a_small_file_that_declares_a_billion_categories_costs_little(cost, tmp_path):
     place = tmp_path / "m"
     wide = {"descr": "<i8", "fortran_order": False, "shape": (10**9, 10**9)}
     archive(place, golden_members(**{"counts.npy": member(b"", wide)}))
@@ -61,7 +82,7 @@ def test_a_small_file_that_declares_a_billion_categories_costs_little(tmp_path):
     assert traced < 5e7 and resident < 5e7
 
 
-def test_headers_that_unfold_are_refused_at_once(tmp_path):
+def test_headers_that_unfold_are_refused_at_once(cost, tmp_path):
     place = tmp_path / "m"
     raw = member(np.frombuffer(b"[" + b"[]," * 20_000_000, np.uint8))
     archive(place, golden_members(**{"header.npy": raw}))
@@ -82,7 +103,7 @@ def test_headers_that_unfold_are_refused_at_once(tmp_path):
         (b'"ab",', "its format is None"),
     ],
 )
-def test_headers_that_are_crowded_cost_little(tmp_path, filler, words):
+def test_headers_that_are_crowded_cost_little(cost, tmp_path, filler, words):
     place = tmp_path / "m"
     text = b'{"n": [' + filler * (5_000_000 // len(filler)) + b"0]}"
     raw = member(np.frombuffer(text, "u1"))
@@ -100,7 +121,7 @@ def test_brackets_in_labels_are_no_lists(tmp_path):
     assert storage.read_json(tmp_path / "m", "x")["labels"] == labels
 
 
-def test_arrays_of_zeros_are_refused_at_once(tmp_path):
+def test_arrays_of_zeros_are_refused_at_once(cost, tmp_path):
     zeros = member(np.zeros((5000, 2000)))
     for name in ("more.npy", "counts.npy"):
         place = tmp_path / name
@@ -136,7 +157,7 @@ def test_headers_that_could_not_be_read_are_not_written(tmp_path):
     assert storage.read_header(tmp_path / "m", "x")["text"] == header["text"]
 
 
-def test_models_of_gigabytes_are_refused_unread(tmp_path):
+def test_models_of_gigabytes_are_refused_unread(cost, tmp_path):
     place = tmp_path / "m.json"
     with place.open("wb") as stream:
         stream.truncate(2 * 10**9)  # takes no room on the disk
@@ -145,7 +166,7 @@ def test_models_of_gigabytes_are_refused_unread(tmp_path):
     assert traced < 2e7 and resident < 2e7
 
 
-def test_a_small_model_that_declares_a_billion_categories_costs_little(tmp_path):
+def test_a_small_model_that_declares_a_billion_categories_costs_little(cost, tmp_path):
     def widen(data):
         card = data["scorecard"]
         columns = card["encoder"]["columns"]
@@ -162,7 +183,7 @@ def test_a_small_model_that_declares_a_billion_categories_costs_little(tmp_path)
     assert traced < 5e7 and resident < 5e7
 
 
-def test_columns_that_share_wide_levels_cost_little(tmp_path):
+def test_columns_that_share_wide_levels_cost_little(cost, tmp_path):
     # 2,000 columns of 2,000 shared categories: a table of 128 terabytes is declared.
     def widen(header):
         levels = [{"kind": "label", "categories": list(range(2000))}]
@@ -190,7 +211,7 @@ def wide_marginals(place, size, total):
     storage.write_arrays(place, header, {"counts": counts})
 
 
-def test_marginals_of_zeros_are_refused_before_they_unfold(tmp_path):
+def test_marginals_of_zeros_are_refused_before_they_unfold(cost, tmp_path):
     wide_marginals(tmp_path / "m", 5_000, 0)  # 200 MB
     assert (tmp_path / "m").stat().st_size < 300_000
     traced, resident, message = cost("marginals", tmp_path / "m")

@@ -1,9 +1,8 @@
 """A real PostgreSQL for the tests, from the package ``pgserver`` or a fork of it.
 
-``with server() as uri:`` starts one in a folder of its own and stops it at the end; it
+One server serves all tests of a process, in a folder of its own, and ends with it; it
 listens to no network, only to a socket. A module of tests that takes the fixture
-`warehouses.postgres` has a server of its own while it runs, in whatever worker of
-pytest-xdist.
+`warehouses.postgres` has a database of its own there.
 """
 
 from __future__ import annotations
@@ -11,18 +10,20 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
+import itertools
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+_NUMBERS = itertools.count()
 _ATTEMPTS = 12  # of ten seconds each, on a busy machine
 
 
@@ -43,9 +44,21 @@ def server() -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@functools.cache
+def address() -> str:
+    """Return where the server of this process listens."""
+    stack = ExitStack()
+    found = stack.enter_context(server())
+    atexit.register(stack.close)
+    return found
+
+
 def connected() -> Iterator[psycopg.Connection[Any]]:
-    """Yield one connection to a server that lives as long."""
-    with server() as uri, psycopg.connect(uri) as connection:
+    """Yield a connection to a new database."""
+    name = f"database{next(_NUMBERS)}"
+    with psycopg.connect(address(), autocommit=True) as any_database:
+        any_database.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(address(), dbname=name) as connection:
         yield connection
 
 

@@ -9,11 +9,11 @@ Nothing here needs root or a Java of the system. A test that needs Spark SQL say
     def test_something() -> None:
         spark = spark_session()
 
-`spark_session()` starts one classic session per process, of two threads, and returns
-the same one ever after; it ends with the process. Starting takes ten seconds, and the
-group keeps all its users in one process. Do not stop it. A client of Spark Connect
-cannot live in the same process (`pyspark` then takes every function for a remote one):
-run a script.
+`spark_session()` starts one classic session per process, of two threads and with two
+attempts at each task, and returns the same one ever after; it ends with the process.
+Starting takes ten seconds, and the group keeps all its users in one process. Do not
+stop it. A client of Spark Connect cannot live in the same process (`pyspark` then takes
+every function for a remote one): run a script.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def spark_session() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment().items():
             patch.setenv(name, value)
-        builder = SparkSession.builder.master("local[2]").config(map=settings)
+        builder = SparkSession.builder.master("local[2,2]").config(map=settings)
         session = builder.getOrCreate()
     atexit.register(session.stop)
     return session
