@@ -49,6 +49,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{GENOTYPES} is absent: these data may not be copied")
 
 
+COMPILING = ("counting/", "solvers/", "sources/test_csv_kernels.py")
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Let one process begin with Spark, the longest group, one with what compiles.
+
+    Two that began with the same tests would compile the same loops side by side.
+    """
+
+    def rank(item: pytest.Item) -> int:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and group.args == ("spark",):
+            return 0
+        return 1 if any(part in item.nodeid for part in COMPILING) else 2
+
+    if hasattr(config, "workerinput"):
+        items.sort(key=rank)
+
+
 class SkipsFail:
     """Turn skips into failures, in doctests of ``src`` and ``docs`` too.
 

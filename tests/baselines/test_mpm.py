@@ -177,7 +177,14 @@ def tables_of(shape: tuple[int, ...], n: int) -> Iterator[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "n", "count"), [((3,), 8, 777), ((4,), 6, 324), ((2, 2), 4, 172)]
+    ("shape", "n", "count"),
+    [
+        ((3,), 6, 211),
+        ((4,), 5, 88),
+        ((2, 2), 4, 172),
+        pytest.param((3,), 8, 777, marks=pytest.mark.long),
+        pytest.param((4,), 6, 324, marks=pytest.mark.long),
+    ],
 )
 def test_rows_behind_the_counts_err_no_more(shape, n, count) -> None:
     """One class may not vary at all: rows at the threshold, variances of rounding."""

@@ -139,24 +139,6 @@ def test_as_a_module_on_a_terminal_without_the_letters(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[:3] == ["prediction", "é", "o"]
 
 
-def test_reader_that_goes_away(good: Callable[..., Done], tmp_path: Path) -> None:
-    good("fit", "kr-vs-kp", "--out", "m")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "renyi", "predict", "m.json", "kr-vs-kp", "--proba"],
-        cwd=tmp_path,
-        env=HERE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    child.stdout.close()
-    noise = child.stderr.read().decode()
-    child.stderr.close()
-    assert child.wait(timeout=60) == 0
-    assert noise == ""
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux alone")
 def test_output_that_cannot_be_written() -> None:
     with open("/dev/full", "wb") as full:

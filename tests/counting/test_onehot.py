@@ -53,7 +53,6 @@ def engine(request, monkeypatch):
 
 
 @given(rng=seeds, sizes=columns, n=some_rows)
-@settings(max_examples=50, deadline=None)
 def test_dense_is_the_one_hot_matrix(rng, sizes, n):
     codes = random_codes(rng, sizes, n)
     assert_array_equal(dense(codes, sizes), one_hot(codes, sizes))
@@ -61,7 +60,6 @@ def test_dense_is_the_one_hot_matrix(rng, sizes, n):
 
 
 @given(rng=seeds, sizes=columns, n=some_rows, k=st.integers(1, 3))
-@settings(max_examples=50, deadline=None)
 def test_lookup_sum_is_a_product(rng, sizes, n, k):
     codes = random_codes(rng, sizes, n)
     Z = rng.normal(size=(sum(sizes), k))
@@ -116,7 +114,6 @@ def test_lookup_sum_names_codes_outside_of_the_tables():
     k=st.integers(1, 3),
     unseen=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
 def test_label_sums_are_a_product(rng, sizes, n, k, unseen):
     codes = random_codes(rng, sizes, n, unseen)
     V = rng.normal(size=(n, k))
@@ -161,8 +158,6 @@ def test_a_small_sum_beside_a_large_one_keeps_its_digits():
 
 @given(rng=seeds, sizes=columns | binary, n=some_rows)
 @settings(
-    max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @pytest.mark.usefixtures("engine")

@@ -95,7 +95,6 @@ def test_weighted_counts_equal_the_explicit_product(way, shape):
 
 
 @given(shape=shapes, n_classes=st.integers(1, 4), weighted=st.booleans())
-@settings(max_examples=50, deadline=None)
 def test_class_counts_equal_counts_of_each_class(shape, n_classes, weighted):
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
@@ -265,7 +264,6 @@ def processor(request, monkeypatch):
 @example(seed=1, sizes=[1, 1, 1], n=512, threads=1)
 @example(seed=2, sizes=[2, 1, 4], n=513, threads=2)
 @example(seed=3, sizes=[5] * 20, n=64, threads=4)
-@settings(max_examples=60, deadline=None)
 def test_planes_count_what_histograms_count(seed, sizes, n, threads):
     codes = random_codes(seed, sizes, n)
     counts = by_planes(codes, sizes, threads)

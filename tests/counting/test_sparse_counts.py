@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi.counting import sparse_counts
@@ -10,7 +10,6 @@ from renyi.counting.onehot import dense as one_hot
 from renyi.counting.pair_counts import pair_counts
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     few=st.sampled_from([0, 16, 80]),

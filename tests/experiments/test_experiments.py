@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -210,25 +207,6 @@ def test_report_of_the_table(tmp_path, piece):
     assert "test error, %" in drawn
     report.write(tmp_path, settings)
     assert (tmp_path / "figure.svg").read_text(encoding="utf-8") == drawn
-
-
-def dying(key, settings):
-    """Piece of work whose process is ended from outside at one key."""
-    if key == settings["stop"]:
-        while not Path(settings["place"]).stat().st_size:  # the other piece is kept
-            time.sleep(0.01)
-        os._exit(9)
-    return key
-
-
-def test_a_process_that_was_ended_is_told(tmp_path):
-    settings = {"stop": "b", "place": str(tmp_path / pieces.PIECES)}
-    with pytest.raises(ChildProcessError, match="ended from outside"):
-        pieces.run(tmp_path, settings, ["a", "b"], dying, workers=2)
-    found = pieces.run(
-        tmp_path, settings, ["a", "b"], lambda key, _: key + "!", workers=1
-    )
-    assert found == {"a": "a", "b": "b!"}
 
 
 # ---- selection

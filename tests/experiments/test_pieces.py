@@ -16,13 +16,7 @@ import pytest
 from experiments import pieces
 from renyi import compiled
 from support.commandline import HERE
-
-
-def square(key, settings):
-    """Piece of work that other processes can find."""
-    with open(settings["log"], "a", encoding="utf-8") as log:
-        log.write(f"{key} {os.environ.get('OMP_NUM_THREADS')}\n")
-    return int(key) ** 2 + settings["shift"]
+from support.work import dying, square
 
 
 def failing(key, settings):
@@ -30,12 +24,6 @@ def failing(key, settings):
     if key == settings["stop"]:
         raise KeyboardInterrupt
     return key
-
-
-def endless(key, settings):
-    """Piece of work that tells that it began, and never ends."""
-    Path(settings["folder"], key).touch()
-    time.sleep(3600)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -69,6 +57,16 @@ def test_what_was_finished_before_an_interruption_is_kept(tmp_path):
     )
     assert seen == list("def")
     assert found == {key: key for key in keys}
+
+
+def test_a_process_that_was_ended_is_told(tmp_path):
+    settings = {"stop": "b", "place": str(tmp_path / pieces.PIECES)}
+    with pytest.raises(ChildProcessError, match="ended from outside"):
+        pieces.run(tmp_path, settings, ["a", "b"], dying, workers=2)
+    found = pieces.run(
+        tmp_path, settings, ["a", "b"], lambda key, _: key + "!", workers=1
+    )
+    assert found == {"a": "a", "b": "b!"}
 
 
 def test_a_line_cut_by_a_kill_is_done_again(tmp_path):
@@ -168,13 +166,12 @@ def test_one_process_for_each_core(tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_one_that_began(tmp_path, how):
     script = (
-        "import sys; from pathlib import Path; import test_pieces as t;"
-        "t.pieces.run(Path(sys.argv[1], 'run'), {'folder': sys.argv[1]}, ['a', 'b'], "
-        "t.endless, workers=2)"
+        "import sys; from pathlib import Path; from support.work import endless;"
+        "from experiments import pieces;"
+        "pieces.run(Path(sys.argv[1], 'run'), {'folder': sys.argv[1]}, ['a', 'b'], "
+        "endless, workers=2)"
     )
-    here = Path(__file__)
-    folders = [here.parent, here.parents[1], here.parents[2], HERE["PYTHONPATH"]]
-    paths = os.pathsep.join(map(str, folders))
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), HERE["PYTHONPATH"]])
     begun = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         env=HERE | {"PYTHONPATH": paths},

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder, RenyiClassifier, Scorecard
@@ -152,7 +152,6 @@ ROW = st.tuples(*CELLS.values(), st.sampled_from(["no", "yes", "perhaps"]))
     st.sampled_from(["auto", 0.01]),
     st.booleans(),
 )
-@settings(max_examples=80)
 def test_loaded_model_predicts_the_same_to_the_last_bit(
     tmp_path_factory, rows, rule, alpha, fit_intercept
 ):

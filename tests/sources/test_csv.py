@@ -70,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pieces") / "table.csv"
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     st.one_of(ANY_TEXT, RECORDS.map(written)),
     st.sampled_from(["a", "a,b"]),

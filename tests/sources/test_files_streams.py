@@ -16,7 +16,7 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import renyi
@@ -173,7 +173,6 @@ CELLS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=2, max_size=60),
     st.lists(st.integers(1, 40), max_size=2),

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals, RenyiClassifier
@@ -91,7 +91,6 @@ label = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import renyi
@@ -241,7 +241,6 @@ def test_other_types_and_versions_are_told(
 
 
 @given(st.data())
-@settings(max_examples=50)
 def test_whatever_differs_in_a_request_is_told(data: st.DataObject) -> None:
     spec = CountSpec.of(table_of(20).schema, "y").to_dict()
     before: dict[str, Any] = {"columns": spec.pop("names"), "where": None, **spec}

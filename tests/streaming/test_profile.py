@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder
@@ -124,7 +124,6 @@ cells = st.sampled_from(
 
 
 @given(st.lists(cells, min_size=4, max_size=40), st.integers(1, 10))
-@settings(max_examples=60)
 def test_small_random_columns_of_text(column: list[str], size: int) -> None:
     table = pa.table(
         {"a": column, "y": ["n", "p"] * (len(column) // 2) + ["n"] * (len(column) % 2)}
