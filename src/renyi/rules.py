@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from renyi.checks import check_choice
 
@@ -78,6 +77,16 @@ def decide(t: Floats) -> Places:
     return np.asarray(t.argmax(axis=1))
 
 
+def random_of(random_state: Any) -> np.random.RandomState:
+    """Return the generator of a seed, as scikit-learn does."""
+    if isinstance(random_state, numbers.Integral):
+        return np.random.RandomState(int(random_state))
+    from sklearn.utils import check_random_state  # a second to load
+
+    random: np.random.RandomState = check_random_state(random_state)
+    return random
+
+
 def draw(proba: Floats, keys: Keys, random_state: Any) -> Places:
     """Draw a class for each row with the given probabilities.
 
@@ -85,7 +94,7 @@ def draw(proba: Floats, keys: Keys, random_state: Any) -> Places:
     gets the same answer in whatever batch and order it comes, and equal rows get equal
     answers. Otherwise every row is drawn independently of all others.
     """
-    random = check_random_state(random_state)
+    random = random_of(random_state)
     if isinstance(random_state, numbers.Integral):
         high, low = random.randint(0, 2**32, 2, dtype=np.uint64)
         seed = np.uint64((int(high) << 32) | int(low))

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.encoding.column_rules import check_classes
@@ -407,7 +407,9 @@ def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     """Fit the first feature, the first two, and so on."""
     ends, priors, K = counts.starts[1:], counts.priors, counts.n_classes
     equations = moments(counts.Q, counts.F, priors, True)
-    inverse, info = lapack.dtrtri(cholesky(equations.A, alpha), lower=1, overwrite_c=1)
+    inverse, info = scipy.linalg.lapack.dtrtri(
+        cholesky(equations.A, alpha), lower=1, overwrite_c=1
+    )
     assert info == 0
     Y = inverse @ equations.R
     fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from renyi import Certificate, Encoder, Marginals, RenyiClassifier, certify
 from renyi.datasets import load
 from renyi.encoding.columns import Columns, Levels
-from renyi.estimators import classifier as classifier_module
+from renyi.estimators import model as model_module
 from renyi.marginals import consistency
 from support.scorings import risk_at_rows
 
@@ -129,13 +129,13 @@ def test_random_labels_promise_nothing():
 def test_certificate_is_computed_when_asked_for(votes, monkeypatch):
     X, y, _ = votes
     calls = []
-    real = classifier_module.certificate
+    real = model_module.certificate
 
     def counted(*args):
         calls.append(args)
         return real(*args)
 
-    monkeypatch.setattr(classifier_module, "certificate", counted)
+    monkeypatch.setattr(model_module, "certificate", counted)
     clf = RenyiClassifier(alpha=0.1).fit(X, y)
     clf.predict(X)
     assert calls == []

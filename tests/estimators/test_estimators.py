@@ -12,7 +12,8 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.preprocessing import OrdinalEncoder
 
 from renyi import Encoder, Marginals
-from renyi.estimators.classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier
+from renyi.estimators.model import class_pairs
 from support.manners import all_checks
 
 

@@ -82,6 +82,31 @@ def test_command_line_answers_without_numpy(option: str, tmp_path: Path) -> None
     assert loaded.isdisjoint(HEAVY | EXTRAS)
 
 
+def test_commands_that_train_and_answer_leave_scikit_learn_alone(
+    tmp_path: Path,
+) -> None:
+    # It takes longer to load than all of these last.
+    model = str(tmp_path / "model")
+    commands = [
+        ["datasets"],
+        ["fit", "votes", "--out", model],
+        ["predict", f"{model}.json", "votes", "--out", f"{model}.csv"],
+        ["certify", f"{model}.json", f"{model}.renyi"],
+        ["select", "votes", "--n-features", "2"],
+        ["marginals", "build", "votes", "--out", f"{model}.renyi"],
+    ]
+    code = (
+        "import contextlib, os; from renyi.cli import main\n"
+        "    with contextlib.redirect_stdout(open(os.devnull, 'w')):\n"
+        f"        codes = [main(each) for each in {commands!r}]\n"
+        "    sys.exit(print(codes) if any(codes) else 0)"
+    )
+    loaded = modules_after(code, tmp_path)
+    assert (tmp_path / "model.csv").exists()
+    assert "pandas" in loaded
+    assert loaded.isdisjoint({"sklearn"} | EXTRAS)
+
+
 def test_help_and_version_succeed() -> None:
     for option, expected in [("--help", "fit"), ("--version", renyi.__version__)]:
         done = subprocess.run(

@@ -39,7 +39,8 @@ from renyi.certificates.closed_form import cantelli, class_moments
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier
+from renyi.estimators.model import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 

@@ -28,7 +28,8 @@ from scipy.special import softmax
 from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
-from renyi.estimators.classifier import CountsClassifier, class_pairs
+from renyi.estimators.classifier import CountsClassifier
+from renyi.estimators.model import class_pairs
 from renyi.marginals.marginals import Marginals
 
 Floats = NDArray[np.float64]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
 
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
@@ -171,4 +171,4 @@ def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
         raise ValueError(f"{n_errors} errors in {n} rows are not possible.")
     if n_errors == n:
         return 1.0
-    return float(betaincinv(n_errors + 1, n - n_errors, confidence))
+    return float(scipy.special.betaincinv(n_errors + 1, n - n_errors, confidence))

@@ -17,7 +17,7 @@ from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.endings import WRITTEN
-from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
@@ -81,7 +81,7 @@ def _check_basis(args: Args) -> None:
         raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
 
 
-def _heldout_rows(args: Args, clf: RenyiClassifier) -> tuple[pa.Table, list[Any]]:
+def _heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = inputs.table_path(args.rows)
     file = files.opened(path)

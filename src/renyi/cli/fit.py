@@ -24,7 +24,7 @@ from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
-from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import RenyiModel
 from renyi.figures import at_most, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
@@ -49,7 +49,7 @@ def run(args: Args, recorded: Recorded) -> None:
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
     prefix = output.prefix_of(args, may_write)
-    clf = RenyiClassifier(
+    clf = RenyiModel(
         order=args.order or 1,
         alpha=args.alpha,
         rule=args.rule,
@@ -85,12 +85,14 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
         if args.unseen is not None:
             settings = dataclasses.replace(m.settings, unseen=args.unseen)
             m = dataclasses.replace(m, settings=settings)
-        return _train_on_counts(estimator.set_params(order=m.order), m), m
+        estimator.order = m.order
+        return _train_on_counts(estimator, m), m
     if streams.is_too_large(args, estimator.order):
         return _train_on_stream(args, estimator, too_large=True)
     encoder = inputs.encoder_of(args)
     rows = inputs.usable_rows(args, encoder)
-    estimator.set_params(encoder=encoder).fit(rows.X, rows.y, rows.weights)
+    estimator.encoder = encoder
+    estimator.fit(rows.X, rows.y, rows.weights)
     error = rows.error(estimator)
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
 
@@ -145,7 +147,7 @@ def _shares(m: Marginals) -> dict[str, float]:
 
 
 def _marginals_to_write(
-    args: Args, clf: RenyiClassifier, source: Rows | Marginals
+    args: Args, clf: RenyiModel, source: Rows | Marginals
 ) -> Marginals | None:
     """Return the marginals to write, if any; a warning says if they are too large."""
     if args.file.endswith(MARGINALS):  # written again only if asked for
@@ -177,7 +179,7 @@ def _fit_facts(
     estimator: Any, target: str, shares: dict[str, float], error: float | None = None
 ) -> Facts:
     """Return what was learned, as plain values."""
-    clf: RenyiClassifier = getattr(estimator, "classifier_", estimator)
+    clf: RenyiModel = getattr(estimator, "classifier_", estimator)
     choice, certificate = clf.alpha_choice_, clf.certificate_
     return {
         "renyi": __version__,

@@ -38,7 +38,7 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
-from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
@@ -67,11 +67,11 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
 # ---- models and marginals
 
 
-def load_model(path: str) -> RenyiClassifier:
+def load_model(path: str) -> RenyiModel:
     """Read a model; of another file, the error says what is to be named."""
     place = files.existing(path)
     try:
-        return RenyiClassifier.load(place)
+        return RenyiModel.load(place)
     except ValueError as error:
         if place.suffix == ".json":
             raise
@@ -315,7 +315,8 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
         weights = None if weights is None else weights[kept]
     check_target(answer, len(codes))
     check_classes(answer.categories, target)
-    y = pd.Series(class_labels(answer.categories)[codes], name=target)
+    labels = class_labels(answer.categories)[codes]
+    y = pd.Series(labels, name=target, dtype=labels.dtype)
     return Rows(target, table.drop_columns(aside), y, weights)
 
 

@@ -42,7 +42,7 @@ from renyi.warnings import DataWarning
 from renyi.writing import replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
-    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.model import RenyiModel
     from renyi.marginals.marginals import Marginals
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
@@ -259,7 +259,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
 
 def keep_model(
     args: Args,
-    clf: RenyiClassifier,
+    clf: RenyiModel,
     m: Marginals | None,
     facts: Facts,
     text: Callable[[Facts], str],
@@ -291,7 +291,7 @@ def keep_model(
         print(summary)
 
 
-def _log(args: Args, clf: RenyiClassifier, text: str, recorded: Recorded) -> bytes:
+def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
     """Return the log of a command that trained a model."""
     options = {k: v for k, v in sorted(vars(args).items()) if k not in _OURS}
     encoder = clf.encoder_.settings()

@@ -24,7 +24,7 @@ from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import label_text
 from renyi.endings import WRITTEN
-from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
 from renyi.progress import Progress
 from renyi.sources import files
@@ -112,7 +112,7 @@ class RowsToAnswer:
 
     def __init__(
         self,
-        clf: RenyiClassifier,
+        clf: RenyiModel,
         paths: list[Path],
         ids: list[str],
         target: str | None = None,
@@ -163,7 +163,7 @@ class RowsToAnswer:
         return Batch(table.select(self.features), pa.table(copied), truth)
 
 
-def _requested_rows(args: Args, clf: RenyiClassifier) -> RowsToAnswer:
+def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     for name in filter(is_database, args.files):
         path = files.existing(name)
@@ -237,7 +237,7 @@ def _answer_all(
 
 
 def _answers(
-    clf: RenyiClassifier, X: pa.Table, ids: pa.Table, proba: bool, score: bool
+    clf: RenyiModel, X: pa.Table, ids: pa.Table, proba: bool, score: bool
 ) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
     # Integers with missing cells stay integers.
@@ -264,14 +264,14 @@ def _answers(
 # ---- what is found out about the rows
 
 
-def unseen_labels(clf: RenyiClassifier, X: pa.Table) -> Any:
+def unseen_labels(clf: RenyiModel, X: pa.Table) -> Any:
     """Return the number of cells of each column whose labels training never saw."""
     encoder = clf.encoder_.single
     codes = encoder.transform(X)
     return (codes >= encoder.columns.sizes[:, None]).sum(axis=1)
 
 
-def warn_of_unseen(clf: RenyiClassifier, counts: Any) -> None:
+def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
     """Warn of labels that training never saw, if there are any."""
     total = int(counts.sum())
     if not total:

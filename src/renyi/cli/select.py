@@ -16,7 +16,7 @@ from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, PICTURE
-from renyi.estimators.selector import RenyiSelector
+from renyi.estimators.selector_model import SelectorModel
 from renyi.figures import number_of, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
@@ -36,7 +36,7 @@ def run(args: Args, recorded: Recorded) -> None:
         axes()  # says at once if matplotlib is missing
     if args.unseen is not None and args.file.endswith(MARGINALS):
         raise ValueError("--unseen is for tables: leave it out for marginals.")
-    selector = RenyiSelector(
+    selector = SelectorModel(
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,
         max_error=args.max_error,
@@ -54,7 +54,7 @@ def run(args: Args, recorded: Recorded) -> None:
     output.keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
 
 
-def _marginals_to_write(args: Args, selector: RenyiSelector) -> Marginals | None:
+def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None:
     """Return the marginals of the refitted model; warn if they are not written."""
     m: Marginals | None = selector.classifier_.marginals_
     if m is not None and counts_bytes(m.counts) < SMALL:
@@ -66,7 +66,7 @@ def _marginals_to_write(args: Args, selector: RenyiSelector) -> Marginals | None
     return None
 
 
-def _draw(selector: RenyiSelector, stream: IO[bytes], kind: str) -> None:
+def _draw(selector: SelectorModel, stream: IO[bytes], kind: str) -> None:
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "renyi"}):
@@ -78,7 +78,7 @@ def _draw(selector: RenyiSelector, stream: IO[bytes], kind: str) -> None:
 # ---- facts
 
 
-def _facts(args: Args, selector: RenyiSelector) -> Facts:
+def _facts(args: Args, selector: SelectorModel) -> Facts:
     """Return all that came of the selection, as plain values."""
     path, tried, penalty = selector.path_, selector.cv_, selector.penalty_
     facts: Facts = {
@@ -101,7 +101,7 @@ def _facts(args: Args, selector: RenyiSelector) -> Facts:
     return facts
 
 
-def _why(args: Args, selector: RenyiSelector) -> str:
+def _why(args: Args, selector: SelectorModel) -> str:
     """Say in words how the features were chosen."""
     k, penalty = len(selector.features_), selector.penalty_
     if args.n_features is not None:
@@ -132,7 +132,7 @@ def _why(args: Args, selector: RenyiSelector) -> str:
     )
 
 
-def _text(facts: Facts, selector: RenyiSelector) -> str:
+def _text(facts: Facts, selector: SelectorModel) -> str:
     """Return the same as plain text."""
     path, tried, order = selector.path_, selector.cv_, facts["order"]
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
@@ -161,7 +161,7 @@ def _text(facts: Facts, selector: RenyiSelector) -> str:
     return "\n".join([*lines, "", refit])
 
 
-def _legend(selector: RenyiSelector) -> Iterator[str]:
+def _legend(selector: SelectorModel) -> Iterator[str]:
     """Explain the columns of the table, and what may look odd in it."""
     path = selector.path_
     yield (

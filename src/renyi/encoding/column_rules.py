@@ -337,16 +337,18 @@ def no_weight() -> ValueError:
 
 def check_labels(y: Any, n: int) -> NDArray[Any]:
     """Return the labels as a one-dimensional array without missing values."""
-    from sklearn.utils import column_or_1d  # which counting can spare
-    from sklearn.utils.multiclass import check_classification_targets
-
     if hasattr(y, "__arrow_c_stream__") and not hasattr(y, "iloc"):
         y = np.asarray(y)
     # Nullable columns would become floats: 0 and 1 are to stay integers.
     kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if kind is not None and not y.isna().any():
         y = np.asarray(y, kind)
-    labels = np.asarray(column_or_1d(y, warn=True))
+    dtype = getattr(y, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biufUO" or y.ndim != 1:
+        from sklearn.utils import column_or_1d  # which counting can spare
+
+        y = column_or_1d(y, warn=True)
+    labels = np.asarray(y)
     if labels.dtype.kind not in "biufUO":
         raise ValueError(
             f"y holds values of the type {labels.dtype}, which are no labels: "
@@ -366,6 +368,8 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
         if labels.dtype.kind == "f":
             if np.isinf(labels).any():
                 raise ValueError("y contains infinity, which is no class: correct it.")
+            from sklearn.utils.multiclass import check_classification_targets
+
             check_classification_targets(labels)
     return labels
 

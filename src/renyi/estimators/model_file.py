@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from renyi import __version__
 from renyi.certificates.record import Certificate
@@ -26,8 +25,9 @@ from renyi.writing import Sink
 if TYPE_CHECKING:
     import os
 
-    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.model import RenyiModel
 
+M = TypeVar("M", bound="RenyiModel")
 Fields = dict[str, tuple[type, ...]]
 
 _DOCUMENT: Fields = {
@@ -61,9 +61,9 @@ _CHOICE: Fields = {
 }
 
 
-def write(clf: RenyiClassifier, path: Sink) -> None:
+def write(clf: RenyiModel, path: Sink) -> None:
     """Write a fitted classifier; see `RenyiClassifier.save`."""
-    check_is_fitted(clf)
+    clf._check_fitted()
     clf._check_parameters()  # they may have been set after the fit
     choice, digest = clf.alpha_choice_, clf.data_digest_
     seed, weights = clf.random_state, clf.class_weight
@@ -96,16 +96,14 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def read(path: str | os.PathLike[str], kind: type[RenyiClassifier]) -> RenyiClassifier:
+def read(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
     data = read_json(path, FORMAT, versions=2)
     with valid(path):
         return _from_document(data, kind)
 
 
-def _from_document(
-    data: dict[str, Any], kind: type[RenyiClassifier]
-) -> RenyiClassifier:
+def _from_document(data: dict[str, Any], kind: type[M]) -> M:
     later = _DATA_DIGEST if data["version"] > 1 else {}
     check_fields(data, {**_DOCUMENT, **later}, "document")
     check_fields(data["classifier"], _SETTINGS, "classifier")

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from sklearn.utils import check_random_state
 
 from renyi.robust.ambiguity_set import Ambiguity
+from renyi.rules import random_of
 from renyi.solvers.programs import TOLERANCE, Program, solve
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class WorstDistribution:
         """Draw n rows: the features and the class."""
         rows, classes = np.nonzero(self.p > 0)
         weights = self.p[rows, classes]
-        random = check_random_state(random_state)
+        random = random_of(random_state)
         drawn = random.choice(len(weights), n, p=weights / weights.sum())
         return self._rows(rows[drawn], classes[drawn])
 

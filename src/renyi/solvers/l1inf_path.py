@@ -39,7 +39,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from renyi.counting.onehot import offsets
 from renyi.solvers.l1inf import INDEFINITE, Problem, begin, passes
@@ -198,12 +197,16 @@ def penalty_grid(problem: Problem, n_lambdas: int, ratio: float) -> Floats:
 
 
 def solve_path(
-    problem: Problem, lambdas: Floats, tol: float = TOL, max_passes: int = MAX_PASSES
+    problem: Problem,
+    lambdas: Floats,
+    tol: float = TOL,
+    max_passes: int = MAX_PASSES,
+    quiet: bool = False,
 ) -> LassoPath:
     """Solve the l1,∞ problem for penalties that are positive and fall.
 
     Each until the duality gap is at most `tol` times the objective; after `max_passes`
-    over the active features it is given up, with a `ConvergenceWarning`.
+    over the active features it is given up, with a `ConvergenceWarning` unless `quiet`.
     """
     begin(problem, len(lambdas))
     L, (columns, D), scale = len(lambdas), problem.z.shape, 2 * problem.weight
@@ -229,7 +232,9 @@ def solve_path(
         z, intercepts = z[:, :, 0], intercepts[:, 0]
     found = LassoPath(lambdas, z, intercepts, objectives, gaps, active, used, tol)
     missed = ~found.reached
-    if missed.any():
+    if missed.any() and not quiet:
+        from sklearn.exceptions import ConvergenceWarning  # a second to load
+
         worst = float((gaps / objectives)[missed].max())
         warnings.warn(
             f"The path did not converge: {int(missed.sum())} of {L} penalties missed "
@@ -373,10 +378,8 @@ def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
     """
     upper = found.lambdas[found.lambdas >= _UPPER * found.lambdas[0]]
     for _ in range(_ROUNDS):
-        with warnings.catch_warnings():
-            # It is enough that the gap asked for is reached, see below.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES)
+        # It is enough that the gap asked for is reached, see below.
+        sure = solve_path(problem, upper, _EXACTLY, _UPPER_PASSES, quiet=True)
         above, below, entering = upper[:-1], upper[1:], _counts_of_entries(sure)[1:]
         crowded = (entering > 1) & (above > (1 + _APART) * below)
         if not crowded.any():

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh_tridiagonal, lapack
 
 from renyi.counting.onehot import dense, offsets
 from renyi.counting.sparse_counts import Table, is_sparse
@@ -413,7 +413,7 @@ def cholesky(A: Floats, alpha: float) -> Floats:
     """Return the lower factor L of ``A + alpha·I``."""
     M = A.copy(order="F")
     M.flat[:: len(M) + 1] += alpha
-    L, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
+    L, info = scipy.linalg.lapack.dpotrf(M, lower=1, overwrite_a=1)
     if info:
         raise ValueError(INDEFINITE)
     return np.asarray(L)
@@ -423,7 +423,9 @@ def inverse_factor(A: Floats, alpha: float) -> Floats:
     """Return L⁻¹, lower triangular, with L⁻ᵀL⁻¹ the inverse of ``A + alpha·I``."""
     if not len(A):  # which LAPACK refuses
         return A
-    inverse, info = lapack.dtrtri(cholesky(A, alpha), lower=1, overwrite_c=1)
+    inverse, info = scipy.linalg.lapack.dtrtri(
+        cholesky(A, alpha), lower=1, overwrite_c=1
+    )
     assert info == 0
     return np.asarray(inverse)
 
@@ -485,7 +487,7 @@ class Tridiagonal(NamedTuple):
     @classmethod
     def of(cls, A: Floats) -> Tridiagonal:
         """Reduce a symmetric matrix."""
-        packed, diagonal, off, scales, info = lapack.dsytrd(
+        packed, diagonal, off, scales, info = scipy.linalg.lapack.dsytrd(
             A, lower=1, lwork=_BLOCK * len(A)
         )
         assert info == 0
@@ -496,7 +498,7 @@ class Tridiagonal(NamedTuple):
         out = np.array(R, np.float64, order="F")
         if len(self.off):  # the first row stays as it is
             space = _BLOCK * out.shape[1] + _BLOCK * _BLOCK
-            out[1:], _, info = lapack.dormqr(
+            out[1:], _, info = scipy.linalg.lapack.dormqr(
                 "L", transpose, self.reflections, self.scales, out[1:], space
             )
             assert info == 0
@@ -511,10 +513,10 @@ class Tridiagonal(NamedTuple):
 
     def eigenvalues(self) -> Floats:
         """Return the eigenvalues, ascending; clearly negative ones are an error."""
-        return _semidefinite(eigvalsh_tridiagonal(self.diagonal, self.off))
+        return _semidefinite(scipy.linalg.eigvalsh_tridiagonal(self.diagonal, self.off))
 
     def solve(self, C: Floats, alpha: float) -> Floats:
         """Solve (T + alpha·I) u = C; zeros where rounding leaves no positive pivots."""
         off = self.off if len(self.off) else np.zeros(1)  # LAPACK wants one at least
-        _, _, u, info = lapack.dptsv(self.diagonal + alpha, off, C)
+        _, _, u, info = scipy.linalg.lapack.dptsv(self.diagonal + alpha, off, C)
         return np.asarray(u) if info == 0 else np.zeros_like(C)

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from renyi.counting.onehot import (
     agreement,
@@ -123,7 +123,9 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     else:  # rows that agree in c columns agree in so many tuples of them
         codes, order = rows.factors
         same = agreement(codes, int(codes.max()) + 1).astype(np.intp)
-        G = np.asarray(comb(np.arange(len(codes) + 1), order)[same], np.float64)
+        G = np.asarray(
+            scipy.special.comb(np.arange(len(codes) + 1), order)[same], np.float64
+        )
     base = np.full(Y.shape[1], 1 / rows.n_classes)
     if fit_intercept:
         base = share @ Y
