@@ -173,10 +173,13 @@ def certify(
     deadline = Deadline(time_limit)
     if level != "closed":
         share = 1.0 if level == "lp" else _SHARE
-        found, worst = _with_worst(found, model, m, _part(deadline, share))
-        if level == "exact" and not worst.interrupted:
-            limit = _part(deadline, 1.0)
-            found, _ = _with_worst(found, model, m, limit, worst, progress)
+        try:
+            found, worst = _with_worst(found, model, m, _part(deadline, share))
+            if level == "exact" and not worst.interrupted:
+                limit = _part(deadline, 1.0)
+                found, _ = _with_worst(found, model, m, limit, worst, progress)
+        except KeyboardInterrupt:  # what was known before counts
+            found = replace(found, steps=_with_last(found, level))
     if separable:
         from renyi.robust.brier_risk import separable as test
 
@@ -203,7 +206,7 @@ def bound_report(
     check_time_limit(time_limit)
     deadline, tell = Deadline(time_limit), progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
-    any_rule = simple_rules(part)
+    any_rule = simple_rules(found)
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         tell(PROGRAM, None)
@@ -221,11 +224,16 @@ def bound_report(
     alone = any_rule[1].upper
     for name in expected[len(any_rule) - 2 :]:
         any_rule.append(Step(name, alone, status="stopped"))
-    steps, last = found.steps, PROGRAM if level == "lp" else EXACT
-    if steps[-1].name != last:
-        steps = (*steps, Step(last, found.bounds[found.rule], status="stopped"))
     every = len(part.feature_names) == len(m.feature_names)
-    return BoundReport(found, steps, tuple(any_rule), every)
+    return BoundReport(found, _with_last(found, level), tuple(any_rule), every)
+
+
+def _with_last(found: Certificate, level: str) -> tuple[Step, ...]:
+    """Return the steps up to that of a level, as stopped if it was not reached."""
+    steps, last = found.steps, PROGRAM if level == "lp" else EXACT
+    if steps[-1].name == last:
+        return steps
+    return (*steps, Step(last, found.bounds[found.rule], status="stopped"))
 
 
 def _part(deadline: Deadline, share: float) -> float | None:
@@ -278,7 +286,7 @@ def _with_worst(
     if start is None:
         worst = worst_case(model, m, method="lp", time_limit=time_limit)
         name, lower = PROGRAM, None
-        status: Status = "stopped" if worst.interrupted else "bounded"
+        status: Status = "stopped" if worst.stopped else "bounded"
     else:
         worst = worst_case(
             model, m, time_limit=time_limit, progress=progress, start=start
@@ -293,14 +301,18 @@ def _with_worst(
 # ---- what any rule could promise
 
 
-def simple_rules(m: Marginals) -> list[Step]:
+def simple_rules(of: Certificate | Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
-    top = int(m.class_probabilities.argmax())
-    always = 1 - float(m.class_probabilities[top])
-    feature, alone = best_feature(m.F, m.encoder.columns)
+    if isinstance(of, Marginals):
+        top = int(of.class_probabilities.argmax())
+        always = of.classes[top], 1 - float(of.class_probabilities[top])
+        alone = best_feature(of.F, of.encoder.columns)
+    else:
+        assert of.majority is not None and of.one_feature is not None
+        always, alone = of.majority, of.one_feature
     return [
-        Step(f"always {label_text(m.classes[top])!r}", always, seconds=0.0),
-        Step(f"by {feature!r} alone", alone, seconds=0.0),
+        Step(f"always {label_text(always[0])!r}", always[1], seconds=0.0),
+        Step(f"by {alone[0]!r} alone", alone[1], seconds=0.0),
     ]
 
 

@@ -18,6 +18,8 @@ DataCode = Literal[
     "mixed-column",
     "rare-labels",
     "checkpoint",
+    "too-large",
+    "not-converged",
     "note",
 ]
 

@@ -155,6 +155,37 @@ def test_the_exact_search_tells_what_it_has_when_it_is_stopped(
     assert signal.getsignal(signal.SIGINT) is usual
 
 
+def test_the_closed_form_is_told_while_large_programs_are_set_up(
+    tmp_path: Path,
+) -> None:
+    """Of a column of 5,000 labels, at which a solver heard of nothing for minutes."""
+    rng, n = np.random.default_rng(0), 20_000
+    a, p = rng.integers(0, 5_000, n), rng.integers(0, 5, n)
+    X = pd.DataFrame({"a": a, "p": p, "u": rng.integers(0, 6, n)}).astype(str)
+    y = ((a % 7) / 7 + rng.random(n) > 0.9).astype(str)
+    clf = renyi.RenyiClassifier(alpha=1e-3).fit(X, y)
+    clf.save(tmp_path / "m.json")
+    clf.marginals_.save(tmp_path / "m.renyi")
+    code = (
+        "import renyi.__main__, renyi.robust.pairwise_program as program\n"
+        "ask = program.solve_local\n"
+        "def begun(*_, **__):\n"
+        "    print(flush=True)\n"
+        "    return ask(*_, **__)\n"
+        "program.solve_local = begun\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    argv = ("certify", "m.json", "m.renyi", "--exact")
+    child = begin(*argv, cwd=tmp_path, code=code)
+    assert child.stdout is not None
+    child.stdout.readline()
+    answer = stop(child, 0.5)
+    assert (answer.code, answer.err) == (0, "")
+    assert "closed form" in answer.out
+    assert "stopped" in answer.out
+    assert answer.seconds < LONGEST / 2
+
+
 def test_a_call_that_never_returns_is_ended(tmp_path: Path) -> None:
     """As compiled code may do it, without ever looking at a signal."""
     code = (

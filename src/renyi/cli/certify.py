@@ -40,10 +40,7 @@ def run(args: Args, recorded: Recorded) -> None:
         m = inputs.load_marginals(args.file)
         with Meter() as meter:
             report = bound_report(clf, m, progress=meter.search, **limits)
-        if args.json:
-            output.print_json({"source": args.file, **report.to_dict()})
-        else:
-            print(report)
+        output.show(args, report.to_dict(), lambda _: str(report), recorded)
         return
     if args.rows is not None:
         c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.checks import Deadline
+from renyi.checks import Deadline, check_memory
+from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.marginals.marginals import Marginals
@@ -40,9 +41,14 @@ Flags = NDArray[np.bool_]
 Outcomes = NDArray[np.int64]  # codes: a row for each outcome, a column for each feature
 Classes = tuple[int, ...]
 
+_FEWER = "merge rare categories, leave out columns with select(), or give it more"
 _AGREE = 1e-9  # what common margins of two tables may differ by
 _MAX_EXPLAINED = 20_000  # outcomes that an explanation may look at
 _PATIENCE = 20.0  # seconds to look for a few columns that explain it
+_MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
+# Bytes of a cell, which has its probability, that in `b` and a few multipliers; and of
+# what else a table takes.
+_CELL, _TABLE = 64, 500
 _AGREED = "No distribution has these tables, although their margins agree"
 
 
@@ -79,9 +85,11 @@ class Layout:
 def listed(
     sizes: NDArray[np.intp], allowed: Callable[[Outcomes], Flags], most: float
 ) -> Outcomes | None:
-    """All allowed outcomes, grown column by column; None if more than `most`."""
+    """All allowed outcomes, grown column by column; None if they are too many."""
     known = np.zeros((1, 0), np.int64)
     for size in sizes.tolist():
+        if len(known) * size > _MAX_TRIED:
+            return None
         last = np.tile(np.arange(size), len(known))
         known = np.column_stack([np.repeat(known, size, axis=0), last])
         known = known[allowed(known)]
@@ -106,17 +114,24 @@ class Ambiguity:
                 f"The marginals are of order {m.order}, and programs for worst "
                 "cases are known of order 1 alone: models of order 1 have them."
             )
-        columns, F, Q = m.encoder.columns, m.F, m.Q
-        starts = offsets(columns.sizes)
+        columns, within = m.encoder.columns, m.class_counts
+        if not class_conditional:
+            within = None
+        lengths = columns.sizes.astype(np.float64)
+        cells = (lengths.sum() ** 2 - lengths @ lengths) / 2
+        cells *= 1 if within is None else len(within)
+        what = f"A program over the pairs of {int(lengths.sum()):,} categories"
+        needed = _CELL * cells + _TABLE * len(columns) ** 2 / 2
+        check_memory(needed, what, _FEWER)
+        F, counts, starts = m.F, m.feature_counts, offsets(columns.sizes)
         spans = [slice(*starts[i : i + 2]) for i in range(len(columns))]
         tables = [Table((i,), True, F[span]) for i, span in enumerate(spans)]
-        within = m.class_counts if class_conditional else None
-        within = None if within is None else within / m.n
         for i, j in combinations(range(len(columns)), 2):
             if within is None:
-                tables.append(Table((i, j), False, Q[spans[i], spans[j]]))
+                block = sparse_counts.dense(counts[spans[i], spans[j]]) / m.n
+                tables.append(Table((i, j), False, block))
             else:
-                block = within[:, spans[i], spans[j]].transpose(1, 2, 0)
+                block = (within[:, spans[i], spans[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
         return cls(columns, m._column(m.target), tuple(tables))
 
@@ -283,6 +298,29 @@ class Ambiguity:
                 Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
                 Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
         return Q, F
+
+    def sparse_moments(self) -> tuple[Any, Floats]:
+        """Q, stored sparse where it is large, and F, where all pairs are known."""
+        Q = sparse_counts.Blocks(self.sizes, np.float64)
+        F = np.zeros((int(self.sizes.sum()), self.n_classes))
+        for table in self.tables:
+            p = table.probabilities
+            i, j = table.features[0], table.features[-1]
+            if i == j:
+                F[self.spans[i]], p = p, p.sum(axis=1)
+            elif table.with_target:
+                p = p.sum(axis=-1)
+            Q.put(i, j, p)
+        return Q.table(), F
+
+    @property
+    def knows_all_pairs(self) -> bool:
+        """Whether the tables are those of marginals: each feature with Y, all pairs."""
+        single = {t.features for t in self.tables if t.with_target}
+        pairs = {t.features for t in self.tables}
+        names = range(len(self.sizes))
+        every = pairs.issuperset(combinations(names, 2))
+        return every and single.issuperset((i,) for i in names)
 
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]

@@ -240,7 +240,7 @@ def _interval(m: Marginals, ambiguity: Ambiguity, deadline: Deadline) -> ThetaRe
 
     γ is that of the scores without penalty, whose bound on e* is 2γ.
     """
-    gamma = quadratic_rule(ambiguity)[0] / 2
+    gamma = quadratic_rule(ambiguity, deadline.part(_CONE).limit)[0] / 2
     found = solve_minimax(ambiguity, m.encoder, deadline=deadline)
     upper, shown = min(gamma, found.upper), found.worst_distribution
     if shown is None:

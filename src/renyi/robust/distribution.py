@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 Outcomes = NDArray[np.int64]
 
 # Differences of probabilities that are rounding.
+_DENSE = 5e7  # cells of a matrix that is decomposed as a whole
 _ROUNDING = 1e-14
 # Columns of outcomes that nearly depend on others would make wild steps.
 _RANK = 1e-10
@@ -199,7 +200,8 @@ def _least_squares(A: sparse.csc_array, b: Floats, p: Floats) -> Floats:
     best, least = p, _residual(A, b, p)
     for _ in range(10):
         support = np.flatnonzero(p > 0)
-        if least <= _ROUNDING or not len(support):
+        size = float(A.shape[0]) * min(A.shape[0], len(support))
+        if least <= _ROUNDING or not len(support) or size > _DENSE:
             break
         step = _step(A[:, support], p[support], b - A @ p)
         if np.abs(step).max() > _NEAR:

@@ -233,7 +233,8 @@ class _Simplex:
         cost = np.concatenate([box.radius + box.centre, box.radius - box.centre])
         highs.changeColsCost(2 * R, np.arange(2 * R, dtype=np.int32), cost)
         highs.setOptionValue("time_limit", float(highs.getRunTime() + deadline.left))
-        programs.run(highs)
+        if not programs.run(highs, deadline.limit):
+            return None
         if highs.getModelStatus() != self.module.HighsModelStatus.kOptimal:
             return None
         found = highs.getSolution()

@@ -35,6 +35,7 @@ from scipy import sparse
 from renyi.certificates import text
 from renyi.checks import (
     Deadline,
+    MemoryBudgetError,
     check_choice,
     check_positive,
     check_time_limit,
@@ -57,8 +58,9 @@ from renyi.robust.ambiguity_set import (
     shortfall,
 )
 from renyi.robust.distribution import WorstDistribution, exhibited
-from renyi.robust.pairwise_program import Bound, first_bound, table_rule
+from renyi.robust.pairwise_program import KEPT, Bound, first_bound, table_rule
 from renyi.solvers.programs import IMPOSSIBLE, Program, solve
+from renyi.warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,8 +200,9 @@ class MinimaxResult:
         Time taken.
     status : {"solved", "bounded", "stopped"}
         The gap is within the tolerance and a distribution was exhibited; the method has
-        no more to say; stopped by the time limit or Ctrl-C. Unless it is "solved",
-        there may be no distribution with the tables, and anything can be promised.
+        no more to say; stopped by the time limit, by Ctrl-C or because a program would
+        not fit into memory. Unless it is "solved", there may be no distribution with
+        the tables, and anything can be promised.
     note : str
         Why the bounds say little about the population, where the rows are few; else "".
     origin : str
@@ -289,6 +292,9 @@ def minimax(
     ------
     ValueError
         If no distribution has the tables, with the reason; "lp" may not notice.
+    MemoryError
+        If the tables of all pairs would take more memory than a job may. A program
+        that would is left out, with a `DataWarning` of the code "too-large".
 
     Examples
     --------
@@ -459,12 +465,18 @@ def _planes(
     is no end, as C may be empty: only a member of it shows that it is not.
     """
     best = first_bound(ambiguity, deadline)
-    if best.status in ("infeasible", "interrupted") or deadline.passed:
+    if best.status in ("infeasible", "interrupted"):
         return best, None, "lp"
+    if deadline.passed:
+        return best._replace(status="stopped"), None, "lp"
     options |= {"tolerance": tolerance / 2, "time_limit": deadline.limit}
     options |= {"step": "minimax error"}
     problem = cutting_planes.AnyRule(ambiguity)
-    state = cutting_planes.search(problem, best.multiplier, best.value, **options)
+    try:
+        state = cutting_planes.search(problem, best.multiplier, best.value, **options)
+    except MemoryBudgetError as error:
+        warn(f"{error} {KEPT}", "too-large")
+        return best._replace(status="declined"), None, "lp"
     if state.upper < best.value:
         cut = ambiguity.completed(state.best)
         best = Bound(state.upper, cut, origin="cutting planes")

@@ -34,6 +34,7 @@ from renyi.solvers.programs import Program, solve
 
 MAX_OUTCOMES = 2e9  # pairs of outcomes that meeting in the middle may look at
 _MAX_HALF = 300_000  # outcomes of one half that may be listed
+_MAX_CELLS = 1e8  # of their indicators
 _BLOCK = 200_000  # energies looked at together: they stay in cache
 FORBIDDEN = 1e6  # energy of what is forbidden; far above any that matters
 _MOST_SWEEPS = 50  # of a descent
@@ -91,7 +92,8 @@ class Grid:
         owner, found = np.repeat(np.arange(len(self.sizes)), self.sizes), []
         for columns in self.halves:
             sizes = self.sizes[columns]
-            outcomes = listed(sizes, partial(self._allowed, columns), _MAX_HALF)
+            most = min(_MAX_HALF, _MAX_CELLS / max(1, sizes.sum()))
+            outcomes = listed(sizes, partial(self._allowed, columns), most)
             if outcomes is not None:
                 W, own = dense(outcomes.T, sizes), np.isin(owner, columns)
                 found.append(_Side(columns, outcomes, W, np.flatnonzero(own)))

@@ -50,10 +50,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from renyi.checks import Deadline
+from renyi.checks import Deadline, MemoryBudgetError, check_memory
 from renyi.counting.onehot import offsets
+from renyi.counting.sparse_counts import FEW, is_large, is_sparse
 from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Layout
-from renyi.robust.piecewise_loss import Losses, Moments, Region, regions
+from renyi.robust.piecewise_loss import Losses, Moments, Region, cell_entries, regions
 from renyi.solvers.programs import (
     TOLERANCE,
     Cone,
@@ -61,10 +62,14 @@ from renyi.solvers.programs import (
     Program,
     Solution,
     Status,
+    in_thread,
     nearest,
     solve,
     solve_interior,
 )
+from renyi.solvers.ridge import moments
+from renyi.solvers.ridge_sparse import solve_sparse
+from renyi.warnings import warn
 
 _Entries = tuple[Places, Places, Floats | float]  # rows, columns, values
 
@@ -72,6 +77,13 @@ _LARGE = 12_000  # variables beyond which a factorisation of the whole program p
 _PRECISE = 1e-7  # what a proven value may exceed the solver's, before another is asked
 MAX_ORDER = 80  # of a semidefinite matrix, whose triangle is a dense block
 _PACE = 1.6e-6  # seconds for the square of the entries of all triangles, as measured
+# Bytes and seconds for an entry of a program that is written and set up, as measured.
+_BYTES, _WRITTEN = 250, 3e-7
+_QUICK = 300  # categories up to which least squares are a matter of moments
+_LITTLE = 1e-9  # penalty of least squares where categories are many
+_SHARE = 0.5  # of the time, for least squares
+_SQUARES = "The rule of least squares on {:,} categories"
+KEPT = "What needs no program was kept."
 
 
 class Bound(NamedTuple):
@@ -87,16 +99,27 @@ def solve_local(
     ambiguity: Ambiguity, margin: Floats | float = 0.0, time_limit: float | None = None
 ) -> Bound:
     """Solve the polynomial program; `margin` is η, a number or one per cell."""
-    program, deadline = _program(ambiguity, margin), Deadline(time_limit)
+    deadline, K, layout = Deadline(time_limit), ambiguity.n_classes, ambiguity.layout
+    entries = 3 * (K + 1) * layout.width + 2 * K * layout.n_pair_cells * (K > 2)
+    if not _affordable(entries, deadline):
+        return Bound(np.inf, np.zeros(len(ambiguity.b)), "stopped")
+    program = _program(ambiguity, margin)
     answer = solve_interior(program, time_limit=deadline.limit)
     found = _read(answer, program, ambiguity)
     claimed = -answer.value if ambiguity.n_classes == 2 else 1 - answer.value
-    if answer.status == "optimal" and found.value <= claimed + _PRECISE:
+    solved = answer.status == "optimal" and found.value <= claimed + _PRECISE
+    if solved or deadline.passed:
         return found
     again = _read(_persistent(program, deadline), program, ambiguity)
     if again.status == "infeasible" or not found.value <= again.value:
         return again
     return found._replace(status=again.status)
+
+
+def _affordable(entries: float, deadline: Deadline) -> bool:
+    """Whether a program can be written in time; one too large for memory is refused."""
+    check_memory(_BYTES * entries, f"A linear program of {entries:,.0f} entries")
+    return _WRITTEN * entries <= deadline.left
 
 
 def _program(ambiguity: Ambiguity, margin: Floats | float) -> Program:
@@ -145,6 +168,7 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:
     """Solve by HiGHS, in one way after another: each may fail by rounding."""
+    answer = Solution("stopped", np.inf, np.empty(0), np.empty(0))
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
         answer = solve(
             program, time_limit=deadline.limit, presolve=presolve, method=method
@@ -172,19 +196,41 @@ def table_rule(ambiguity: Ambiguity) -> Bound:
     return Bound(float(ambiguity.b @ multiplier), multiplier, origin="one table")
 
 
-def quadratic_rule(ambiguity: Ambiguity) -> Bound:
+def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bound:
     """Rule of least squares, where all pairs are known; else its bound is inf.
 
     ``λ_y = ‖t − e_y‖²`` will do for any additive t; the least ``E‖t − e_Y‖²`` is 2γ.
     """
-    Q, F = ambiguity.moments()
-    if not np.isfinite(Q).all():
-        return Bound(np.inf, np.zeros(len(ambiguity.b)))
-    Z = np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0], np.float64)
-    K = ambiguity.n_classes
-    square, lead, one = ambiguity.quadratics(Z, np.zeros(K), np.arange(K))
+    nothing = Bound(np.inf, np.zeros(len(ambiguity.b)), "stopped")
+    if not ambiguity.knows_all_pairs:
+        return nothing._replace(status="optimal")
+    if ambiguity.sizes.sum() <= _QUICK:
+        found: tuple[Floats, Floats] | None = _least_squares(ambiguity)
+    else:
+        found = in_thread(lambda _: _least_squares(ambiguity), time_limit)
+    if found is None:
+        return nothing
+    square, lead, one = ambiguity.quadratics(*found, np.arange(ambiguity.n_classes))
     multiplier = square - 2 * lead + one
     return Bound(float(ambiguity.b @ multiplier), multiplier, origin="least squares")
+
+
+def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
+    """Return points and base of t; of many categories with next to no penalty."""
+    K, D = ambiguity.n_classes, int(ambiguity.sizes.sum())
+    if D <= FEW:
+        Q, F = ambiguity.moments()
+        return np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0]), np.zeros(K)
+    check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
+    Q, F = ambiguity.sparse_moments()
+    if not is_sparse(Q):
+        return np.linalg.solve(Q + _LITTLE * np.eye(D), F), np.zeros(K)
+    equations = moments(Q, F, ambiguity.priors, True)
+    Z = solve_sparse(equations, ambiguity.sizes, _LITTLE)
+    base = equations.base - equations.centre @ Z
+    if K == 2:  # one column stands for both
+        Z, base = np.hstack([-Z, Z]), np.append(1 - base, base)
+    return Z, base
 
 
 def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
@@ -197,10 +243,14 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
     if not len(ambiguity.sizes):  # the classes alone
         return best
     try:
-        best = min(best, quadratic_rule(ambiguity), key=lambda bound: bound.value)
+        simple = quadratic_rule(ambiguity, deadline.part(_SHARE).limit)
+        best = min(best, simple, key=lambda bound: bound.value)
         found = solve_local(ambiguity, time_limit=deadline.limit)
     except KeyboardInterrupt:
         return best._replace(status="interrupted")
+    except MemoryBudgetError as error:
+        warn(f"{error} {KEPT}", "too-large")
+        return best._replace(status="declined")
     if found.value <= best.value + TOLERANCE:  # never more, but for rounding
         return found
     return best._replace(status=found.status)
@@ -302,9 +352,12 @@ def solve_worst(
     semidefinite program is declined if there is no solver, or it is likely to end
     without an answer: interior points prove little before they are near the end.
     """
-    relaxation, deadline = _Relaxation(losses, semidefinite), Deadline(time_limit)
+    deadline, nothing = Deadline(time_limit), np.zeros(len(losses.ambiguity.b))
+    entries = cell_entries(losses) * losses.ambiguity.layout.width
+    if not _affordable(entries, deadline):
+        return Bound(np.inf, nothing, "stopped")
+    relaxation = _Relaxation(losses, semidefinite)
     whole, cones = relaxation.program, relaxation.cones
-    nothing = np.zeros(len(losses.ambiguity.b))
     if semidefinite:
         slow = _PACE * sum(cone.entries.shape[0] for cone in cones) ** 2
         late = time_limit is not None and slow > time_limit
@@ -317,9 +370,10 @@ def solve_worst(
     program = Program(whole.cost[kept], A[rows], *ends)
     small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
     interior = semidefinite or len(program.cost) > _LARGE
+    answer = Solution("stopped", np.inf, np.empty(0), np.empty(0))
     if interior:
         answer = solve_interior(program, small, time_limit=deadline.limit)
-    if not interior or not (semidefinite or answer.status == "optimal"):
+    if not (semidefinite or answer.status == "optimal" or deadline.passed):
         answer = _persistent(program, deadline)
     if len(answer.duals) != len(program.low) or not np.isfinite(answer.duals).all():
         return Bound(np.inf, nothing, answer.status)

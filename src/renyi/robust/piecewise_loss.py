@@ -348,6 +348,18 @@ class Moments:
         return sparse.csr_array(entries, shape=(D, P + D))
 
 
+def cell_entries(losses: Losses) -> int:
+    """Entries, at most, that the program has for each cell: of all regions together.
+
+    In each: consistency, tables, inequalities with indicators and what is one row.
+    """
+    K, rivals = losses.ambiguity.n_classes, len(losses.base) - 1
+    if losses.binary:
+        return K * len(pieces(losses)) * (3 + 4 + 3 + len(_CENTRES) + 3)
+    rows = 2 * rivals + rivals * (rivals - 1) // 2 + 3 + 2 * rivals
+    return K * (rivals + 1) * (3 + rows)
+
+
 def regions(losses: Losses, moments: Moments) -> list[Region]:
     """Regions that together cover all outcomes of every class."""
     found: list[Region] = []

@@ -17,14 +17,20 @@ raised by what it lacks at most, so that the bound is proven whatever the tolera
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
-from renyi.checks import Deadline, check_choice, check_positive, check_time_limit
+from renyi.checks import (
+    Deadline,
+    MemoryBudgetError,
+    check_choice,
+    check_positive,
+    check_time_limit,
+)
 from renyi.figures import at_least, at_most
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
@@ -33,10 +39,11 @@ from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_min import MAX_OUTCOMES
-from renyi.robust.pairwise_program import solve_worst
+from renyi.robust.pairwise_program import KEPT, solve_worst
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
+from renyi.warnings import warn
 
 METHODS = ("exact", "lp", "sdp")
 MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes
@@ -52,6 +59,10 @@ _QUICK, _LONG = 20.0, 600.0  # and enough
 _EMPTY = (
     "No distribution has all of these marginals, so there is no worst case: call "
     "validate() on them, or leave columns out with select()."
+)
+_OTHER = (
+    "start is not what worst_case() found of this model, rule and marginals: leave it "
+    "out."
 )
 
 
@@ -78,6 +89,8 @@ class WorstCase:
         tables, whose functions are above the losses.
     interrupted : bool
         Whether Ctrl-C ended it.
+    stopped : bool
+        Whether that, the time limit or a lack of memory ended it before it was done.
 
     Examples
     --------
@@ -94,6 +107,7 @@ class WorstCase:
     seconds: float
     multiplier: Floats | None = field(default=None, repr=False)
     interrupted: bool = False
+    stopped: bool = False
 
     @property
     def gap(self) -> float:
@@ -144,7 +158,9 @@ def worst_case(
         exhibits a distribution. "exact" begins with them.
     time_limit : float, optional
         Seconds after which the interval reached so far is returned, as it is after
-        Ctrl-C. A tenth of them is kept for finding a distribution.
+        Ctrl-C, at the least the closed form. A tenth of them is kept for finding a
+        distribution. A program that could not even be written in time is left out; one
+        that would not fit into memory too, with a `DataWarning` ("too-large").
     tolerance : float, default=1e-6
         Width of the interval that is good enough.
     progress : callable, optional
@@ -178,53 +194,77 @@ def worst_case(
     match = card.match(m)
     check_possible(match.marginals)
     closed = closed_form(card, match).best[name]
-    known = 1.0 if start is None else start.upper
+    known = closed if start is None else min(closed, start.upper)
+    found = WorstCase(0.0, known, None, name, closed, 0.0)
+    if start is not None and (start.rule, start.closed_form) != (name, closed):
+        raise ValueError(_OTHER)
     try:
         losses = Losses.of(card, match, name)
         first = losses.closed_form()
-    except KeyboardInterrupt:  # the interval of what needs no search
-        known, seconds = min(closed, known), deadline.spent
-        return WorstCase(0.0, known, None, name, closed, seconds, interrupted=True)
+        state = Search(first, float(losses.ambiguity.b @ first))
+        how: Any = {"tolerance": tolerance, "progress": progress}
+        state = _searched(state, losses, method, deadline, start, **how)
+        found = _told(found, state, losses)
+    except KeyboardInterrupt:  # before there was more than the closed form
+        found = replace(found, interrupted=True, stopped=True)
+    except MemoryBudgetError as error:
+        warn(f"{error} {KEPT}", "too-large")
+        found = replace(found, stopped=True)
+    return replace(found, seconds=deadline.spent)
+
+
+def _searched(
+    state: Search,
+    losses: Losses,
+    method: str,
+    deadline: Deadline,
+    start: WorstCase | None,
+    **how: Any,
+) -> Search:
+    """Go on from the closed form, or from a start, until all is known or the end."""
     ambiguity = losses.ambiguity
-    state = Search(first, float(ambiguity.b @ first))
     direct = method == "exact" and ambiguity.n_table <= MAX_DIRECT
-    if start is not None:
-        a = start.multiplier
-        same = (start.rule, start.closed_form) == (name, closed)
-        if not same or a is None or len(a) != len(ambiguity.b):
-            raise ValueError(
-                "start is not what worst_case() found of this model, rule and "
-                "marginals: leave it out."
-            )
-        if not direct:
-            state.take(float(ambiguity.b @ a), a)
+    a = None if start is None else start.multiplier
+    if a is not None and len(a) != len(ambiguity.b):
+        raise ValueError(_OTHER)
+    if a is not None and not direct:
+        state.take(float(ambiguity.b @ a), a)
     try:
         if direct:
             _direct(state, losses, deadline)
-        else:
-            _bound(state, losses, method, deadline, again=start is not None)
+            return state
+        _bound(state, losses, method, deadline, again=start is not None)
+        if method == "exact":
+            best = state.best, state.upper
+            limit, step = deadline.limit, "exact worst case"
+            return search(losses, *best, time_limit=limit, step=step, **how)
     except KeyboardInterrupt:
         state.status = "interrupted"
-    else:
-        if method == "exact" and not direct:
-            state = search(
-                losses,
-                state.best,
-                state.upper,
-                tolerance=tolerance,
-                time_limit=deadline.limit,
-                progress=progress,
-                step="exact worst case",
-            )
+    except MemoryBudgetError as error:
+        warn(f"{error} {KEPT}", "too-large")
+        state.status = "declined"
+    return state
+
+
+def _told(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
+    """Return the interval that a search has reached, with a distribution if it can."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)
-    shown = exhibited(ambiguity, state.outcomes, state.p)
+    interrupted, shown = state.status == "interrupted", None
+    try:
+        shown = exhibited(losses.ambiguity, state.outcomes, state.p)
+    except KeyboardInterrupt:
+        interrupted = True
     lower = 0.0 if shown is None else losses.error(shown.p, shown.outcomes)
-    upper = max(0.0, min(state.upper + losses.drift, closed, known))
-    lower = max(0.0, min(lower - losses.drift, upper))
-    interrupted = state.status == "interrupted"
-    return WorstCase(
-        lower, upper, shown, name, closed, deadline.spent, state.best, interrupted
+    upper = max(0.0, min(state.upper + losses.drift, found.upper))
+    return replace(
+        found,
+        lower=max(0.0, min(lower - losses.drift, upper)),
+        upper=upper,
+        distribution=shown,
+        multiplier=state.best,
+        interrupted=interrupted,
+        stopped=interrupted or state.status != "optimal",
     )
 
 
@@ -261,9 +301,11 @@ def _bound(
             seconds = min(deadline.left - (1 - share) * begun, _LONG)
         if method == "exact" and semidefinite and few:
             seconds = min(seconds, _QUICK)  # a search needs no long beginning
+        state.status = "stopped"
         if seconds < _BRIEF:
             continue
         found = solve_worst(losses, semidefinite=semidefinite, time_limit=seconds)
         state.take(found.value, found.multiplier)
+        state.status = found.status
         if found.status == "optimal":
             break

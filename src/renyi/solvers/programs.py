@@ -10,22 +10,26 @@ before anyone could wait for them, and thousands of threads take longer than the
 
 Large linear programs and all semidefinite ones are left to Clarabel, whose interior
 points took 3 s for the polynomial program of 228 categories where those of HiGHS took
-15 s.
+15 s. But while Clarabel sets a program up, Python hears of nothing, neither of Ctrl-C
+nor of a time limit, and that takes time with the square of long rows, of which columns
+of many categories make many: such programs are HiGHS' as well.
 """
 
 from __future__ import annotations
 
+import contextvars
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+Found = TypeVar("Found")
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
@@ -43,7 +47,11 @@ _IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is fel
 _WHOLE = 1e-7  # of the bound of a mixed-integer program
 
 _FAREWELL = 0.3  # seconds that a solver has to end after Ctrl-C, or late
-_PATIENCE = 1.25  # of the time limit, until a step that it does not end is left
+_PATIENCE = 1.1  # of the time limit, until a step that it does not end is left
+_SILENT = 1.5  # seconds for which Clarabel may hear of nothing
+# Seconds to set a program up, as measured: for each entry, and for the square of those
+# of a long row, unless that is so long that the ordering leaves it out.
+_ENTRY, _LONG_ROW, _LONG, _DENSE = 1.15e-6, 3.2e-8, 300, 10.0
 _SMALL = 20_000  # entries up to which a linear program is a matter of moments
 
 
@@ -102,6 +110,9 @@ class Solution:
     duals: Floats
     bound: float = -np.inf
     matrices: list[Floats] = field(default_factory=list)
+
+
+_STOPPED = Solution("stopped", np.inf, np.empty(0), np.empty(0))
 
 
 def _module(name: str, need: str) -> Any:
@@ -173,22 +184,32 @@ def solver(**options: Any) -> Any:
     return highs
 
 
-def run(highs: Any) -> None:
-    """Run the solver until it is done, or until Ctrl-C."""
+def run(highs: Any, time_limit: float | None = None) -> bool:
+    """Run the solver until it is done or Ctrl-C comes; whether it kept to its limit."""
     main = threading.current_thread() is threading.main_thread()
     if not (main and hasattr(type(highs), "HandleUserInterrupt")):  # in its release
         highs.run()
-        return
+        return True
     if not highs.HandleUserInterrupt:
         highs.HandleUserInterrupt = True
-    highs.startSolve()
+
+    def work(_: threading.Event) -> bool:
+        highs.run()
+        type(highs).resetGlobalScheduler(False)  # else another may wait for its thread
+        return True
+
+    done = None
     try:
-        while not highs.wait(0.1)[0]:
-            pass
-    except KeyboardInterrupt:
-        highs.cancelSolve()
-        highs.wait(_FAREWELL)  # or it ends by itself, in its thread
-        raise
+        done = in_thread(work, _patience(time_limit))
+    finally:
+        if done is None:  # it ends by itself, in its thread
+            highs.cancelSolve()
+    return done is not None
+
+
+def _patience(time_limit: float | None) -> float | None:
+    """Return the seconds after which a solver that does not end is left."""
+    return None if time_limit is None else _PATIENCE * time_limit + _FAREWELL
 
 
 def solve(
@@ -215,8 +236,8 @@ def solve(
     highs.passModel(model(program))
     if program.integer is None and program.A.nnz <= _SMALL:
         highs.run()
-    else:
-        run(highs)
+    elif not run(highs, time_limit):
+        return _STOPPED
     endings = highspy().HighsModelStatus
     names: dict[Any, Status] = {
         endings.kOptimal: "optimal",
@@ -234,31 +255,48 @@ def solve(
     return Solution(status, value, x, duals, bound)
 
 
-def interior_points(*problem: Any, patience: float | None = None) -> Any:
-    """Solve by Clarabel in a thread; None if there is no answer after some seconds.
+def in_thread(
+    work: Callable[[threading.Event], Found], patience: float | None
+) -> Found | None:
+    """Work in a thread; None if there is no answer after some seconds.
 
-    One step may take many, and Python would hear of nothing in the meantime. A thread
-    that is left behind, as by Ctrl-C, ends at its next step.
+    One call of a compiled library may take many, and Python would hear of nothing in
+    the meantime. A thread that is left behind, as by Ctrl-C, is told by the event.
     """
-    found: Future[Any] = Future()
-    given_up = threading.Event()
+    found: Future[Found] = Future()
+    given_up, context = threading.Event(), contextvars.copy_context()
 
-    def work() -> None:
+    def result() -> None:
         try:
-            solver = clarabel().DefaultSolver(*problem)
-            if hasattr(solver, "set_termination_callback"):  # in its release
-                solver.set_termination_callback(lambda _: given_up.is_set())
-            found.set_result(solver.solve())
+            found.set_result(context.run(work, given_up))
         except BaseException as error:
             found.set_exception(error)
 
-    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=result, daemon=True).start()
     try:
         return found.result(patience)
     except TimeoutError:
         return None
     finally:
         given_up.set()
+
+
+def interior_points(*problem: Any, patience: float | None = None) -> Any:
+    """Solve by Clarabel in a thread, which ends at its next step if it is left."""
+
+    def work(given_up: threading.Event) -> Any:
+        solver = clarabel().DefaultSolver(*problem)
+        if hasattr(solver, "set_termination_callback"):  # in its release
+            solver.set_termination_callback(lambda _: given_up.is_set())
+        return solver.solve()
+
+    return in_thread(work, patience)
+
+
+def setup_seconds(rows: Places, columns: int) -> float:
+    """Estimate how long Clarabel sets up a program, from the entries of its rows."""
+    long = rows[(rows > _LONG) & (rows <= _DENSE * np.sqrt(len(rows) + columns))]
+    return float(_ENTRY * rows.sum() + _LONG_ROW * (long.astype(float) ** 2).sum())
 
 
 def solve_interior(
@@ -269,17 +307,21 @@ def solve_interior(
     It solves ``A x + s = b`` with s zero in the first places, not negative in the next,
     and semidefinite in the last. Without Clarabel, HiGHS takes what has no matrices.
     """
+    M = sparse.csr_array(program.A)
+    silent = setup_seconds(np.diff(M.indptr), len(program.cost))
+    slow = silent > _SILENT or (time_limit is not None and silent > time_limit)
     try:
         module = clarabel()
     except ImportError:
-        if cones:
-            return Solution("declined", np.inf, np.empty(0), np.empty(0))
+        slow = True
+    if slow and cones:
+        return replace(_STOPPED, status="declined")
+    if slow:
         return solve(program, time_limit=time_limit, presolve=True, method="ipm")
     tolerance = TOLERANCE if cones else _INTERIOR
     settings = clarabel_settings(tolerance, time_limit, dependent=True)
     if cones:
         settings.max_threads = 1
-    M = sparse.csr_array(program.A)
     same = program.low == program.high
     top, bottom = ~same & np.isfinite(program.high), ~same & np.isfinite(program.low)
     eye = sparse.eye_array(len(program.cost), format="csr")
@@ -298,11 +340,10 @@ def solve_interior(
     kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
     kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
     nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    patience = None if time_limit is None else _PATIENCE * time_limit + _FAREWELL
     problem = (nothing, program.cost, A, b, kinds, settings)
-    found = interior_points(*problem, patience=patience)
+    found = interior_points(*problem, patience=_patience(time_limit))
     if found is None:
-        return Solution("stopped", np.inf, np.empty(0), np.empty(0))
+        return _STOPPED
     solved = str(found.status) in ("Solved", "AlmostSolved")
     status: Status = "optimal" if solved else "stopped"
     z = np.split(np.array(found.z), np.cumsum(sizes[:-1]))

@@ -108,6 +108,14 @@ def fit_sparse(
     return solution(equations, problem.solve(choice.alpha), choice)
 
 
+def solve_sparse(equations: Moments, sizes: NDArray[Any], alpha: float) -> Floats:
+    """Return the points Z at an alpha > 0."""
+    problem: Elimination | Products = Products(equations)
+    if elimination_cost(equations, sizes, 1) <= AFFORDABLE:
+        problem = Elimination(equations, np.asarray(sizes))
+    return problem.solve(alpha)
+
+
 def product(equations: Moments, Z: Floats) -> Floats:
     """Return Q_c Z, or Q Z without intercept, of a sparse Q."""
     centre = equations.centre
