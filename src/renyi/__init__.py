@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from renyi.correlation import hgr_table as hgr_table
     from renyi.encoding.encoder import Encoder as Encoder
     from renyi.estimators.classifier import RenyiClassifier as RenyiClassifier
+    from renyi.estimators.crossfit_classifier import (
+        CrossFitClassifier as CrossFitClassifier,
+    )
     from renyi.estimators.minimax_classifier import (
         MinimaxClassifier as MinimaxClassifier,
     )
@@ -55,6 +58,7 @@ __version__ = "0.1.0"
 _HOME = {
     "HGR": "correlation",
     "Certificate": "certificates.record",
+    "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
     "Marginals": "marginals.marginals",
     "MinimaxClassifier": "estimators.minimax_classifier",
@@ -83,6 +87,7 @@ _HOME = {
 __all__ = [
     "HGR",
     "Certificate",
+    "CrossFitClassifier",
     "Encoder",
     "Marginals",
     "MinimaxClassifier",

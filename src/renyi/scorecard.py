@@ -4,14 +4,15 @@ The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y
 ``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, and one column
 of points is kept. A label unseen in training counts as the feature's mean effect.
 
-`Scorecard.match` is the one mapping from categories that were made elsewhere, those of
-any marginals, to points: each gets what `predict` gives to a cell with its label.
+`Scorecard.match` gives the categories of any marginals their points: each gets what
+`predict` gives to a cell with its label. `average` is the scorecard whose scores are
+the mean of those of two, at every row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import lookup_sum, offsets
-from renyi.encoding.column_rules import missing_numbers, missing_texts
-from renyi.encoding.columns import MISSING_TEXT, RARE, Column, Label, label_text
+from renyi.encoding import recoding
+from renyi.encoding.columns import Label, label_text
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.tuples import NEW, TupleEncoder, encoder_from_dict
+from renyi.encoding.tuples import encoder_from_dict
 from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FORMAT = "renyi-model"
+VERSION = 3  # of the format, the latest
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "encoder": (dict,),
@@ -78,6 +80,8 @@ class Scorecard:
         Training rows (or weight) in each category; they define the mean effect.
     target : str, optional
         Name of the column that it predicts, where that is known.
+    unseen : ndarray of shape (features, 1) or (features, K), optional
+        Points of labels unseen in training, where they are not the mean effect.
 
     Examples
     --------
@@ -97,10 +101,11 @@ class Scorecard:
     intercept: Floats
     counts: NDArray[Any]
     target: str | None = None
+    unseen: Floats | None = None
 
     def __post_init__(self) -> None:
         """Keep copies of the arrays that nobody can write to."""
-        for name in _ARRAYS:
+        for name in _ARRAYS if self.unseen is None else (*_ARRAYS, "unseen"):
             object.__setattr__(self, name, _frozen(np.array(getattr(self, name))))
 
     @classmethod
@@ -161,7 +166,8 @@ class Scorecard:
         """Points with one more row per feature for unseen labels, and the starts."""
         sizes = self.encoder.columns.sizes
         ends = offsets(sizes)[1:]
-        tables = np.insert(self._points, ends, self.mean_points, axis=0)
+        unseen = self.mean_points if self.unseen is None else self.unseen
+        tables = np.insert(self._points, ends, unseen, axis=0)
         return _frozen(np.ascontiguousarray(tables)), offsets(sizes + 1)[:-1]
 
     def per_class(self, values: Floats) -> Floats:
@@ -192,7 +198,7 @@ class Scorecard:
         """
         m, classes = self._aligned(m)
         tables, starts = self.tables
-        pairs = zip(starts, _codes_in(self.encoder, m), strict=True)
+        pairs = zip(starts, recoding.codes_in(self.encoder, m), strict=True)
         points = tables[np.concatenate([s + codes for s, codes in pairs])]
         return Match(m, self.per_class(points), class_points(self)[1], classes)
 
@@ -228,10 +234,19 @@ class Scorecard:
         tables, starts = self.tables
         return tables[codes.T + starts]
 
+    @property
+    def _reachable(self) -> Floats:
+        """Points that a row may have; means of others are left out."""
+        return self._points if self.unseen is None else self.tables[0]
+
+    @property
+    def _reachable_sizes(self) -> NDArray[np.intp]:
+        return self.encoder.columns.sizes + (self.unseen is not None)
+
     @cached_property
     def score_error(self) -> float:
         """What rounding may do to a score, in `predict` or in its moments."""
-        return score_error(self._points, self.intercept, self.encoder.columns.sizes)
+        return score_error(self._reachable, self.intercept, self._reachable_sizes)
 
     @cached_property
     def importance(self) -> Floats:
@@ -341,18 +356,20 @@ class Scorecard:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         self._check_size()  # else it could not be read again
+        unseen = {} if self.unseen is None else {"unseen": self.unseen.tolist()}
         return {
             "encoder": self.encoder.to_dict(),
             "classes": list(self.classes),
             "z": self.z.tolist(),
             "intercept": self.intercept.tolist(),
             "counts": self.counts.tolist(),
+            **unseen,
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> Scorecard:
         """Scorecard of a plain form, checked: it may come from a stranger's file."""
-        check_fields(data, _FIELDS, "scorecard")
+        check_fields(data, _FIELDS, "scorecard", {"unseen": (list,)})
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
         _check_classes(classes)
@@ -364,14 +381,18 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        card = cls(encoder, tuple(classes), z, intercept, counts)
+        unseen = data.get("unseen")
+        if unseen is not None:
+            shape = (len(encoder.columns), 1 if K == 2 else K)
+            unseen = _numbers(unseen, shape, "points of unseen labels")
+        card = cls(encoder, tuple(classes), z, intercept, counts, unseen=unseen)
         card._check_size()
         return card
 
     def _check_size(self) -> None:
         """Refuse points that drown each other, and counts too large to add up."""
         with np.errstate(over="ignore"):
-            largest = _largest(self._points, self.intercept, self.encoder.columns.sizes)
+            largest = _largest(self._reachable, self.intercept, self._reachable_sizes)
             squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
         if not largest <= _MOST_POINTS:
             raise ValueError(
@@ -383,7 +404,8 @@ class Scorecard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        document: dict[str, Any] = {"format": FORMAT, "version": 1}
+        version = 1 if self.unseen is None else VERSION
+        document: dict[str, Any] = {"format": FORMAT, "version": version}
         if self.target is not None:
             document["target"] = self.target
         document["scorecard"] = self.to_dict()
@@ -392,7 +414,7 @@ class Scorecard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scorecard:
         """Read the scorecard of a model file; it may come from a stranger."""
-        data = read_json(path, FORMAT, versions=2)
+        data = read_json(path, FORMAT, versions=VERSION)
         with valid(path):
             card, target = cls.from_dict(data.get("scorecard")), data.get("target")
             return replace(card, target=target if isinstance(target, str) else None)
@@ -427,6 +449,52 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
     points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
     return card.per_class(points), card.per_class(intercept)[0]
+
+
+def average(
+    first: Scorecard, second: Scorecard, counts: NDArray[Any] | None = None
+) -> Scorecard:
+    """Return the scorecard whose scores are the mean of those of two, at every row.
+
+    Bins are those between the edges of both; a label that one of them never saw has
+    its points for unseen labels. `counts` are those of rows, by the same encoder; by
+    default each category's rows are shared out evenly among what it is cut into.
+    """
+    if first.classes != second.classes:
+        raise ValueError(
+            f"The scorecards are of different classes, {list(first.classes)} and "
+            f"{list(second.classes)}: train both on the same."
+        )
+    encoder, *recoded = recoding.union(first.encoder, second.encoder)
+    points, unseen, shared = [], [], []
+    for card, codes in zip((first, second), recoded, strict=True):
+        tables, starts = card.tables
+        places = [start + own for start, own in zip(starts, codes, strict=True)]
+        points.append(tables[np.concatenate(places)])
+        unseen.append(tables[starts + card.encoder.columns.sizes])
+        if counts is None:
+            shared.append(np.concatenate([*_shared_counts(card, codes)]))
+    return Scorecard(
+        encoder,
+        first.classes,
+        ((points[0] + points[1]) / 2).reshape(-1, *first.z.shape[1:]),
+        (first.intercept + second.intercept) / 2,
+        np.sum(shared, axis=0) if counts is None else counts,
+        first.target,
+        (unseen[0] + unseen[1]) / 2,
+    )
+
+
+def _shared_counts(
+    card: Scorecard, codes: Sequence[NDArray[np.intp]]
+) -> Iterator[Floats]:
+    """Yield the rows of each feature's categories, evenly among what these became."""
+    sizes = card.encoder.columns.sizes
+    for own, new in zip(
+        np.split(card.counts, offsets(sizes)[1:-1]), codes, strict=True
+    ):
+        shares = np.bincount(new, minlength=len(own) + 1)
+        yield np.append(own, 0)[new] / shares[new]
 
 
 # ---- rounding of scores
@@ -471,91 +539,6 @@ def _sum_of(values: list[float]) -> float:
         return math.fsum(values)
     except (OverflowError, ValueError):  # points too large to add up promise nothing
         return math.inf
-
-
-# ---- categories that were made elsewhere
-
-
-def _codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
-    """Return the model's code of each category of the marginals, by feature."""
-    theirs = m.encoder
-    if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
-        pairs = zip(encoder.columns, theirs.columns, strict=True)
-        return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
-    shares, starts = m.feature_counts.diagonal(), offsets(theirs.columns.sizes)
-    for start, column in zip(starts, theirs.columns, strict=False):
-        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
-            raise ValueError(
-                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
-                "labels are not known: count the rows anew."
-            )
-    single, settings = encoder.single, theirs.single
-    where = {name: i for i, name in enumerate(theirs.base.names)}
-    of_column = {}
-    for i in sorted({i for S in encoder._members for i in S}):
-        mine = encoder.base[i]
-        other = theirs.base[where[mine.name]]
-        of_column[i] = _column_codes(single, mine, other, settings)
-    found = []
-    for s, members in enumerate(encoder._members):
-        table, size = theirs._tables[s], len(theirs.columns[s].categories)
-        inner = table[tuple(slice(0, k - 1) for k in table.shape)]
-        cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
-        cell[inner.ravel()] = np.arange(inner.size)
-        parts = np.unravel_index(cell[:size], inner.shape)
-        mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
-        found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
-    return found
-
-
-def _column_codes(
-    encoder: Encoder, mine: Column, theirs: Column, settings: Encoder
-) -> NDArray[np.intp]:
-    """Return the model's code of each category of a column of the marginals."""
-    if (
-        mine.kind != theirs.kind
-        or mine.levels.edges != theirs.levels.edges
-        or (mine.kind == "number" and _number_codes(encoder) != _number_codes(settings))
-    ):
-        raise ValueError(
-            f"Column {mine.name!r} is binned differently in the marginals and in "
-            "the model: build the marginals with the model's encoder."
-        )
-    labels = [label for label in theirs.categories if label is not None]
-    if mine.kind == "number":
-        codes = [*range(len(labels)), *encoder.code_table(mine.levels, ())]
-        return np.array(codes[: len(theirs.categories)], np.intp)
-    codes = encoder.code_table(mine.levels, labels).tolist()
-    if RARE in labels and theirs.levels.rare:
-        codes[labels.index(RARE)] = _one_code(encoder, mine, theirs.levels.rare)
-    if None in theirs.categories:
-        _one_code(encoder, mine, (*settings.missing, None))
-    return np.array(codes[: len(theirs.categories)], np.intp)
-
-
-def _number_codes(encoder: Encoder) -> set[float]:
-    """Return the missing codes that are numbers, such as -9."""
-    found = missing_numbers(missing_texts(encoder.missing))
-    return {code for code in found if math.isfinite(code)}
-
-
-def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
-    """Return the model's one code of labels that are one category of the marginals."""
-    labels = [label for label in merged if label is not None]
-    codes = encoder.code_table(mine.levels, labels).tolist()
-    if None not in merged:
-        codes = codes[:-1]
-    for label, code in zip(merged, codes, strict=True):
-        if code != codes[0]:
-            first, second = (
-                MISSING_TEXT if v is None else label_text(v) for v in (merged[0], label)
-            )
-            raise ValueError(
-                f"Column {mine.name!r} merges {first!r} and {second!r} in the "
-                "marginals, and the model tells them apart: build the marginals with "
-                "the model's encoder."
-            )
-    return int(codes[0])
 
 
 # ---- what a scorecard must be

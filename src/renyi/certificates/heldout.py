@@ -1,21 +1,32 @@
 r"""Held-out rows: what they prove of a model that was trained on others.
 
 **Held-out rows**, independent of the model and of each other, bound the risk γ in the
-population by the empirical Bernstein inequality (Maurer & Pontil 2009, Theorem 4): for
-n values in [0, R] with mean v̄ and sample variance S,
+population by bets (Waudby-Smith & Ramdas 2024). Against the hypothesis that values in
+[0, R] have a mean of m or more, the capital
 
-.. math:: E v \le \bar v + \sqrt{2 S \ln(2/\delta) / n} + 7 R \ln(2/\delta) / (3(n-1))
+.. math:: C_n(m) = \prod_i (1 + \lambda_i (m - v_i)), \qquad
+   0 \le \lambda_i \le c / (R - m), \quad c < 1,
 
-with probability 1 − δ. γ is the same for all distributions with the population's
-marginals, so the bound covers them all. Estimates must not be clipped: the mean of a
-clipped error is not a function of the marginals. Clopper and Pearson's bound on the
-share of errors covers the sampled population only, and is tighter there. The answers of
-a randomised rule are drawn as `predict` draws them: given the seed, the errors at the
-rows are as independent as the rows.
+in which λ_i may depend on the values before v_i, does not grow on average. With
+probability 1 − δ it never reaches 1/δ (Ville); if it does, m is rejected. Bets are
+``λ_i = (2 ln(1/δ) / (n S_{i−1}))^½``, S the variance so far, or the most that m allows:
+each factor, and hence the capital, increases with m. So the means above a rejected one
+are rejected, too, and the smallest rejected one, found by bisection, is the bound.
+Values come in random order. Where only their mean v̄ is known, Chernoff's inequality
+``n·kl(v̄/R, m/R) ≥ ln(1/δ)`` rejects m.
+
+γ is the same for all distributions with the population's marginals, so the bound covers
+them all. Estimates must not be clipped: the mean of a clipped error is not a function
+of the marginals. Clopper and Pearson's bound on the share of errors covers the sampled
+population only, and is tighter there. The answers of a randomised rule are drawn as
+`predict` draws them: given the seed, the errors at the rows are as independent as the
+rows.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +36,13 @@ from numpy.typing import ArrayLike, NDArray
 from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import column_rules
-from renyi.scorecard import Scorecard, class_places
+from renyi.scorecard import Scorecard, class_places, class_points
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
+
+_MOST = 0.9  # of the largest bet: c
+_HALVINGS = 24  # of the interval in which a bound is searched
 
 # Multiples of the scores, relative to the largest score possible, at which held-out
 # rows bound the rule map. Neighbours lose at most 2 % of the gain between them.
@@ -44,12 +58,12 @@ class HeldoutRows(NamedTuple):
 
 
 class HeldoutBounds(NamedTuple):
-    """What held-out rows prove, each bound by itself with the confidence stated."""
+    """What unseen rows prove, each bound by itself with the confidence stated."""
 
     gamma: float  # upper bound on the risk in the population
     bounds: dict[str, float]  # on every population with the same marginals
-    sampled_error: float  # on the sampled population (Clopper and Pearson)
-    observed_error: float  # share of errors seen
+    sampled_error: float  # on the sampled population
+    observed_error: float | None  # share of errors seen; None without rows
 
 
 def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
@@ -60,7 +74,19 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
         ": leave its rows out, and the certificate speaks of the other classes alone"
     )
     places = class_places(card, labels.tolist(), "y", advice)
-    return HeldoutRows(codes, card.estimates(codes), places[of_row])
+    # Rows that are sorted come in random order again, the same every time.
+    order = np.random.default_rng(0).permutation(codes.shape[1])
+    codes = codes[:, order]
+    return HeldoutRows(codes, card.estimates(codes), places[of_row[order]])
+
+
+def row_points(card: Scorecard) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Return points, intercepts and sizes of all that a row may hold.
+
+    Each feature has one category more, for labels that training never saw.
+    """
+    sizes = card.encoder.columns.sizes + 1
+    return card.per_class(card.tables[0]), class_points(card)[1], sizes
 
 
 def heldout_bounds(
@@ -72,7 +98,10 @@ def heldout_bounds(
     sizes: Codes,
     confidence: float = 0.95,
 ) -> HeldoutBounds:
-    """Return the bounds from estimates, classes and answers; P and b are the points."""
+    """Return the bounds from estimates, classes and answers; P and b are the points.
+
+    Rows are in random order.
+    """
     gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
     robust, errors = min(1.0, 2 * gamma), int((answers != y).sum())
     mapped = heldout_map(t, y, P, b, sizes, confidence)
@@ -81,12 +110,19 @@ def heldout_bounds(
     return HeldoutBounds(gamma, bounds, sampled, errors / len(y))
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def heldout_gamma(t: Floats, y: Codes, upper: float, confidence: float) -> float:
+def heldout_gamma(
+    t: Floats, y: Codes, upper: float, confidence: float, below: float = math.inf
+) -> float:
     """Upper confidence bound on γ = ½E‖t − e_Y‖² in the population of the rows."""
+    return betting_bound(squared_residuals(t, y), upper, confidence, below)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def squared_residuals(t: Floats, y: Codes) -> Floats:
+    """Return ½‖t − e_y‖² of each row."""
     off = t.copy()
     off[np.arange(len(y)), y] -= 1
-    return empirical_bernstein((off**2).sum(axis=1) / 2, upper, confidence)
+    return np.asarray((off**2).sum(axis=1) / 2)
 
 
 def heldout_map(
@@ -101,15 +137,15 @@ def heldout_map(
     """
     P, b, K = P - P.mean(axis=1, keepdims=True), b - b.mean(), P.shape[1]
     off = t - t.mean(axis=1, keepdims=True)
-    least, most = _extremes(P, sizes)
-    reach = float(np.maximum(-(b + least), b + most).max())
+    low, high = _extremes(P, sizes)
+    reach = float(np.maximum(-(b + low), b + high).max())
     scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
-    found = []
+    least = 0.25
     for j, scale in enumerate(scales):
         spent = (1 - confidence) * (0.8 if j == 0 else 0.2 / len(_SCALES))
-        upper = risk_range(scale * P, scale * b, sizes)
-        found.append(4 * heldout_gamma(1 / K + scale * off, y, upper, 1 - spent))
-    return min(1.0, *found)
+        upper, t = risk_range(scale * P, scale * b, sizes), 1 / K + scale * off
+        least = min(least, heldout_gamma(t, y, upper, 1 - spent, below=least))
+    return 4 * least
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -121,8 +157,7 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     Also, by the triangle inequality, ``‖t − e_y‖ ≤ ‖c − e_y‖ + Σ_i max_k ‖z_ik − c_i‖``
     with the mean of the feature's points as c_i and c = 1/K + b + Σ c_i; that is
     smaller where each category speaks for one class. For two classes, with points −z
-    and z, the first is exact: ``(½ + max(h(z), h(−z)))²``. Mean points, which labels
-    unseen in training get, are within both.
+    and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
     """
     K, starts = P.shape[1], offsets(sizes)[:-1]
     least, most = _extremes(P, sizes)
@@ -146,8 +181,17 @@ def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
     return least, np.maximum.reduceat(P, starts, axis=0).sum(axis=0)
 
 
-def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> float:
-    """Upper confidence bound on the mean of a variable that lies in [0, upper]."""
+# ---- upper confidence bounds on a mean
+
+
+def betting_bound(
+    values: ArrayLike, upper: float, confidence: float, below: float = math.inf
+) -> float:
+    """Upper confidence bound on the mean of a variable that lies in [0, upper].
+
+    The values come in random order. A bound that is not below `below` is not looked
+    for; `upper` is returned.
+    """
     v = np.asarray(values, np.float64)
     check_share("confidence", confidence)
     if v.ndim != 1 or len(v) < 2:
@@ -159,9 +203,44 @@ def empirical_bernstein(values: ArrayLike, upper: float, confidence: float) -> f
             f"The values lie between {v.min():g} and {v.max():g}, and not in "
             f"[0, {upper:g}]: compute the range from the same points as the values."
         )
-    log = np.log(2 / (1 - confidence))
-    spread = np.sqrt(2 * v.var(ddof=1) * log / len(v))
-    return float(min(upper, v.mean() + spread + 7 * upper * log / (3 * (len(v) - 1))))
+    if v.mean() >= min(below, upper):
+        return float(upper)
+    v = np.minimum(v / upper, 1.0)
+    n, log, steps = len(v), -math.log1p(-confidence), np.arange(2, len(v) + 2)
+    # As if there had been one more value of mean ½ and variance ¼ before.
+    off = v - (0.5 + np.cumsum(v)) / steps
+    spread = np.concatenate([[0.25], (0.25 + np.cumsum(off**2))[:-1] / steps[:-1]])
+    bets = np.sqrt(2 * log / (n * spread))
+
+    def rejected(m: float) -> bool:
+        gains = np.log1p(np.minimum(bets, _MOST / (1 - m)) * (m - v))
+        return bool(np.cumsum(gains).max() >= log + 1e-9)
+
+    if below < upper and not rejected(below / upper):
+        return float(upper)
+    return upper * _least(rejected, float(v.mean()), min(1.0, below / upper))
+
+
+def kl_bound(mean: float, n: float, upper: float, confidence: float) -> float:
+    """Upper confidence bound on a mean in [0, upper] from n values of a known mean."""
+    check_share("confidence", confidence)
+    if upper == np.inf or mean >= upper:
+        return float(upper)
+    p, log = max(0.0, mean / upper), -math.log1p(-confidence)
+
+    def rejected(m: float) -> bool:
+        entropy = scipy.special.rel_entr
+        return bool(n * (entropy(p, m) + entropy(1 - p, 1 - m)) >= log)
+
+    return upper * _least(rejected, p, 1.0)
+
+
+def _least(rejected: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the least rejected number between two, to 2⁻²⁴ of their distance."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rejected(middle) else (middle, high)
+    return high
 
 
 def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:

@@ -7,7 +7,7 @@ checked when it is read, and so is whether the fields go together.
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args
@@ -17,7 +17,7 @@ from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.rules import RULES
 from renyi.storage import LABEL, NUMBER, check_fields
 
-Basis = Literal["marginals", "heldout"]
+Basis = Literal["marginals", "heldout", "crossfit"]
 Status = Literal["bounded", "solved", "stopped"]
 WarningCode = Literal[
     "few-rows",
@@ -26,6 +26,7 @@ WarningCode = Literal[
     "sample-weight",
     "selected-features",
     "training-rows",
+    "shared-bins",
     "other",
 ]
 
@@ -123,12 +124,12 @@ class Certificate:
     ----------
     gamma : float
         The risk ``E‖t − e_Y‖²/2`` of this model, the same for every distribution with
-        these marginals; for held-out rows its upper confidence bound.
+        these marginals; for unseen rows its upper confidence bound.
     bounds : dict
         Worst error of each rule, "map", "renyi" and "sharp"; of the model's own rule
         the least upper bound of all `steps`.
     majority : tuple of (label, float), or None
-        The most frequent class, and the error of always answering it; None for held-out
+        The most frequent class, and the error of always answering it; None for unseen
         rows, which only estimate it.
     one_feature : tuple of (str, float), or None
         The best single feature, and the error of answering by it alone; likewise.
@@ -140,12 +141,13 @@ class Certificate:
     rule : str
         The rule the model uses.
     n : float
-        Rows (or weight) behind the marginals, or held-out rows.
+        Rows (or weight) behind the marginals, held-out rows, or those of both halves.
     n_indicators : int
-        Categories that have rows, of all features; for held-out rows all of the model.
-    basis : {"marginals", "heldout"}
-        What the bounds rest on. Those of held-out rows hold for every distribution
-        with the marginals of the population that the rows were drawn from.
+        Categories that have rows, of all features; for unseen rows all of the model.
+    basis : {"marginals", "heldout", "crossfit"}
+        What the bounds rest on. Those of held-out rows, and of halves that judge each
+        other's models, hold for every distribution with the marginals of the population
+        that the rows were drawn from.
     confidence : float or None
         Confidence of each bound by itself; None where it is exact for the marginals.
     order : int
@@ -157,13 +159,15 @@ class Certificate:
     steps : tuple of Step
         Bounds of the model's own rule, from the cheap to the exact.
     sampled_error : float or None
-        Held-out rows: upper confidence bound on the error of the model's answers on
-        the sampled population, and on no other (Clopper and Pearson).
+        Unseen rows: upper confidence bound on the error of the model's answers on the
+        sampled population, and on no other; the bound of its rule where no smaller one
+        is proven.
     observed_error : float or None
-        Held-out rows: share of errors seen.
+        Unseen rows: share of errors seen. With halves it is that of their two models,
+        each on the rows of the other; None from marginals alone.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "sample-weight", "selected-features", "training-rows" or "other".
+        "sample-weight", "selected-features", "training-rows", "shared-bins" or "other".
 
     Examples
     --------
@@ -216,6 +220,12 @@ class Certificate:
         """What to make of the leave-one-out estimate, in a sentence."""
         selected = "selected-features" in self.warning_codes
         return "Expect more." if selected else "Go by this."
+
+    def of_rule(self, rule: str) -> Certificate:
+        """Return the certificate of the same model under another of the rules."""
+        halves = self.basis == "crossfit"
+        sampled = self.bounds[rule] if halves else self.sampled_error
+        return replace(self, rule=rule, steps=(), sampled_error=sampled)
 
     def __str__(self) -> str:
         """Return the certificate in sentences."""
@@ -364,8 +374,10 @@ def _goes_together(data: dict[str, Any]) -> bool:
     """Whether the basis, what it gives and the steps agree with each other."""
     given = ["majority", "one_feature"]
     absent = ["confidence", "sampled_error", "observed_error"]
-    if data["basis"] == "heldout":
+    if data["basis"] != "marginals":
         given, absent = absent, [*given, "loo_risk", "loo_error"]
+    if data["basis"] == "crossfit":  # marginals of the halves do not tell
+        given.remove("observed_error")
     uppers = [step["upper"] for step in data["steps"]]
     lowers = [step["lower"] for step in data["steps"] if step["lower"] is not None]
     return bool(

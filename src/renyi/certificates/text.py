@@ -1,7 +1,7 @@
 """Certificates in sentences: what is covered first, then the bounds.
 
 A bound that says little about new rows does not open the text: the leave-one-out
-estimate does, and the reasons follow. A bound from held-out rows opens with its
+estimate does, and the reasons follow. A bound from unseen rows opens with its
 confidence and with the populations it covers.
 """
 
@@ -34,6 +34,14 @@ TRAINING_ROWS = (
     "the rows have the same counts as those of the training: if they are the same "
     "rows, these bounds are worth nothing."
 )
+
+
+def shared_bins(name: str) -> str:
+    """Say that bins must not come from rows that judge."""
+    return (
+        f"both halves bin {name!r} at the same edges: if these were chosen from the "
+        "rows of either, the bounds do not hold."
+    )
 
 
 def few_rows(n: float, n_indicators: int) -> str:
@@ -70,6 +78,8 @@ def certificate_text(c: Certificate) -> str:
     """Return a certificate in sentences."""
     if c.basis == "heldout":
         return "\n".join(_of_heldout_rows(c))
+    if c.basis == "crossfit":
+        return "\n".join(_of_halves(c))
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
@@ -148,6 +158,36 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
     if "training-rows" in c.warning_codes:
         return [*(f"Warning: {each}" for each in c.warnings), "", *lines]
     return [*lines, *(f"Note: {each}" for each in c.warnings)]
+
+
+def _of_halves(c: Certificate) -> list[str]:
+    rows = f"these {number_of(c.n, 'row')} were drawn from"
+    if c.observed_error is not None:
+        rows += f" ({percent(c.observed_error)} errors seen on rows not trained on)"
+    head = f"On every population with the pairs of the one {rows}:"
+    end = "The rows must be independent of each other, and split once, at random."
+    notes = (f"Note: {each}" for each in c.warnings)
+    lines = [*rule_lines(c), end, *map(wrapped, notes)]
+    return [wrapped(population_sentence(c)), wrapped(head), *lines]
+
+
+def population_sentence(c: Certificate) -> str:
+    """Say what holds of the model on the population of its rows, and how surely."""
+    assert c.confidence is not None
+    assert c.sampled_error is not None
+    sure, bound = f"With confidence {100 * c.confidence:.10g} %", c.bounds[c.rule]
+    pairs = "pairs of columns"
+    if c.order > 1:
+        pairs = f"pairs of features of {c.order} columns"
+    here = "on the population that the rows were drawn from"
+    if c.sampled_error == bound:
+        where = f"{here}, and on every population with its {pairs}"
+        return f"{sure}, this model errs at most {at_most(bound, 1)} {where}."
+    return (
+        f"{sure} in each of two bounds, this model errs at most "
+        f"{at_most(c.sampled_error, 1)} {here}, and at most {at_most(bound, 1)} on "
+        f"every population with its {pairs}."
+    )
 
 
 # ---- a model beside what any rule could promise

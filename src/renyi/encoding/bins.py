@@ -28,6 +28,7 @@ off by one or two in a hundred, and does not depend on any order either.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -281,14 +282,19 @@ def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str
         cuts = others[above[above < len(others)]]
         own = cells.high[frequent]
         edges = _edges_around(points[frequent], own, cuts, points, integer)
+    return edges, bin_names(edges, integer, own.tolist())
+
+
+def bin_names(edges: Floats, integer: bool, own: Sequence[float]) -> tuple[str, ...]:
+    """Readable names of bins; of floats, `own` are values with a bin of their own."""
     if not len(edges):
-        return edges, ("any number",)
+        return ("any number",)
     ends = [-math.inf, *edges.tolist(), math.inf]
     pairs = zip(ends[:-1], ends[1:], strict=True)
     if integer:
-        return edges, tuple(_integer_text(low, high) for low, high in pairs)
-    steps = {_step(value, False): value for value in own.tolist()}
-    return edges, tuple(_float_text(low, high, steps) for low, high in pairs)
+        return tuple(_integer_text(low, high) for low, high in pairs)
+    steps = {_step(value, False): value for value in own}
+    return tuple(_float_text(low, high, steps) for low, high in pairs)
 
 
 def _step(value: float, integer: bool) -> float:

@@ -114,7 +114,7 @@ class TupleEncoder(Encoder):
     @cached_property
     def _tables(self) -> list[NDArray[Any]]:
         """Code of every tuple of codes; one more place on each axis for the unseen."""
-        known = [_code_of_text(column.levels) for column in self.base]
+        known = [code_of_text(column.levels) for column in self.base]
         return [
             _table(column.levels, [known[i] for i in S])
             for column, S in zip(self.columns, self._members, strict=True)
@@ -215,7 +215,7 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     sizes = tuple(int(columns.sizes[i]) for i in S)
     flat = np.ravel_multi_index([codes[i] for i in S], sizes)
     held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
-    texts = [list(_code_of_text(columns[i].levels)) for i in S]
+    texts = [list(code_of_text(columns[i].levels)) for i in S]
     labels = [
         AND.join(text[k] for text, k in zip(texts, place, strict=True))
         for place in zip(*np.unravel_index(held, sizes), strict=True)
@@ -230,7 +230,7 @@ def _escaped(text: str) -> str:
     return "\\" + text if text == MISSING_TEXT else text
 
 
-def _code_of_text(levels: Levels) -> dict[str, int]:
+def code_of_text(levels: Levels) -> dict[str, int]:
     """Code of each category by its text within a tuple."""
     return {
         MISSING_TEXT if c is None else _escaped(label_text(c)): k

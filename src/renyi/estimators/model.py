@@ -527,7 +527,7 @@ class RenyiModel(CountsModel):
         known = self._certificate
         if known is not None and known.rule != self.rule:  # set_params after fit
             # A model file keeps the bounds of all rules, the steps of one.
-            known = replace(known, rule=self.rule, steps=())
+            known = known.of_rule(self.rule)
             from_file = self.marginals_ is None and self._moments is None
             self._certificate = known if from_file else None
         if self._certificate is not None:

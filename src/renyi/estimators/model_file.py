@@ -17,7 +17,7 @@ from renyi import __version__
 from renyi.certificates.record import Certificate
 from renyi.encoding import column_rules
 from renyi.marginals.file import DataDigest
-from renyi.scorecard import FORMAT, Scorecard
+from renyi.scorecard import FORMAT, VERSION, Scorecard
 from renyi.solvers.ridge import AlphaChoice
 from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
 from renyi.writing import Sink
@@ -79,7 +79,7 @@ def write(clf: RenyiModel, path: Sink) -> None:
     }
     document = {
         "format": FORMAT,
-        "version": 2,
+        "version": VERSION if clf.certificate_.basis == "crossfit" else 2,
         "renyi": __version__,
         "target": clf._target,
         "data_digest": None if digest is None else asdict(digest),
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 def read(path: str | os.PathLike[str], kind: type[M]) -> M:
     """Read a classifier of the class `kind`; see `RenyiClassifier.load`."""
-    data = read_json(path, FORMAT, versions=2)
+    data = read_json(path, FORMAT, versions=VERSION)
     with valid(path):
         return _from_document(data, kind)
 
@@ -120,17 +120,22 @@ def _from_document(data: dict[str, Any], kind: type[M]) -> M:
         raise ValueError(f"its order is {settings['order']!r}, not its scorecard's")
     clf = kind(**settings, encoder=card.encoder.single.settings())
     clf._check_parameters()
-    clf._target = data["target"]
-    clf.classes_ = classes
-    clf._keep_names(card.encoder, data["named"])
-    clf.marginals_, clf._kept = None, None
     card = replace(card, target=data["target"])
-    clf._take(card, AlphaChoice(**data["alpha_choice"]))
+    become(clf, card, AlphaChoice(**data["alpha_choice"]), data["named"])
     if data.get("data_digest") is not None:
         check_fields(data["data_digest"], _DIGEST, "data_digest")
         clf._digest = DataDigest(**data["data_digest"])
     clf._certificate = Certificate.from_dict(data["certificate"])
     return clf
+
+
+def become(clf: RenyiModel, card: Scorecard, choice: AlphaChoice, named: bool) -> None:
+    """Make a classifier that of a scorecard, whose rows are not at hand."""
+    assert card.target is not None
+    clf._target, clf.classes_ = card.target, np.asarray(card.classes)
+    clf._keep_names(card.encoder, named)
+    clf.marginals_, clf._kept, clf._notes = None, None, ()
+    clf._take(card, choice)
 
 
 def _weights_of(pairs: list[Any]) -> dict[Any, float]:

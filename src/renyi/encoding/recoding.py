@@ -1,0 +1,235 @@
+"""Recoding: categories that were made elsewhere, as codes of an encoder.
+
+`codes_in` maps the categories of any marginals to those of a model; each gets the code
+of a cell with its label. `union` finds the categories that two encoders tell apart
+between them: bins between the edges of both, and every label that either of them knows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.encoding.bins import LARGEST, bin_codes, bin_names
+from renyi.encoding.column_rules import missing_numbers, missing_texts
+from renyi.encoding.columns import (
+    MISSING_TEXT,
+    RARE,
+    Column,
+    Columns,
+    Label,
+    Levels,
+    label_text,
+    ranked,
+)
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import AND, NEW, TupleEncoder, code_of_text
+
+if TYPE_CHECKING:
+    from renyi.marginals.marginals import Marginals
+
+Codes = NDArray[np.intp]
+
+# ---- categories of marginals
+
+
+def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
+    """Return the model's code of each category of the marginals, by feature."""
+    theirs = m.encoder
+    if not isinstance(encoder, TupleEncoder) or not isinstance(theirs, TupleEncoder):
+        pairs = zip(encoder.columns, theirs.columns, strict=True)
+        return [_column_codes(encoder, *pair, m.settings) for pair in pairs]
+    shares = m.feature_counts.diagonal()
+    starts = np.append(0, np.cumsum(theirs.columns.sizes))
+    for start, column in zip(starts, theirs.columns, strict=False):
+        if NEW in column.categories and shares[start + column.categories.index(NEW)]:
+            raise ValueError(
+                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
+                "labels are not known: count the rows anew."
+            )
+    single, settings = encoder.single, theirs.single
+    where = {name: i for i, name in enumerate(theirs.base.names)}
+    of_column = {}
+    for i in sorted({i for S in encoder._members for i in S}):
+        mine = encoder.base[i]
+        other = theirs.base[where[mine.name]]
+        of_column[i] = _column_codes(single, mine, other, settings)
+    found = []
+    for s, members in enumerate(encoder._members):
+        table, size = theirs._tables[s], len(theirs.columns[s].categories)
+        inner = table[tuple(slice(0, k - 1) for k in table.shape)]
+        cell = np.zeros(size + 1, np.intp)  # of each tuple, by the codes of its columns
+        cell[inner.ravel()] = np.arange(inner.size)
+        parts = np.unravel_index(cell[:size], inner.shape)
+        mine_parts = [of_column[i][p] for i, p in zip(members, parts, strict=True)]
+        found.append(encoder._tables[s][tuple(mine_parts)].astype(np.intp))
+    return found
+
+
+def _column_codes(
+    encoder: Encoder, mine: Column, theirs: Column, settings: Encoder
+) -> NDArray[np.intp]:
+    """Return the model's code of each category of a column of the marginals."""
+    if (
+        mine.kind != theirs.kind
+        or mine.levels.edges != theirs.levels.edges
+        or (mine.kind == "number" and _number_codes(encoder) != _number_codes(settings))
+    ):
+        raise ValueError(
+            f"Column {mine.name!r} is binned differently in the marginals and in "
+            "the model: build the marginals with the model's encoder."
+        )
+    labels = [label for label in theirs.categories if label is not None]
+    if mine.kind == "number":
+        codes = [*range(len(labels)), *encoder.code_table(mine.levels, ())]
+        return np.array(codes[: len(theirs.categories)], np.intp)
+    codes = encoder.code_table(mine.levels, labels).tolist()
+    if RARE in labels and theirs.levels.rare:
+        codes[labels.index(RARE)] = _one_code(encoder, mine, theirs.levels.rare)
+    if None in theirs.categories:
+        _one_code(encoder, mine, (*settings.missing, None))
+    return np.array(codes[: len(theirs.categories)], np.intp)
+
+
+def _number_codes(encoder: Encoder) -> set[float]:
+    """Return the missing codes that are numbers, such as -9."""
+    found = missing_numbers(missing_texts(encoder.missing))
+    return {code for code in found if math.isfinite(code)}
+
+
+def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
+    """Return the model's one code of labels that are one category of the marginals."""
+    labels = [label for label in merged if label is not None]
+    codes = encoder.code_table(mine.levels, labels).tolist()
+    if None not in merged:
+        codes = codes[:-1]
+    for label, code in zip(merged, codes, strict=True):
+        if code != codes[0]:
+            first, second = (
+                MISSING_TEXT if v is None else label_text(v) for v in (merged[0], label)
+            )
+            raise ValueError(
+                f"Column {mine.name!r} merges {first!r} and {second!r} in the "
+                "marginals, and the model tells them apart: build the marginals with "
+                "the model's encoder."
+            )
+    return int(codes[0])
+
+
+# ---- categories of two encoders
+
+
+def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[Codes]]:
+    """Return the encoder that tells apart what either does, and its codes in both.
+
+    The codes are those of each category of each feature; the number of categories is
+    that of a label which the encoder does not know. Both have the same settings and
+    columns of the same names.
+    """
+    if first.input_names != second.input_names or first.order != second.order:
+        raise ValueError("The two are of different columns: train both on the same.")
+
+    @cache  # many columns share their levels
+    def joined(mine: Levels, theirs: Levels) -> tuple[Levels, Codes, Codes]:
+        return _joined(first, mine, theirs)
+
+    pairs = zip(first.single.columns, second.single.columns, strict=True)
+    found = []
+    for a, b in pairs:
+        try:
+            found.append(joined(a.levels, b.levels))
+        except (ValueError, OverflowError):
+            raise ValueError(
+                f"Column {a.name!r} holds labels in one half of the rows and numbers "
+                "in the other: name it in `numeric`, or turn it into text."
+            ) from None
+    names = first.single.feature_names
+    base = Columns.of(map(Column, names, (levels for levels, _, _ in found)))
+    codes = [mine for _, mine, _ in found], [theirs for _, _, theirs in found]
+    if not isinstance(first, TupleEncoder) or not isinstance(second, TupleEncoder):
+        return dataclasses.replace(first, columns=base), *codes
+    columns, own, other = [], [], []
+    for s, members in enumerate(first._members):
+        mine, theirs = (
+            encoder._tables[s][np.ix_(*(each[i] for i in members))].astype(np.intp)
+            for encoder, each in zip((first, second), codes, strict=True)
+        )
+        new = [each.columns[s].categories.index(NEW) for each in (first, second)]
+        told = np.nonzero((mine != new[0]) | (theirs != new[1]))
+        texts = [list(code_of_text(base[i].levels)) for i in members]
+        labels = [
+            AND.join(text[k] for text, k in zip(texts, place, strict=True))
+            for place in zip(*told, strict=True)
+        ]
+        order = sorted(range(len(labels) + 1), key=[*labels, NEW].__getitem__)
+        levels = Levels("label", tuple([*labels, NEW][k] for k in order))
+        columns.append(Column(first.columns.names[s], levels))
+        own.append(np.append(mine[told], new[0])[order])
+        other.append(np.append(theirs[told], new[1])[order])
+    whole = dataclasses.replace(first, columns=Columns.of(columns), base=base)
+    return whole, own, other
+
+
+def _joined(
+    encoder: Encoder, mine: Levels, theirs: Levels
+) -> tuple[Levels, Codes, Codes]:
+    """Return the levels that tell apart what either do, and their codes in both."""
+    gaps = (None,) if None in (*mine.categories, *theirs.categories) else ()
+    both = (mine, theirs)
+    if mine.kind == theirs.kind == "label":
+        known = ranked([v for each in both for v in (*each.categories, *each.rare)])[0]
+        told = np.stack([encoder.code_table(each, known) for each in both])
+        # Labels that are rare in one may have been kept in the other.
+        rare = np.zeros(len(known), bool)
+        if RARE in known and (mine.rare or theirs.rare):
+            rare = (told[:, :-1] == told[:, [known.index(RARE)]]).all(axis=0)
+        labels = [v for v, merged in zip(known, rare, strict=True) if not merged]
+        if rare.any():
+            labels = ranked([*labels, RARE])[0]
+        merged = tuple(v for v, each in zip(known, rare, strict=True) if each)
+        levels = Levels("label", (*labels, *gaps), (), merged)
+        codes = [encoder.code_table(each, labels) for each in both]
+    else:
+        edges = np.array(sorted({e for each in both for e in _edges(encoder, each)}))
+        whole = all(_names(each, True) == each.categories for each in both)
+        names = bin_names(edges, whole, _singles(edges))
+        levels = Levels("number", (*names, *gaps), tuple(edges.tolist()))
+        starts = np.concatenate([[-math.inf], edges])  # one value of each bin
+        codes = [_number_bins(encoder, each, starts) for each in both]
+    size = len(levels.categories)
+    return levels, codes[0][:size].astype(np.intp), codes[1][:size].astype(np.intp)
+
+
+def _edges(encoder: Encoder, levels: Levels) -> Sequence[float]:
+    """Return the edges of bins; of whole numbers as labels, those around each."""
+    if levels.kind == "number":
+        return levels.edges
+    known = (v for v in (*levels.categories, *levels.rare) if v not in (None, RARE))
+    values = [float(v) for v in known]
+    return [edge for v in values for edge in (v, math.nextafter(v, LARGEST))]
+
+
+def _number_bins(encoder: Encoder, levels: Levels, starts: NDArray[Any]) -> Codes:
+    """Return the codes of bins by the number that each starts from; last, missing."""
+    if levels.kind == "number":
+        return bin_codes(np.append(starts, math.nan), np.array(levels.edges))
+    return encoder.code_table(levels, [*map(float, starts)])
+
+
+def _names(levels: Levels, integer: bool) -> tuple[Label, ...]:
+    """Return the categories as bins of such numbers would be named."""
+    edges = np.array(levels.edges)
+    gaps = (None,) if None in levels.categories else ()
+    return (*bin_names(edges, integer, _singles(edges)), *gaps)
+
+
+def _singles(edges: NDArray[Any]) -> list[float]:
+    """Return the numbers that have a bin of their own."""
+    return [a for a, b in pairwise(edges.tolist()) if b == math.nextafter(a, LARGEST)]

@@ -1,0 +1,415 @@
+"""CrossFitClassifier: a certificate for the population, from the training rows.
+
+Two classifiers are trained, each on a random half of the rows, its bins, rare labels
+and penalty included, and judged on the other half. What is deployed is the scorecard of
+their mean scores, or a fair coin that says which of the two answers
+(`renyi.certificates.crossfit` has the proofs).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from renyi import rules
+from renyi.certificates import text
+from renyi.certificates.crossfit import (
+    METHODS,
+    JudgedHalf,
+    bounds_of_marginals,
+    crossfit_bounds,
+    largest_residual,
+)
+from renyi.certificates.heldout import HeldoutBounds
+from renyi.certificates.record import Certificate
+from renyi.certification import Warned, of_unseen_rows
+from renyi.checks import check_choice, check_share
+from renyi.encoding import column_rules, recoding
+from renyi.encoding.encoder import Encoder
+from renyi.estimators import model_file
+from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import check_usable
+from renyi.marginals.marginals import Marginals
+from renyi.scorecard import Scorecard, average
+from renyi.solvers.ridge import AlphaChoice
+from renyi.sources.frames import TrainingRows, take_rows
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_WEIGHTED = (
+    "CrossFitClassifier takes no weights (sample_weight): its certificate is proven "
+    "for rows that were drawn independently and count alike. Leave the weights out, or "
+    "use RenyiClassifier, whose certificate speaks of the weighted marginals."
+)
+_LEAST_ROWS = 4  # two to train each model, two to judge it
+
+
+class Half(NamedTuple):
+    """Half of the rows: the table, and the places of the classes."""
+
+    table: Any
+    y: Places
+
+
+def _is_one(model: CrossFitClassifier) -> bool:
+    """Whether the model is one scorecard."""
+    if model.method != "average":
+        raise AttributeError(
+            "The mixture of two scorecards is not one: use method='average', or the "
+            "two classifiers in halves_."
+        )
+    return True
+
+
+def _of_one(method: Method) -> Method:
+    """Let a method be there if the model is one scorecard."""
+    found: Method = available_if(_is_one)(method)
+    return found
+
+
+class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Classifier whose error on the population is certified by its training rows.
+
+    The rows are split at random; a classifier is trained on each half, all that is
+    learned from rows included, and judged on the other half.
+
+    Parameters
+    ----------
+    estimator : RenyiClassifier, optional
+        What is trained on each half; ``RenyiClassifier()`` by default.
+    method : {"average", "mixture"}, default="average"
+        "average" deploys one scorecard, of the mean scores of the two. "mixture"
+        answers by one of the two, drawn by a fair coin per row: the bound on the
+        sampled population is half as large for the rule map, and the answer is random
+        where the two disagree, on a few rows in a hundred. The bounds on every
+        population with the pairs of the one sampled are the same.
+    confidence : float, default=0.95
+        Confidence of each bound.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the split, and of the coins of a mixture. It has to be fixed beforehand:
+        the best of several seeds is no certificate. With an integer a row gets the same
+        answer whenever it is asked for, and the bound is on the error averaged over the
+        coins.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Its `bounds` hold on every population with the pairs of the one that the rows
+        were drawn from, its `sampled_error` on that one; see `Certificate`.
+    halves_ : tuple of two RenyiClassifier
+        The classifiers of the halves.
+    classifier_ : RenyiClassifier
+        With "average", the deployed classifier, with the certificate.
+    scorecard_ : Scorecard
+        With "average", its points.
+    classes_, n_features_in_, feature_names_in_
+        The classes, number and names of the columns.
+
+    Notes
+    -----
+    The rows must be independent of each other, and come without weights.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> safe = renyi.CrossFitClassifier(method="mixture").fit(X, y)
+    >>> print(f"{safe.certificate_.sampled_error:.3f}")
+    0.089
+    """
+
+    halves_: tuple[RenyiClassifier, ...]
+    classifier_: RenyiClassifier
+
+    def __init__(
+        self,
+        estimator: RenyiClassifier | None = None,
+        method: str = "average",
+        confidence: float = 0.95,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.confidence = confidence
+        self.random_state = random_state
+
+    # ---- training
+
+    def fit(self, X: Any, y: Any, **weights: Any) -> Self:
+        """Train on rows, and certify by them.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, d)
+            Strings, integers, booleans, categoricals; floats are binned.
+        y : sequence of n labels
+            The classes.
+        **weights
+            A `sample_weight` is refused: nothing is proven of weighted rows.
+        """
+        if weights.pop("sample_weight", None) is not None:
+            raise ValueError(_WEIGHTED)
+        if weights:
+            raise TypeError(f"fit() got an unexpected argument {next(iter(weights))!r}")
+        whole = self._checked_estimator()
+        table, labels, _ = whole._checked(X, y, None)
+        settings = whole._settings()
+        whole.classes_, codes = column_rules.distinct(labels)
+        column_rules.check_class_labels(whole.classes_, settings.missing)
+        if len(codes) < _LEAST_ROWS:
+            raise ValueError(
+                f"CrossFitClassifier needs at least {_LEAST_ROWS} rows to split, and "
+                f"there are n_samples={len(codes)}."
+            )
+        parts = split_rows(table, codes, self.random_state)
+        encoded = _encoded(settings, table, parts)
+        if all(encoder.single.columns.sizes.max() < 2 for encoder, _ in encoded):
+            check_usable(encoded[0][0])
+        whole._target = column_rules.target_name(y, encoded[0][0].input_names)
+        self.halves_ = tuple(
+            clone(whole)._fit_block(TrainingRows(encoder, codes, part.y, None), whole)
+            for (encoder, codes), part in zip(encoded, parts, strict=True)
+        )
+        judged = [
+            judged_half(clf, part)
+            for clf, part in zip(self.halves_, reversed(parts), strict=True)
+        ]
+        found = crossfit_bounds(judged, whole.rule, self.method, self.confidence)
+        self._finish(whole, found, len(codes), self._card(table))
+        return self
+
+    def fit_halves(self, first: Marginals, second: Marginals) -> Self:
+        """Train on the marginals of two halves, and certify by them.
+
+        Parameters
+        ----------
+        first, second : Marginals
+            Of disjoint random halves of some rows, or of two samples of one population.
+            Numeric columns have the same bins, which must not come from these rows.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> order = np.random.default_rng(0).permutation(len(y))
+        >>> halves = [
+        ...     renyi.Marginals.from_data(X.iloc[part], y.iloc[part])
+        ...     for part in np.array_split(order, 2)
+        ... ]
+        >>> safe = renyi.CrossFitClassifier().fit_halves(*halves)
+        >>> print(f"{safe.certificate_.bounds['sharp']:.3f}")
+        0.241
+        """
+        whole = self._checked_estimator()
+        if self.method != "average":
+            raise ValueError(
+                "method='mixture' needs rows, whose errors can be counted: use "
+                "method='average', or fit()."
+            )
+        halves = (first, second)
+        for m in halves:
+            if not isinstance(m, Marginals):
+                raise TypeError(
+                    f"fit_halves takes Marginals, not a {type(m).__name__}."
+                )
+            if m.weighted:
+                raise ValueError(_WEIGHTED)
+        if first.digest.matches(second.digest):
+            raise ValueError(
+                "The two halves are the same marginals: give those of two disjoint "
+                "halves of the rows."
+            )
+        if list(first.classes) != list(second.classes):
+            raise ValueError(
+                f"The halves have different classes, {list(first.classes)} and "
+                f"{list(second.classes)}: nothing is proven of a class that one of "
+                "them never saw. Leave its rows out of both."
+            )
+        whole.set_params(order=first.order)
+        self.halves_ = tuple(clone(whole).fit_marginals(m) for m in halves)
+        cards = (self.halves_[0].scorecard_, self.halves_[1].scorecard_)
+        found = bounds_of_marginals(cards, [second, first], whole.rule, self.confidence)
+        names = first.encoder.single.columns.numeric_names
+        notes: tuple[Warned, ...] = tuple(
+            ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
+        )
+        self._finish(self.halves_[0], found, first.n + second.n, average(*cards), notes)
+        return self
+
+    def _checked_estimator(self) -> RenyiClassifier:
+        """Return an estimator to train, after a look at all parameters."""
+        check_choice("method", self.method, METHODS)
+        check_share("confidence", self.confidence)
+        given = RenyiClassifier() if self.estimator is None else self.estimator
+        if not isinstance(given, RenyiClassifier):
+            raise TypeError(
+                "estimator must be a RenyiClassifier, whose scores the certificate is "
+                f"about, not a {type(given).__name__}."
+            )
+        found: RenyiClassifier = clone(given)
+        found._check_parameters()
+        return found
+
+    def _card(self, table: Any) -> Scorecard | None:
+        """Return the average of the halves' scorecards, with the counts of all rows."""
+        if self.method != "average":
+            return None
+        first, second = (clf.scorecard_ for clf in self.halves_)
+        encoder, *_ = recoding.union(first.encoder, second.encoder)
+        codes, sizes = encoder.transform(table), encoder.columns.sizes
+        counts = [
+            np.bincount(c, minlength=k) for c, k in zip(codes, sizes, strict=True)
+        ]
+        return average(first, second, np.concatenate(counts))
+
+    def _finish(
+        self,
+        like: RenyiClassifier,
+        found: HeldoutBounds,
+        n: float,
+        card: Scorecard | None,
+        notes: tuple[Warned, ...] = (),
+    ) -> None:
+        """Store what was learned; `like` has the classes and the names."""
+        self.classes_ = like.classes_
+        self.n_features_in_ = like.n_features_in_
+        for name in ("feature_names_in_", "classifier_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        named = hasattr(like, "feature_names_in_")
+        if named:
+            self.feature_names_in_ = like.feature_names_in_
+        if like.class_weight is not None:
+            notes = (("class-weight", text.CLASS_WEIGHT), *notes)
+        shown = self.halves_[0].scorecard_ if card is None else card
+        self._certificate = of_unseen_rows(
+            found, shown, like.rule, n, "crossfit", self.confidence, notes
+        )
+        if card is not None:
+            choices = [clf.alpha_choice_ for clf in self.halves_]
+            alpha = float(np.mean([choice.alpha for choice in choices]))
+            choice = AlphaChoice(choices[0].method, alpha, None)
+            self.classifier_ = clone(like)
+            model_file.become(self.classifier_, card, choice, named)
+            self.classifier_._certificate = self._certificate
+
+    # ---- prediction
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row; of a mixture, as one of the two classifiers answers it."""
+        check_is_fitted(self)
+        if self.method == "average":
+            return self.classifier_.predict(X)
+        answers = np.stack([clf.predict(X) for clf in self.halves_])
+        codes = np.concatenate([clf._codes(X) for clf in self.halves_])
+        shares = np.full((codes.shape[1], 2), 0.5)
+        coins = rules.draw(shares, rules.row_keys(codes), self.random_state)
+        return np.asarray(np.where(coins == 0, answers[0], answers[1]))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Estimated class probabilities; of a mixture, the mean of the two."""
+        check_is_fitted(self)
+        if self.method == "average":
+            return self.classifier_.predict_proba(X)
+        return np.asarray(np.mean([clf.predict_proba(X) for clf in self.halves_], 0))
+
+    def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
+        """Probability with which each class is answered at each row."""
+        check_is_fitted(self)
+        if self.method == "average":
+            return self.classifier_.rule_proba(X, rule)
+        shares = [clf.rule_proba(X, rule) for clf in self.halves_]
+        return np.asarray(np.mean(shares, axis=0))
+
+    @_of_one
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes s(x), positive for the second; else one per class."""
+        check_is_fitted(self)
+        return self.classifier_.decision_function(X)
+
+    @_of_one
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Points that each feature gives each row; see `RenyiClassifier.explain`."""
+        check_is_fitted(self)
+        return self.classifier_.explain(X)
+
+    # ---- certificate and file
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is proven of the error, with the confidence."""
+        check_is_fitted(self)
+        return self._certificate
+
+    @property
+    def scorecard_(self) -> Scorecard:
+        """The points of an average."""
+        check_is_fitted(self)
+        _is_one(self)
+        return self.classifier_.scorecard_
+
+    @property
+    def rule(self) -> str:
+        """The rule of the halves."""
+        return "map" if self.estimator is None else self.estimator.rule
+
+    @_of_one
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the average to a JSON file, for `RenyiClassifier.load`."""
+        check_is_fitted(self)
+        model_file.write(self.classifier_, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "halves_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def split_rows(table: Any, y: Places, random_state: Any) -> list[Half]:
+    """Return two halves of the rows, drawn at random and in random order."""
+    order = rules.random_of(random_state).permutation(len(y))
+    parts = np.split(order, [len(y) // 2])
+    return [Half(take_rows(table, places), y[places]) for places in parts]
+
+
+def _encoded(
+    settings: Encoder, table: Any, halves: list[Half]
+) -> list[tuple[Encoder, NDArray[Any]]]:
+    """Return the encoder and the codes of each half, learned from it alone."""
+    try:
+        return [settings.fit_transform(half.table) for half in halves]
+    except ValueError:
+        settings.fit_transform(table)  # an identifier may be one of the half by chance
+        how: Any = {"refuse_identifiers": False}
+        return [settings.fit_transform(half.table, **how) for half in halves]
+
+
+def judged_half(clf: RenyiClassifier, rows: Half) -> JudgedHalf:
+    """Return a classifier on rows that it has not seen."""
+    card = clf.scorecard_
+    # An unseen label has a value even where answers are refused.
+    encoder = dataclasses.replace(card.encoder, unseen="mean")
+    codes, n = encoder.transform(rows.table), len(rows.y)
+    t = card.estimates(codes)
+    right = rules.rule_proba(t, clf.rule)[np.arange(n), rows.y]
+    return JudgedHalf(t, rows.y, 1 - right, largest_residual(card), card.score_error)

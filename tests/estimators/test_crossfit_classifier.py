@@ -1,0 +1,278 @@
+"""CrossFitClassifier: one scorecard of two, its file, and scikit-learn's checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from renyi import (
+    CrossFitClassifier,
+    Encoder,
+    Marginals,
+    RenyiClassifier,
+    Scorecard,
+    certify,
+)
+from renyi.certificates.crossfit import crossfit_bounds
+from renyi.datasets import load
+from renyi.estimators.crossfit_classifier import judged_half, split_rows
+from renyi.scorecard import average
+from support.manners import all_checks
+
+ESTIMATORS = [CrossFitClassifier(), CrossFitClassifier(method="mixture")]
+
+
+@pytest.mark.parametrize(("estimator", "check"), all_checks(ESTIMATORS))
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# ---- the average
+
+
+def table(n, seed, K=2):
+    """Rare labels, missing cells, floats, and integers around the limit of labels."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "label": rng.choice(list("abcdefgh"), n, p=rng.dirichlet(np.full(8, 0.4))),
+            "float": rng.normal(size=n).round(2),
+            "whole": rng.integers(0, 22, n),
+            "many": rng.integers(0, 500, n),
+            "gap": np.where(rng.random(n) < 0.04, "?", rng.choice(["x", "y"], n)),
+        }
+    )
+    frame.loc[rng.random(n) < 0.05, "float"] = np.nan
+    y = (frame["float"].fillna(0) + rng.normal(size=n) > 0).astype(int)
+    return frame, (y + (K > 2) * rng.integers(0, K - 1, n)).rename("class")
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("K", "min_count"), [(2, 1), (3, 4)])
+def test_average_scores_are_the_mean_of_both(order, K, min_count):
+    X, y = table(90, K + order, K)
+    clf = RenyiClassifier(order=order, alpha=0.05, encoder=Encoder(min_count=min_count))
+    safe = CrossFitClassifier(clf).fit(X, y)
+    strange = table(60, 99)[0].assign(label="(rare)")
+    strange.loc[::2, "label"] = "never seen"
+    strange.loc[::3, "gap"] = "z"
+    strange["float"] = np.linspace(-5, 5, 60)
+    strange["whole"] = np.arange(60) - 10
+    first, second = safe.halves_
+    rows = pd.concat([X, strange])
+    mean = (first.decision_function(rows) + second.decision_function(rows)) / 2
+    np.testing.assert_allclose(safe.decision_function(rows), mean, atol=1e-12)
+    assert safe.scorecard_.counts.sum() == len(X) * len(first.encoder_.columns)
+    t = safe.scorecard_.estimates(safe.scorecard_.encoder.transform(rows))
+    assert safe.predict(rows).tolist() == safe.classes_[t.argmax(axis=1)].tolist()
+
+
+def test_integers_may_be_labels_in_one_half_and_numbers_in_the_other():
+    rng = np.random.default_rng(0)
+    whole, other = rng.integers(0, 22, 100), rng.integers(0, 3, 100)
+    X, y = pd.DataFrame({"whole": whole, "other": other}), (whole > 11).astype(int)
+    clf, kinds = RenyiClassifier(alpha=0.1), set()
+    for seed in range(8):
+        safe = CrossFitClassifier(clf, random_state=seed).fit(X, y)
+        halves = safe.halves_
+        kinds.add(tuple(half.encoder_.columns[0].kind for half in halves))
+        rows = pd.DataFrame({"whole": np.arange(-5, 30), "other": 1})
+        scores = [half.decision_function(rows) for half in halves]
+        found = safe.decision_function(rows)
+        np.testing.assert_allclose(found, np.mean(scores, axis=0), atol=1e-12)
+        between = rows.assign(whole=rows["whole"] + 0.5)
+        scores = [half.decision_function(between) for half in halves]
+        found = safe.decision_function(between)
+        np.testing.assert_allclose(found, np.mean(scores, axis=0), atol=1e-12)
+    assert len(kinds) > 1
+
+
+def test_file_keeps_scores_and_certificate(tmp_path):
+    X, y = table(120, 3)
+    safe = CrossFitClassifier(RenyiClassifier(rule="sharp", random_state=1)).fit(X, y)
+    safe.save(tmp_path / "model.json")
+    loaded = RenyiClassifier.load(tmp_path / "model.json")
+    unseen = X.assign(label="never seen", gap="nor this")
+    for rows in (X, unseen):
+        np.testing.assert_array_equal(
+            loaded.decision_function(rows), safe.decision_function(rows)
+        )
+        np.testing.assert_array_equal(loaded.predict(rows), safe.predict(rows))
+    assert loaded.certificate_ == safe.certificate_
+    card = Scorecard.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(card.unseen, safe.scorecard_.unseen)
+    card.save(tmp_path / "card.json")
+    np.testing.assert_array_equal(
+        Scorecard.load(tmp_path / "card.json").unseen, card.unseen
+    )
+    # Under another rule the population has the bound of all others.
+    other = loaded.set_params(rule="map").certificate_
+    assert other.sampled_error == other.bounds["map"] == safe.certificate_.bounds["map"]
+    again = certify(safe, X, y)  # which are the training rows
+    assert again.basis == "heldout"
+    assert again.warning_codes == ("training-rows",)
+
+
+def test_points_of_unseen_labels_of_a_stranger_are_checked():
+    X, y = load("votes")
+    plain = CrossFitClassifier().fit(X, y).scorecard_.to_dict()
+    for wrong in ([[0.1]] * 3, [["a"]] * 16, [[float("nan")]] * 16, [[1e12]] * 16):
+        with pytest.raises(ValueError, match="points"):
+            Scorecard.from_dict({**plain, "unseen": wrong})
+
+
+def test_scorecards_of_other_classes_have_no_average():
+    X, y = load("votes")
+    first = RenyiClassifier().fit(X, y).scorecard_
+    second = RenyiClassifier().fit(X, y == "democrat").scorecard_
+    with pytest.raises(ValueError, match="classes"):
+        average(first, second)
+
+
+# ---- the halves
+
+
+def test_each_half_learns_alone():
+    X, y = table(200, 5)
+    safe = CrossFitClassifier(random_state=3).fit(X, y)
+    parts = split_rows(X, y.to_numpy(), 3)
+    for half, part in zip(safe.halves_, parts, strict=True):
+        alone = RenyiClassifier().fit(part.table, part.y)
+        assert half.encoder_ == alone.encoder_
+        np.testing.assert_array_equal(half.z_, alone.z_)
+    assert safe.halves_[0].encoder_ != safe.halves_[1].encoder_
+    pairs = list(zip(safe.halves_, parts[::-1], strict=True))
+    wrong = np.mean([np.mean(h.predict(p.table) != p.y) for h, p in pairs])
+    judged = [judged_half(*pair) for pair in pairs]
+    for method in ("average", "mixture"):
+        found = crossfit_bounds(judged, "map", method, 0.95)
+        c = CrossFitClassifier(method=method, random_state=3).fit(X, y).certificate_
+        assert (c.sampled_error, c.gamma) == (found.sampled_error, found.gamma)
+        assert c.observed_error == pytest.approx(wrong)
+
+
+def test_mixture_answers_as_one_of_both():
+    X, y = load("credit")
+    safe = CrossFitClassifier(method="mixture").fit(X, y)
+    both = np.stack([half.predict(X) for half in safe.halves_])
+    answers = safe.predict(X)
+    assert ((answers == both[0]) | (answers == both[1])).all()
+    differ = both[0] != both[1]
+    assert 0.3 < np.mean((answers == both[0])[differ]) < 0.7
+    np.testing.assert_array_equal(safe.predict(X[::-1]), answers[::-1])
+    assert set(np.unique(safe.rule_proba(X))) <= {0, 0.5, 1}
+    average = CrossFitClassifier().fit(X, y).certificate_
+    assert safe.certificate_.sampled_error == average.sampled_error / 2
+    assert safe.certificate_.bounds == average.bounds
+    for name in ("scorecard_", "decision_function", "explain", "save"):
+        assert not hasattr(safe, name), name
+
+
+def test_class_that_one_half_never_saw():
+    X, y = table(60, 7)
+    y = y.to_numpy().copy()
+    y[0] = 2
+    safe = CrossFitClassifier().fit(X, y)
+    assert safe.classes_.tolist() == [0, 1, 2]
+    X2, y2 = table(40, 8)
+    alone = np.zeros(40, int)
+    alone[3] = 1  # one half has a single class
+    found = CrossFitClassifier().fit(X2, alone)
+    assert set(found.predict(X2)) <= {0, 1}
+    assert found.certificate_.sampled_error > 0.1
+
+
+def test_unseen_labels_are_judged_where_answers_are_refused():
+    X, y = table(60, 9)
+    encoder = Encoder(unseen="error")
+    strict = CrossFitClassifier(RenyiClassifier(encoder=encoder)).fit(X, y)
+    assert strict.certificate_ == CrossFitClassifier().fit(X, y).certificate_
+
+
+def test_class_weight_is_told():
+    X, y = load("votes")
+    safe = CrossFitClassifier(RenyiClassifier(class_weight="balanced")).fit(X, y)
+    assert safe.certificate_.warning_codes == ("class-weight",)
+
+
+# ---- in words
+
+
+def test_sentence_says_what_holds_for_whom_and_how_surely():
+    X, y = load("votes")
+    c = CrossFitClassifier(confidence=0.9).fit(X, y).certificate_
+    text = " ".join(str(c).split())
+    assert text.startswith(
+        "With confidence 90 % in each of two bounds, this model errs"
+    )
+    assert "on the population that the rows were drawn from, and at most" in text
+    assert "on every population with its pairs of columns." in text
+    assert not c.doubtful
+
+
+# ---- what is refused
+
+
+def test_weights_are_refused_with_the_reason():
+    X, y = load("votes")
+    with pytest.raises(ValueError, match="sample_weight.*drawn independently"):
+        CrossFitClassifier().fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(TypeError, match="'colour'"):
+        CrossFitClassifier().fit(X, y, colour=1)
+    m = Marginals.from_data(X, y, sample_weight=np.full(len(y), 0.5))
+    with pytest.raises(ValueError, match="weights"):
+        CrossFitClassifier().fit_halves(m, Marginals.from_data(X[:100], y[:100]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "name"),
+    [
+        ({"method": "both"}, ValueError, "method"),
+        ({"confidence": 95}, ValueError, "confidence"),
+        ({"estimator": Encoder()}, TypeError, "estimator"),
+        ({"estimator": RenyiClassifier(rule="any")}, ValueError, "rule"),
+    ],
+)
+def test_parameters_are_checked(settings, error, name):
+    with pytest.raises(error, match=name):
+        CrossFitClassifier(**settings).fit([["a"], ["b"]] * 9, [0, 1] * 9)
+
+
+def test_halves_that_cannot_judge_each_other():
+    X, y = load("votes")
+    first, second = Marginals.from_data(X[:200], y[:200]), Marginals.from_data(X, y)
+    safe = CrossFitClassifier()
+    with pytest.raises(ValueError, match="the same marginals"):
+        safe.fit_halves(
+            first, Marginals.from_data(X[:200].iloc[::-1], y[:200].iloc[::-1])
+        )
+    with pytest.raises(ValueError, match="method='mixture' needs rows"):
+        clone(safe).set_params(method="mixture").fit_halves(first, second)
+    with pytest.raises(TypeError, match="DataFrame"):
+        safe.fit_halves(first, X)
+    other = Marginals.from_data(X[200:], y[200:].replace("democrat", "d"))
+    with pytest.raises(ValueError, match="different classes"):
+        safe.fit_halves(first, other)
+    with pytest.raises(ValueError, match="n_samples=3"):
+        safe.fit(X[:3], ["a", "b", "a"])
+
+
+def test_bins_of_halves_must_be_the_same():
+    X, y = table(200, 11)
+    X = X[["float", "label"]]
+    halves = [
+        Marginals.from_data(X[:100], y[:100]),
+        Marginals.from_data(X[100:], y[100:]),
+    ]
+    with pytest.raises(ValueError, match="'float' is binned differently"):
+        CrossFitClassifier().fit_halves(*halves)
+    encoder = Encoder().fit(table(300, 12)[0][["float", "label"]])  # of other rows
+    halves = [
+        Marginals.from_data(X[part], y[part], encoder=encoder)
+        for part in (slice(100), slice(100, 200))
+    ]
+    c = CrossFitClassifier().fit_halves(*halves).certificate_
+    assert c.warning_codes == ("shared-bins",)
+    assert "'float'" in c.warnings[0]
