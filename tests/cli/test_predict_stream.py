@@ -64,9 +64,16 @@ def write(frame: pd.DataFrame, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "ending", ["csv", "tsv", "csv.gz", "parquet", "arrow"], ids=lambda text: text
+    ("ending", "out"),
+    [
+        ("csv", "csv"),
+        ("tsv", "csv.gz"),
+        ("csv.gz", "parquet"),
+        ("parquet", "csv"),
+        ("parquet", "parquet"),
+        ("arrow", "parquet"),
+    ],
 )
-@pytest.mark.parametrize("out", ["csv", "csv.gz", "parquet"])
 def test_batches_change_no_answer(
     ending: str, out: str, good: Good, request: pytest.FixtureRequest
 ) -> None:

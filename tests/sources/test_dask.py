@@ -35,7 +35,7 @@ def frame(n: int) -> pd.DataFrame:
 
 
 def test_sum_of_partitions_by_a_common_encoder() -> None:
-    rows = frame(200_000)
+    rows = frame(50_000)
     df = dd.from_pandas(rows, npartitions=7)
     encoder = Encoder().fit(rows.drop(columns="felled").head(10_000))
 
@@ -53,7 +53,7 @@ def test_sum_of_partitions_by_a_common_encoder() -> None:
 
 
 def test_bins_of_all_rows_by_tallies() -> None:
-    rows = frame(50_000)
+    rows = frame(20_000)
     df = dd.from_pandas(rows, npartitions=5)
     spec = CountSpec.of(pa.Schema.from_pandas(rows, preserve_index=False), "felled")
 

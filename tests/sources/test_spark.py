@@ -72,11 +72,11 @@ def spark() -> Any:
 
 
 def test_equals_rows_in_memory(spark: Any) -> None:
-    large = rows(60_000)
+    large = rows(20_000)
     df = spark.createDataFrame(large).repartition(7)
     m = Marginals.from_spark(df, "y", class_conditional=True, fan_in=2)
     assert m == Marginals.from_data(large, target="y", class_conditional=True)
-    assert m.n == 60_000
+    assert m.n == 20_000
 
 
 def test_empty_partitions_and_a_fitted_encoder(spark: Any) -> None:
@@ -198,7 +198,7 @@ def test_workers_with_another_version(
 
 
 def test_connect(tmp_path: Path) -> None:
-    table = saved(tmp_path, 20_000)
+    table = saved(tmp_path, 5_000)
     run_client("connect", connect_address(), tmp_path)
     m = Marginals.load(tmp_path / "counted.renyi")
     assert m == Marginals.from_data(table, target="y", class_conditional=True)

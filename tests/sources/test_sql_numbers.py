@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from renyi.encoding.bins import MOST
+from renyi.encoding import bins
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
 from renyi.sources import sql_counts
 from renyi.sources.databases import Database
 from renyi.sources.dialects import DIALECTS, PORTABLE
+from renyi.streaming import profile
 from support import warehouses
 from support.warehouses import engine_of, load, visits
 
@@ -31,7 +32,14 @@ connection = warehouses.connection
 lite = warehouses.lite
 postgres = warehouses.postgres
 
-ROWS = 75_000  # with more different values than are told apart
+MOST = 2**13  # different values that are told apart here, in place of 2**16
+ROWS = 12_000  # with more than that
+
+
+@pytest.fixture
+def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (bins, profile, sql_counts):
+        monkeypatch.setattr(module, "MOST", MOST)
 
 
 def money(kind: pa.DataType, n: int = ROWS) -> pa.Table:
@@ -59,6 +67,7 @@ def money(kind: pa.DataType, n: int = ROWS) -> pa.Table:
 # ---- bins of more values than are told apart
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_bins_are_those_of_rows_and_files(connection: Any, tmp_path: Path) -> None:
     table = money(pa.float64())
     counts = [len(table[name].unique()) for name in table.column_names[:4]]
@@ -72,6 +81,7 @@ def test_bins_are_those_of_rows_and_files(connection: Any, tmp_path: Path) -> No
     assert m == Marginals.from_file(path, target="y", encoder=encoder)
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_weighted_bins(connection: Any) -> None:
     table = money(pa.float64())
     weights = np.random.default_rng(2).integers(0, 9, ROWS) / 4  # exact in any order
@@ -80,8 +90,9 @@ def test_weighted_bins(connection: Any) -> None:
     assert m == Marginals.from_data(table, target="y", sample_weight=weights)
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_sqlite_has_missing_codes_after_all_numbers(lite: sqlite3.Connection) -> None:
-    numbers = np.random.default_rng(4).normal(size=70_000).tolist()
+    numbers = np.random.default_rng(4).normal(size=ROWS).tolist()
     cells = [*numbers, *["?"] * 900, *[None] * 100]
     lite.execute("CREATE TABLE t (x, z, y)")
     rows = [(cell, "uvw"[k % 3], k % 2) for k, cell in enumerate(cells)]
@@ -93,8 +104,9 @@ def test_sqlite_has_missing_codes_after_all_numbers(lite: sqlite3.Connection) ->
     assert m.categories["x"][-1] is None
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_sqlite_has_a_word_after_all_numbers(lite: sqlite3.Connection) -> None:
-    numbers = np.random.default_rng(4).normal(size=70_000).tolist()
+    numbers = np.random.default_rng(4).normal(size=ROWS).tolist()
     lite.execute("CREATE TABLE t (x, y)")
     rows = [(cell, k % 2) for k, cell in enumerate([*numbers, "?", "word"])]
     lite.executemany("INSERT INTO t VALUES (?, ?)", rows)
@@ -106,9 +118,10 @@ def test_sqlite_has_a_word_after_all_numbers(lite: sqlite3.Connection) -> None:
     assert "'word'" in message
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_texts_of_very_many_numbers(connection: Any) -> None:
-    texts = [repr(v) for v in np.random.default_rng(5).normal(size=70_000).tolist()]
-    table = pa.table({"x": texts, "y": ["a", "b"] * 35_000})
+    texts = [repr(v) for v in np.random.default_rng(5).normal(size=ROWS).tolist()]
+    table = pa.table({"x": texts, "y": ["a", "b"] * (ROWS // 2)})
     encoder = Encoder(numeric=("x",))
     load(connection, "t", table)
     m = Marginals.from_sql(connection, "t", "y", encoder=encoder)
@@ -122,7 +135,7 @@ def refusal(make: Any) -> str:
 
 
 def test_identifiers_are_named(connection: Any) -> None:
-    n = 70_000
+    n = 24_000
     order = np.random.default_rng(6).permutation(n)
     table = pa.table(
         {
@@ -150,7 +163,7 @@ def test_identifiers_are_named(connection: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:The target 'y' has:renyi.warnings.DataWarning")
 def test_a_target_of_too_many_labels(connection: Any) -> None:
-    load(connection, "t", pa.table({"x": ["a"] * 70_000, "y": np.arange(70_000)}))
+    load(connection, "t", pa.table({"x": ["a"] * 24_000, "y": np.arange(24_000)}))
     assert "'y'" in refusal(lambda: Marginals.from_sql(connection, "t", "y"))
 
 

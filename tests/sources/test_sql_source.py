@@ -44,8 +44,8 @@ def test_counts_are_those_of_the_rows(connection: Any, inner: bool) -> None:
     assert m.validate() is m
 
 
-def test_two_hundred_thousand_rows(postgres: Any) -> None:
-    table = visits(200_000)
+def test_forty_thousand_rows(postgres: Any) -> None:
+    table = visits(40_000)
     expected = Marginals.from_data(table, target="class")
     with duckdb.connect() as connection:
         load(connection, "visits", table)

@@ -176,13 +176,12 @@ def test_flipped_bytes_are_refused_or_harmless(tmp_path):
     raw, m = MARGINALS.read_bytes(), Marginals.load(MARGINALS)
     refused = 0
     for place in range(len(raw)):
-        for bit in (1 << place % 8, 0xFF):
-            bad = bytearray(raw)
-            bad[place] ^= bit
-            refused += refused_or_equal(
-                Marginals.load, tmp_path / "m", bytes(bad), m.__eq__
-            )
-    assert refused > len(raw)
+        bad = bytearray(raw)
+        bad[place] ^= 1 << place // 2 % 8 if place % 2 else 0xFF
+        refused += refused_or_equal(
+            Marginals.load, tmp_path / "m", bytes(bad), m.__eq__
+        )
+    assert refused > len(raw) / 2
 
 
 def test_flipped_bytes_of_a_model_are_refused_or_harmless(tmp_path):

@@ -100,7 +100,10 @@ def lookup_sum(
     if kernels is None:
         _add_lookups(table, values, first, sums)
     else:
-        kernels.lookup_sum(np.ascontiguousarray(table), values, first, ROWS, sums)
+        given = np.ascontiguousarray(table).view(), values.view(), first.view()
+        for array in given:  # arrays that may be written to would be compiled for anew
+            array.flags.writeable = False
+        kernels.lookup_sum(*given, ROWS, sums)
     return np.ascontiguousarray(sums.T)
 
 

@@ -240,7 +240,7 @@ class ColumnReader:
         self, name: str, settings: Encoder, answer: Iterable[list[Row]]
     ) -> SqlColumn:
         """Return a number whose bins are those of all its values."""
-        sketch, whole, texts, n, gaps = Sketch(), True, False, 0, 0.0
+        sketch, whole, texts, n, gaps = Sketch(MOST), True, False, 0, 0.0
         for block in answer:
             cells, rows, weights = _split(block, name)
             weights = weights.astype(np.float64)
