@@ -117,7 +117,7 @@ def _outcome(
 
 
 def _renyi(split: Split, order: int, columns: dict[str, str]) -> Outcomes:
-    clf = RenyiClassifier(order=order).fit(split.X, split.y)
+    clf = RenyiClassifier(order=order, calibration=None).fit(split.X, split.y)
     return {
         column: _of_rule(clf, split.X_test, split, rule, clf.alpha_)
         for column, rule in columns.items()

@@ -125,7 +125,7 @@ def _train(name: str, X: NDArray[Any], y: NDArray[Any]) -> Fitted:
     alpha = LAMBDA if name.endswith("mean form") else LAMBDA / len(y)
     if name.startswith("gradient descent"):
         return _descended(X, y, alpha)
-    return RenyiClassifier(alpha=alpha).fit(X, y).predict
+    return RenyiClassifier(alpha=alpha, calibration=None).fit(X, y).predict
 
 
 def _descended(X: NDArray[Any], y: NDArray[Any], alpha: float) -> Fitted:

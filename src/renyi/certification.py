@@ -358,16 +358,21 @@ def _certify_rows(
             f"{not_of_rows} needs marginals, and rows were given: build them with "
             "Marginals.from_data(X, y)."
         )
-    rows = heldout.read_rows(card, X, y)
+    rows, mapped = heldout.read_rows(card, X, y), card.mapped
     rule, seed = getattr(model, "rule", "map"), getattr(model, "random_state", None)
     confidence = 0.95 if confidence is None else confidence
+    moved = rows.t
+    if mapped is not card:
+        moved = mapped.estimates(rows.codes)
+    t = moved if rule == "map" else rows.t
+    answers = rules.answers(t, rows.codes, rule, seed)
     found = heldout.heldout_bounds(
-        rows.t,
-        rows.y,
-        rules.answers(rows.t, rows.codes, rule, seed),
-        *heldout.row_points(card),
-        confidence,
+        rows.t, rows.y, answers, *heldout.row_points(card), confidence
     )
+    if mapped is not card:
+        points = heldout.row_points(mapped)
+        bound = heldout.heldout_map(moved, rows.y, *points, confidence)
+        found = found._replace(bounds={**found.bounds, "map": bound})
     suspect = _has_training_counts(model, card, rows)
     notes: tuple[Warned, ...] = (("training-rows", text.TRAINING_ROWS),) * suspect
     return of_unseen_rows(found, card, rule, len(rows.y), "heldout", confidence, notes)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.checks import check_choice
+from renyi.solvers.calibration import softmax
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -55,6 +56,17 @@ def project(t: Floats) -> Floats:
     support = (descending > excess).sum(axis=1)
     shift = excess[np.arange(len(t)), support - 1]
     return np.asarray(np.maximum(t - shift[:, None], 0))
+
+
+def logistic(t: Floats, slope: float) -> Floats:
+    """Probabilities ∝ exp(slope·t), none of them 0, the largest that of `decide`."""
+    if not np.isfinite(t).all():
+        raise ValueError("Scores are not finite: the model's points are too large.")
+    p = np.maximum(softmax(slope * t), np.finfo(np.float64).tiny)
+    best, rows = decide(t), np.arange(len(t))
+    tied = p.argmax(axis=1) != best  # after rounding
+    p[rows[tied], best[tied]] = np.nextafter(p[tied].max(axis=1), 1)
+    return p
 
 
 def rule_proba(t: Floats, rule: str) -> Floats:

@@ -4,15 +4,19 @@ The score of class y at a row x is ``s_y(x) = intercept_y + Σ_i points_i(x_i, y
 ``t_y = 1/K + s_y`` estimates P(y|x). For two classes s_0 = −s_1, and one column
 of points is kept. A label unseen in training counts as the feature's mean effect.
 
+A calibration (`renyi.solvers.calibration`) turns scores into probabilities. With more
+than two classes it may move decisions: then `mapped` is the scorecard of the points
+that the rule map, tables, SQL and explanations go by, and t stays what the rules renyi
+and sharp go by.
+
 `Scorecard.match` gives the categories of any marginals their points: each gets what
-`predict` gives to a cell with its label. `average` is the scorecard whose scores are
-the mean of those of two, at every row.
+`predict` gives to a cell with its label.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,10 +26,14 @@ from numpy.typing import NDArray
 
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.encoding import recoding
+from renyi.encoding.column_rules import check_class_list
 from renyi.encoding.columns import Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_from_dict
-from renyi.storage import LABEL, NUMBER, check_fields, read_json, valid, write_json
+from renyi.rules import logistic, project
+from renyi.solvers.calibration import Calibration
+from renyi.storage import NUMBER, check_fields, read_json, valid, write_json
+from renyi.storage import finite_numbers as _numbers
 
 if TYPE_CHECKING:
     import os
@@ -82,6 +90,8 @@ class Scorecard:
         Name of the column that it predicts, where that is known.
     unseen : ndarray of shape (features, 1) or (features, K), optional
         Points of labels unseen in training, where they are not the mean effect.
+    calibration : Calibration, optional
+        How scores become probabilities; None is the paper's: the nearest ones.
 
     Examples
     --------
@@ -102,11 +112,15 @@ class Scorecard:
     counts: NDArray[Any]
     target: str | None = None
     unseen: Floats | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         """Keep copies of the arrays that nobody can write to."""
         for name in _ARRAYS if self.unseen is None else (*_ARRAYS, "unseen"):
-            object.__setattr__(self, name, _frozen(np.array(getattr(self, name))))
+            array = np.asarray(getattr(self, name))
+            if array.flags.writeable or array.base is not None:
+                array = _frozen(array.copy())
+            object.__setattr__(self, name, array)
 
     @classmethod
     def solve(cls, m: Marginals, solver: Solver) -> Scorecard:
@@ -182,6 +196,28 @@ class Scorecard:
     def estimates(self, codes: NDArray[Any]) -> Floats:
         """Estimates t of the class probabilities; they need not be probabilities."""
         return self.per_class(self.scores(codes)) + 1 / self.n_classes
+
+    @cached_property
+    def mapped(self) -> Scorecard:
+        """The scorecard whose largest score decides, which may be this one."""
+        c = self.calibration
+        if c is None or not c.moves_decisions:
+            return self
+        z, start = self.z @ c.slope, self.intercept @ c.slope + c.intercept
+        unseen = None if self.unseen is None else self.unseen @ c.slope
+        return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
+
+    def of_rule(self, rule: str) -> Scorecard:
+        """Return the scorecard whose estimates a rule goes by."""
+        return self.mapped if rule == "map" else self
+
+    def probabilities(self, codes: NDArray[Any]) -> Floats:
+        """Class probabilities of codes: calibrated, or the nearest ones to t."""
+        t, c = self.mapped.estimates(codes), self.calibration
+        if c is None:
+            return project(t)
+        slope = 1.0 if c.moves_decisions else float(c.slope)
+        return logistic(t, slope / 2 if self.n_classes == 2 else slope)
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.
@@ -264,6 +300,8 @@ class Scorecard:
         """
         import pandas as pd
 
+        if self.mapped is not self:
+            return self.mapped.frame()
         sizes = self.encoder.columns.sizes
         starts = offsets(sizes)
         order = np.argsort(-self.importance, kind="stable")
@@ -293,6 +331,8 @@ class Scorecard:
 
     def __str__(self) -> str:
         """Return the table as text, at most forty rows of it, and how to use it."""
+        if self.mapped is not self:
+            return str(self.mapped)
         frame = self.frame()
         share = {"share": "{:.1%}".format}
         text: str = frame[:40].to_string(
@@ -356,23 +396,27 @@ class Scorecard:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         self._check_size()  # else it could not be read again
-        unseen = {} if self.unseen is None else {"unseen": self.unseen.tolist()}
-        return {
+        found = {
             "encoder": self.encoder.to_dict(),
             "classes": list(self.classes),
             "z": self.z.tolist(),
             "intercept": self.intercept.tolist(),
             "counts": self.counts.tolist(),
-            **unseen,
         }
+        if self.unseen is not None:
+            found["unseen"] = self.unseen.tolist()
+        if self.calibration is not None:
+            found["calibration"] = self.calibration.to_dict()
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Scorecard:
         """Scorecard of a plain form, checked: it may come from a stranger's file."""
-        check_fields(data, _FIELDS, "scorecard", {"unseen": (list,)})
+        later = {"unseen": (list,), "calibration": (dict,)}
+        check_fields(data, _FIELDS, "scorecard", later)
         encoder = encoder_from_dict(data["encoder"])
         classes = data["classes"]
-        _check_classes(classes)
+        check_class_list(classes)
         D, K = int(encoder.columns.sizes.sum()), len(classes)
         width: tuple[int, ...] = () if K == 2 else (K,)
         counts = _numbers(data["counts"], (D,), "counts")
@@ -381,18 +425,26 @@ class Scorecard:
             raise ValueError("its counts are negative, or none at all in a column")
         z = _numbers(data["z"], (D, *width), "points")
         intercept = _numbers(data["intercept"], width, "intercept")
-        unseen = data.get("unseen")
+        unseen, found = data.get("unseen"), data.get("calibration")
         if unseen is not None:
             shape = (len(encoder.columns), 1 if K == 2 else K)
             unseen = _numbers(unseen, shape, "points of unseen labels")
-        card = cls(encoder, tuple(classes), z, intercept, counts, unseen=unseen)
+        calibration = None if found is None else Calibration.from_dict(found, K)
+        further = {"unseen": unseen, "calibration": calibration}
+        card = cls(encoder, tuple(classes), z, intercept, counts, **further)
         card._check_size()
         return card
 
     def _check_size(self) -> None:
         """Refuse points that drown each other, and counts too large to add up."""
-        with np.errstate(over="ignore"):
+        c, mapped = self.calibration, self.mapped
+        with np.errstate(over="ignore", invalid="ignore"):
             largest = _largest(self._reachable, self.intercept, self._reachable_sizes)
+            if c is not None:
+                sizes = mapped._reachable_sizes
+                after = _largest(mapped._reachable, mapped.intercept, sizes)
+                slope = 1.0 if c.moves_decisions else max(1.0, float(c.slope))
+                largest = max(largest, after * slope)
             squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
         if not largest <= _MOST_POINTS:
             raise ValueError(
@@ -404,7 +456,8 @@ class Scorecard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the scorecard to a JSON file."""
-        version = 1 if self.unseen is None else VERSION
+        older = self.unseen is None and self.calibration is None
+        version = 1 if older else VERSION
         document: dict[str, Any] = {"format": FORMAT, "version": version}
         if self.target is not None:
             document["target"] = self.target
@@ -449,52 +502,6 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
     points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
     return card.per_class(points), card.per_class(intercept)[0]
-
-
-def average(
-    first: Scorecard, second: Scorecard, counts: NDArray[Any] | None = None
-) -> Scorecard:
-    """Return the scorecard whose scores are the mean of those of two, at every row.
-
-    Bins are those between the edges of both; a label that one of them never saw has
-    its points for unseen labels. `counts` are those of rows, by the same encoder; by
-    default each category's rows are shared out evenly among what it is cut into.
-    """
-    if first.classes != second.classes:
-        raise ValueError(
-            f"The scorecards are of different classes, {list(first.classes)} and "
-            f"{list(second.classes)}: train both on the same."
-        )
-    encoder, *recoded = recoding.union(first.encoder, second.encoder)
-    points, unseen, shared = [], [], []
-    for card, codes in zip((first, second), recoded, strict=True):
-        tables, starts = card.tables
-        places = [start + own for start, own in zip(starts, codes, strict=True)]
-        points.append(tables[np.concatenate(places)])
-        unseen.append(tables[starts + card.encoder.columns.sizes])
-        if counts is None:
-            shared.append(np.concatenate([*_shared_counts(card, codes)]))
-    return Scorecard(
-        encoder,
-        first.classes,
-        ((points[0] + points[1]) / 2).reshape(-1, *first.z.shape[1:]),
-        (first.intercept + second.intercept) / 2,
-        np.sum(shared, axis=0) if counts is None else counts,
-        first.target,
-        (unseen[0] + unseen[1]) / 2,
-    )
-
-
-def _shared_counts(
-    card: Scorecard, codes: Sequence[NDArray[np.intp]]
-) -> Iterator[Floats]:
-    """Yield the rows of each feature's categories, evenly among what these became."""
-    sizes = card.encoder.columns.sizes
-    for own, new in zip(
-        np.split(card.counts, offsets(sizes)[1:-1]), codes, strict=True
-    ):
-        shares = np.bincount(new, minlength=len(own) + 1)
-        yield np.append(own, 0)[new] / shares[new]
 
 
 # ---- rounding of scores
@@ -546,33 +553,4 @@ def _sum_of(values: list[float]) -> float:
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
-    return array
-
-
-def _check_classes(classes: list[Any]) -> None:
-    """Check that classes are the same again as an array of labels."""
-    small = all(not isinstance(label, int) or abs(label) < 2**63 for label in classes)
-    if not small or not all(isinstance(label, LABEL) for label in classes):
-        raise ValueError("its classes are not labels")
-    if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
-        raise ValueError("its classes are not two or more different ones")
-    array = np.asarray(classes)
-    booleans = sum(isinstance(label, bool) for label in classes)
-    if (
-        array.dtype.kind not in "biufU"
-        or array.tolist() != classes  # a number among strings would become one
-        or booleans not in (0, len(classes))
-        or (array.dtype.kind == "f" and not np.isfinite(array).all())
-    ):
-        raise ValueError("its classes are neither all strings nor all finite numbers")
-
-
-def _numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
-    """Return a list of finite numbers as an array of the shape it must have."""
-    plain = np.array(value, object)
-    if plain.shape != shape or not {type(v) for v in plain.flat} <= set(NUMBER):
-        raise ValueError(f"its {what} do not fit its columns and classes")
-    array = np.array(value)
-    if array.dtype.kind not in "if" or not np.isfinite(array).all():
-        raise ValueError(f"its {what} are not finite")
     return array

@@ -207,6 +207,17 @@ def check_fields(
             raise ValueError(f"its {what} has the field {name!r} of a wrong type")
 
 
+def finite_numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """Return a list of finite numbers as an array of the shape it must have."""
+    plain = np.array(value, object)
+    if plain.shape != shape or not {type(v) for v in plain.flat} <= set(NUMBER):
+        raise ValueError(f"its {what} do not fit its columns and classes")
+    array = np.array(value)
+    if array.dtype.kind not in "if" or not np.isfinite(array).all():
+        raise ValueError(f"its {what} are not finite")
+    return array
+
+
 def _check_format(path: Any, data: Mapping[str, Any], kind: str, versions: int) -> None:
     """Refuse an object of another format, or of a version that is not known."""
     if data.get("format") != kind:

@@ -64,13 +64,17 @@ def assert_same_certificate(first, second):
 @pytest.mark.parametrize(("n", "d"), [(200, 4), (12, 10)])
 def test_fit_equals_fit_marginals(K, fit_intercept, n, d):
     X, y = make_frame(n, K, d)
-    clf = RenyiClassifier(alpha=0.02, fit_intercept=fit_intercept).fit(X, y)
+    settings = {"alpha": 0.02, "fit_intercept": fit_intercept}
+    settings["calibration"] = None if K == 2 else "discriminant"
+    clf = RenyiClassifier(**settings).fit(X, y)
     m = Marginals.from_data(X, y)
-    other = RenyiClassifier(alpha=0.02, fit_intercept=fit_intercept).fit_marginals(m)
+    other = RenyiClassifier(**settings).fit_marginals(m)
     assert (clf.marginals_ is None) == (d == 10)
     assert_same_model(clf, other, 1e-10)
     assert_same_certificate(clf, other)
     np.testing.assert_array_equal(clf.predict(X), other.predict(X))
+    proba = other.predict_proba(X)
+    np.testing.assert_allclose(clf.predict_proba(X), proba, rtol=1e-6, atol=1e-9)
     again = certify(clf, m)
     assert again.gamma == pytest.approx(clf.certificate_.gamma, abs=1e-12)
 
@@ -148,6 +152,8 @@ def test_sample_weight_is_repetition(K, fit_intercept, n, d, alpha):
     assert_same_model(weighted, repeated)
     assert_same_choice(weighted, repeated)
     assert_same_certificate(weighted, repeated)
+    proba = repeated.predict_proba(X)
+    np.testing.assert_allclose(weighted.predict_proba(X), proba, rtol=1e-6, atol=1e-9)
 
 
 def test_weights_below_one_are_rows_by_themselves():
@@ -391,7 +397,10 @@ def test_scores_probabilities_and_explanations_agree(K):
     assert (why.index == X.index).all()
     if K == 2:
         np.testing.assert_allclose(why.sum(axis=1), scores, atol=1e-12)
-        np.testing.assert_allclose(proba[:, 1], np.clip(0.5 + scores, 0, 1))
+        a = clf.scorecard_.calibration.slope
+        np.testing.assert_allclose(proba[:, 1], 1 / (1 + np.exp(-a * scores)))
+        plain = clf.set_params(calibration=None).fit(X, y).predict_proba(X)
+        np.testing.assert_allclose(plain[:, 1], np.clip(0.5 + scores, 0, 1))
         best = clf.classes_[(scores > 0).astype(int)]
     else:
         total = np.stack([why[label].sum(axis=1) for label in clf.classes_], axis=1)
@@ -399,7 +408,7 @@ def test_scores_probabilities_and_explanations_agree(K):
         best = clf.classes_[scores.argmax(axis=1)]
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     np.testing.assert_array_equal(clf.predict(X), best)
-    first = clf.z_[clf.encoder_.categories["q0"].index(X["q0"][5])]
+    first = clf.scorecard_.mapped.z[clf.encoder_.categories["q0"].index(X["q0"][5])]
     labels = ["q0"] if K == 2 else [(label, "q0") for label in clf.classes_]
     np.testing.assert_allclose(why.loc[5, labels].astype(float), first)
 
@@ -592,7 +601,7 @@ def test_a_pickle_holds_no_rows_where_categories_are_more() -> None:
     clf = RenyiClassifier().fit(X, y)
     assert clf.marginals_ is None
     other = pickle.loads(pickle.dumps(clf))
-    (moments,) = other._moments.args
+    ((moments, _),) = other._moments.args
     assert not any(len(y) in getattr(each, "shape", ()) for each in moments)
     assert other.certificate_ == clf.certificate_
     assert other.data_digest_ == clf.data_digest_

@@ -15,10 +15,9 @@ from renyi import (
     Scorecard,
     certify,
 )
-from renyi.certificates.crossfit import crossfit_bounds
+from renyi.certificates.crossfit import average, crossfit_bounds
 from renyi.datasets import load
 from renyi.estimators.crossfit_classifier import judged_half, split_rows
-from renyi.scorecard import average
 from support.manners import all_checks
 
 ESTIMATORS = [CrossFitClassifier(), CrossFitClassifier(method="mixture")]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from renyi import Encoder, Marginals
 from renyi.estimators.classifier import CountsClassifier
-from renyi.estimators.model import class_pairs
+from renyi.marginals.consistency import class_pairs
 from support.manners import all_checks
 
 

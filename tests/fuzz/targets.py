@@ -243,10 +243,10 @@ _DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
 _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
+_MODELS = ("model-v1.json", "model-v2.json", "model-v3.json", "model-v3-classes.json")
+
 TARGETS = {
-    "model": Target(
-        ".json", _golden("model-v1.json", "model-v2.json"), _DOCUMENT, _model, share=12
-    ),
+    "model": Target(".json", _golden(*_MODELS), _DOCUMENT, _model, share=12),
     "certificate": Target(
         ".json", _certificate_seed, (mutations.of_certificate,), _model, share=12
     ),

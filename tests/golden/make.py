@@ -31,9 +31,11 @@ ENCODER = renyi.Encoder(missing=("?", -9), min_count=2, bins=3)
 
 def main() -> None:
     """Write the files of the present versions beside this script."""
-    m = renyi.Marginals.from_data(X, y, encoder=ENCODER)
-    clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit_marginals(m)
-    clf.save(HERE / "model-v2.json")
+    clf = renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER).fit(X, y)
+    clf.save(HERE / "model-v3.json")
+    groups = pd.Series([*"abcabcaa"], name="group")
+    clf = renyi.RenyiClassifier(alpha=0.125, calibration="affine", encoder=ENCODER)
+    clf.fit(X, groups).save(HERE / "model-v3-classes.json")
     checkpoint(HERE / "checkpoint-v2")
 
 

@@ -338,6 +338,13 @@ def changed(document, path, value):
         ("scorecard.classes", ["democrat", ["x"]]),
         ("scorecard.classes", ["a", "b", "c"]),
         ("scorecard.classes", "ab"),
+        ("scorecard.calibration.slope", -1.0),
+        ("scorecard.calibration.slope", 1e300),
+        ("scorecard.calibration.slope", None),
+        ("scorecard.calibration.kind", "affine"),
+        ("scorecard.calibration", "temperature"),
+        ("classifier.calibration", "isotonic"),
+        ("classifier.calibration", 1),
         ("scorecard.encoder", []),
         ("scorecard.encoder.more", 1),
         ("scorecard.encoder.columns.names.0", 5),
@@ -351,7 +358,7 @@ def changed(document, path, value):
 def test_strange_files_are_refused_with_a_sentence(votes, tmp_path, path, value):
     place = tmp_path / "strange.json"
     votes[2].save(place)
-    write_json(place, changed(read_json(place, "renyi-model", 2), path, value))
+    write_json(place, changed(read_json(place, "renyi-model", 3), path, value))
     with pytest.raises(ValueError, match=r"strange\.json is not valid: .*[^.]\.$"):
         RenyiClassifier.load(place)
     if path.startswith("scorecard"):
@@ -385,7 +392,7 @@ def test_what_cannot_be_read_again_is_not_written(votes, tmp_path):
             lambda text: text.replace('"renyi-model"', '"other"'),
             "its format is 'other'",
         ),
-        (lambda text: text.replace('"version": 2', '"version": 3'), "version 3"),
+        (lambda text: text.replace('"version": 3', '"version": 4'), "version 4"),
     ],
 )
 def test_damaged_files_are_refused(votes, tmp_path, spoil, message):

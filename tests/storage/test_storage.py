@@ -59,6 +59,7 @@ def test_golden_marginals_are_read():
 )
 def test_golden_model_predicts_the_same_bits(path, expected):
     clf = RenyiClassifier.load(path)
+    assert clf.calibration is None and clf.scorecard_.calibration is None
     rows = pd.DataFrame(
         {
             "vote": ["y", "?", "z"],
@@ -72,6 +73,27 @@ def test_golden_model_predicts_the_same_bits(path, expected):
     card = Scorecard.load(path)
     assert card.z.tolist() == clf.z_.tolist()
     assert card.counts.tolist() == [3, 4, 1, 4, 2, 1, 1, 1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("model-v3.json", "temperature", [0.7550873664045499, 0.2449126335954501]),
+        (
+            "model-v3-classes.json",
+            "affine",
+            [0.3987828226306696, 0.2991086394926063, 0.302108537876724],
+        ),
+    ],
+)
+def test_golden_calibrated_models_are_read(name, kind, expected, tmp_path):
+    clf = RenyiClassifier.load(MODEL.parent / name)
+    assert clf.scorecard_.calibration.kind == kind
+    rows = pd.DataFrame({"vote": ["y"], "age": [30.5], "town": ["Åbo"]})
+    assert clf.predict_proba(rows)[0].tolist() == pytest.approx(expected, rel=1e-12)
+    place = tmp_path / "m.json"
+    clf.save(place)
+    assert place.read_text() == (MODEL.parent / name).read_text()
 
 
 def test_golden_models_tell_their_data_since_version_2():

@@ -216,8 +216,8 @@ def test_other_formats_and_versions_are_named(tmp_path):
     storage.write_arrays(place, *forged(lambda h: h.update(format="other")))
     with pytest.raises(ValueError, match="its format is 'other'"):
         Marginals.load(place)
-    place.write_text(json.dumps(signed(lambda d: d.update(version=3))))
-    with pytest.raises(ValueError, match=r"version 3 .* Install a newer renyi"):
+    place.write_text(json.dumps(signed(lambda d: d.update(version=4))))
+    with pytest.raises(ValueError, match=r"version 4 .* Install a newer renyi"):
         Scorecard.load(place)
     place.write_text(json.dumps(signed(lambda d: d.update(format=["x"] * 99))))
     with pytest.raises(ValueError, match="its format is"):

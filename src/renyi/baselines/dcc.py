@@ -73,7 +73,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.minimax_classifier import RuleClassifier
-from renyi.estimators.model import class_pairs
+from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Table
 from renyi.robust.minimax_problem import MinimaxRule

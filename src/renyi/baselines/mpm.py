@@ -40,7 +40,7 @@ from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
-from renyi.estimators.model import class_pairs
+from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 

@@ -6,6 +6,7 @@ for every distribution with the given marginals), the worst case over all of the
 * for the rules renyi and sharp at most ``B = 2γ``;
 * for map at most ``2[1 − 1/K − (E[t_Y − t̄])₊² / E‖t − t̄·1‖²] ≤ 4γ``, t̄ the mean of
   the t_y: the decision does not depend on the scale of s − s̄, so the best scale counts.
+  Where a calibration moves decisions, the moments are those of the mapped scores.
 
 *Rounding.* Adding g to all points of one feature and −g to another's changes no score,
 but a large g would drown the moments: each feature's mean is first moved to the
@@ -89,15 +90,28 @@ class ClosedForm(NamedTuple):
 def closed_form(card: Scorecard, match: Match) -> ClosedForm:
     """Return γ and the bounds on a model's error under marginals that it matches."""
     begun = time.perf_counter()
-    found = bounds_of_moments(moments_of_marginals(match), card)
+    moments, mapped = moments_of_marginals(match), None
+    if card.mapped is not card:
+        match = card.mapped.match(match.marginals)
+        mapped = moments_of_marginals(match)
+    found = bounds_of_moments(moments, card, mapped)
     then = time.perf_counter()
     conditional = _class_conditional(match)
     seconds = (then - begun, time.perf_counter() - then)
     return found._replace(conditional=conditional, seconds=seconds)
 
 
-def bounds_of_moments(moments: ScoreMoments, card: Scorecard) -> ClosedForm:
-    """Return γ and the bounds that follow from a model's moments."""
+def bounds_of_moments(
+    moments: ScoreMoments, card: Scorecard, mapped: ScoreMoments | None = None
+) -> ClosedForm:
+    """Return γ and the bounds that follow from a model's moments.
+
+    Those of its mapped scores, where they decide, bound the rule map.
+    """
+    if mapped is not None:
+        decisions = bounds_of_moments(mapped, card.mapped).bounds["map"]
+        found = bounds_of_moments(moments, card)
+        return found._replace(bounds={**found.bounds, "map": decisions})
     K = len(moments.priors)
     B, scaled = _risk(moments, card), _gain(moments, card)
     bounds = {

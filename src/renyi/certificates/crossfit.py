@@ -22,8 +22,8 @@ exactly, and nothing but this mean of squared residuals: Chernoff's inequality b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,11 @@ from renyi.certificates.heldout import (
     risk_range,
     row_points,
 )
+from renyi.counting.onehot import offsets
+from renyi.encoding import recoding
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
+from renyi.solvers.calibration import Calibration
 
 Floats = NDArray[np.float64]
 
@@ -129,3 +132,57 @@ def _one_sided(half: JudgedHalf, confidence: float) -> float:
     with np.errstate(over="ignore"):
         values = np.maximum(0, 1 - own) ** 2
     return betting_bound(values, half.upper, confidence)
+
+
+# ---- the average of two scorecards
+
+
+def average(
+    first: Scorecard, second: Scorecard, counts: NDArray[Any] | None = None
+) -> Scorecard:
+    """Return the scorecard whose scores are the mean of those of two, at every row.
+
+    Bins are those between the edges of both; a label that one of them never saw has
+    its points for unseen labels. `counts` are those of rows, by the same encoder; by
+    default each category's rows are shared out evenly among what it is cut into. Of two
+    temperatures the mean calibrates; maps that move decisions are left out.
+    """
+    if first.classes != second.classes:
+        raise ValueError(
+            f"The scorecards are of different classes, {list(first.classes)} and "
+            f"{list(second.classes)}: train both on the same."
+        )
+    encoder, *recoded = recoding.union(first.encoder, second.encoder)
+    points, unseen, shared = [], [], []
+    for card, codes in zip((first, second), recoded, strict=True):
+        tables, starts = card.tables
+        places = [start + own for start, own in zip(starts, codes, strict=True)]
+        points.append(tables[np.concatenate(places)])
+        unseen.append(tables[starts + card.encoder.columns.sizes])
+        if counts is None:
+            shared.append(np.concatenate([*_shared_counts(card, codes)]))
+    maps = [card.calibration for card in (first, second)]
+    kept = [c.slope for c in maps if c is not None and not c.moves_decisions]
+    slope = np.array(np.mean(kept)) if len(kept) == 2 else None
+    return Scorecard(
+        encoder,
+        first.classes,
+        ((points[0] + points[1]) / 2).reshape(-1, *first.z.shape[1:]),
+        (first.intercept + second.intercept) / 2,
+        np.sum(shared, axis=0) if counts is None else counts,
+        first.target,
+        (unseen[0] + unseen[1]) / 2,
+        None if slope is None else Calibration("temperature", slope, np.array(0.0)),
+    )
+
+
+def _shared_counts(
+    card: Scorecard, codes: Sequence[NDArray[np.intp]]
+) -> Iterator[Floats]:
+    """Yield the rows of each feature's categories, evenly among what these became."""
+    sizes = card.encoder.columns.sizes
+    for own, new in zip(
+        np.split(card.counts, offsets(sizes)[1:-1]), codes, strict=True
+    ):
+        shares = np.bincount(new, minlength=len(own) + 1)
+        yield np.append(own, 0)[new] / shares[new]

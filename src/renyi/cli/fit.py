@@ -37,6 +37,12 @@ _UNKNOWN = "The rows were counted as they were read, so the error on them is not
 _WIDTH = 80
 _TOP = 10
 _NAME = 26  # of a feature: leaves room for two classes with their points
+_PROBABILITIES = {
+    None: "the nearest ones to the scores",
+    "temperature": "one temperature, fitted to leave-one-out scores",
+    "affine": "an affine map of the scores, fitted to leave-one-out scores",
+    "discriminant": "linear discriminant of the scores, from pair counts alone",
+}
 _METHODS = {
     "given": "as given",
     "loo": "chosen by leave-one-out",
@@ -56,6 +62,7 @@ def run(args: Args, recorded: Recorded) -> None:
         fit_intercept=not args.no_intercept,
         class_weight=args.class_weight,
         random_state=args.seed,
+        calibration=None if args.calibration == "none" else args.calibration,
     )
     streamed = streams.is_streamed(args, clf.order)
     facts, source = (_train_on_stream if streamed else train)(args, clf)
@@ -128,7 +135,7 @@ def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
     clf, wrong, total = getattr(estimator, "classifier_", estimator), 0.0, 0.0
     for block in blocks:
         codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
-        t = clf.scorecard_.estimates(codes)
+        t = clf.scorecard_.of_rule(clf.rule).estimates(codes)
         answers = rules.answers(t, codes, clf.rule, clf.random_state)
         wrong += float(block.weights @ (answers != block.y))
         total += float(block.weights.sum())
@@ -180,7 +187,7 @@ def _fit_facts(
 ) -> Facts:
     """Return what was learned, as plain values."""
     clf: RenyiModel = getattr(estimator, "classifier_", estimator)
-    choice, certificate = clf.alpha_choice_, clf.certificate_
+    choice, certificate, card = clf.alpha_choice_, clf.certificate_, clf.scorecard_
     return {
         "renyi": __version__,
         "target": target,
@@ -191,11 +198,12 @@ def _fit_facts(
         "rule": clf.rule,
         "alpha": float(choice.alpha),
         "alpha_method": choice.method,
+        "calibration": None if card.calibration is None else card.calibration.kind,
         "loo_error": choice.error,
         "risk": choice.risk,
         "training_error": error,
         "certificate": certificate_facts(certificate),
-        "important": _important(clf.scorecard_),
+        "important": _important(card.mapped),
     }
 
 
@@ -268,6 +276,7 @@ def _learned(facts: Facts) -> list[str]:
         f"  features  {size}",
         f"  alpha     {alpha}",
         f"  rule      {facts['rule']}",
+        f"  proba     {_PROBABILITIES[facts['calibration']]}",
     ]
 
 

@@ -118,6 +118,7 @@ def _add_fit(commands: Any) -> None:
     )
     _add(model, "--rule", text)
     _add(model, "--class-weight", "weigh classes")
+    _add(model, "--calibration", "how scores become probabilities")
     _add(model, "--no-intercept", "fit the paper's literal form")
     _add(model, "--seed N", "seed of the rules renyi and sharp")
     text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
@@ -383,6 +384,10 @@ _ALPHA = _value(
 _SETTINGS: dict[str, dict[str, Any]] = {
     "--alpha auto|loo|NUMBER": {"type": _ALPHA, "default": "auto"},
     "--bins N": {"type": _whole(2, 10_000)},
+    "--calibration": {
+        "choices": ("auto", "temperature", "affine", "discriminant", "none"),
+        "default": "auto",
+    },
     "--class-weight": {"choices": ("balanced",)},
     "--confidence SHARE": {"type": _SHARE},
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},

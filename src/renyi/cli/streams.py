@@ -50,7 +50,7 @@ from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.sources import databases, files, sql
-from renyi.sources.frames import TrainingRows
+from renyi.sources.frames import RowSample, TrainingRows
 
 
 def is_streamed(args: Args, order: int) -> bool:
@@ -132,16 +132,24 @@ def streamed_marginals(
     return _of_files(args, encoder, class_conditional, usable)
 
 
-def coded_rows(args: Args, m: Marginals, codes: bool = True) -> TrainingRows:
+def coded_rows(
+    args: Args, m: Marginals, codes: bool = True, n: int | None = None
+) -> TrainingRows:
     """Read the rows that were counted once more, as codes or for their weights alone.
 
-    Where leave-one-out makes use of rows, their codes are small beside the counts.
+    Where leave-one-out makes use of rows, their codes are small beside the counts. Of n
+    rows in all the sample is returned.
     """
-    if codes:
+    if codes and n is None:
         size = m.n * len(m.encoder.columns)
         check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
-    blocks = list(coded_blocks(args, m, codes))
-    if not _were_counted(blocks, m, codes):
+    counts = m.target_counts if codes else m.class_probabilities[None] * m.n
+    left, seen, blocks = np.array(counts, np.float64), 0, []
+    for block in coded_blocks(args, m, codes):
+        left -= _counts(block, m, codes)
+        blocks.append(block if n is None else RowSample.of(block, seen, n).rows)
+        seen += len(block.y)
+    if not np.allclose(left, 0, rtol=0, atol=1e-9 * m.n):
         raise ValueError(
             f"{_named(args)} gave other rows when it was read once more: try again, or "
             "write the rows of a query that changes to a file first."
@@ -154,15 +162,12 @@ def coded_rows(args: Args, m: Marginals, codes: bool = True) -> TrainingRows:
     )
 
 
-def _were_counted(blocks: list[TrainingRows], m: Marginals, codes: bool) -> bool:
-    """Whether rows have the counts of each category, or but those of each class."""
-    counts = m.target_counts if codes else m.class_probabilities[None] * m.n
-    found, sizes = np.zeros(counts.shape), m.encoder.columns.sizes if codes else [1]
-    for block in blocks:
-        places = block.codes if codes else np.zeros((1, len(block.y)), np.uint8)
-        classes = block.y[:, None] == np.arange(len(m.classes))
-        found += label_sums(places, sizes, classes * block.weights[:, None])
-    return np.allclose(found, counts, rtol=0, atol=1e-9 * m.n)
+def _counts(block: TrainingRows, m: Marginals, codes: bool) -> NDArray[np.float64]:
+    """Return the counts of each category with each class, or but of each class."""
+    sizes = m.encoder.columns.sizes if codes else [1]
+    places = block.codes if codes else np.zeros((1, len(block.y)), np.uint8)
+    classes = block.y[:, None] == np.arange(len(m.classes))
+    return label_sums(places, sizes, classes * block.weights[:, None])
 
 
 def coded_blocks(

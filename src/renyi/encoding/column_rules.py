@@ -447,3 +447,23 @@ def target_name(y: Any, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def check_class_list(classes: list[Any]) -> None:
+    """Check that classes are the same again as an array of labels."""
+    small = all(not isinstance(label, int) or abs(label) < 2**63 for label in classes)
+    if not small or not all(
+        isinstance(label, (str, int, float, bool)) for label in classes
+    ):
+        raise ValueError("its classes are not labels")
+    if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
+        raise ValueError("its classes are not two or more different ones")
+    array = np.asarray(classes)
+    booleans = sum(isinstance(label, bool) for label in classes)
+    if (
+        array.dtype.kind not in "biufU"
+        or array.tolist() != classes  # a number among strings would become one
+        or booleans not in (0, len(classes))
+        or (array.dtype.kind == "f" and not np.isfinite(array).all())
+    ):
+        raise ValueError("its classes are neither all strings nor all finite numbers")

@@ -407,3 +407,11 @@ def _through(
         flat = codes[block] + width * which[block, None]
         np.take(tables.ravel(), flat, out=out[block])
     return out
+
+
+def check_usable(encoder: Encoder) -> None:
+    """Raise an error for a table whose columns are all constant."""
+    if encoder.single.columns.sizes.max(initial=0) < 2:
+        raise ValueError(
+            "No usable column is left: every column has the same value in all rows."
+        )

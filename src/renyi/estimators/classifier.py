@@ -47,13 +47,22 @@ class RenyiClassifier(RenyiModel, CountsClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the randomised rules. With an integer a row gets the same answer
         whenever it is asked for.
+    calibration : {"auto", "temperature", "affine", "discriminant"} or None, \
+default="auto"
+        How scores become probabilities, and with K > 2 classes decisions of map: by
+        one slope ("temperature", moves no decision), logistic regression on the scores
+        ("affine"), both fitted to leave-one-out scores of rows, or a "discriminant",
+        from pairs alone. "auto" is a temperature for two classes (from marginals None),
+        else affine, from marginals or fewer than 10·K² rows the discriminant. None is
+        the paper's: the probabilities nearest to the scores.
 
     Attributes
     ----------
     z_ : ndarray of shape (D,), or (D, K) for K > 2 classes
-        Points of every category; for two classes those of the second one.
+        Points of every category before any calibration; for two classes those of the
+        second one.
     intercept_ : float, or ndarray of shape (K,)
-        Score before any points.
+        Score before any points, and before any calibration.
     alpha_ : float
         The penalty used.
     alpha_choice_ : AlphaChoice

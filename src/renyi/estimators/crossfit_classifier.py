@@ -23,6 +23,7 @@ from renyi.certificates import text
 from renyi.certificates.crossfit import (
     METHODS,
     JudgedHalf,
+    average,
     bounds_of_marginals,
     crossfit_bounds,
     largest_residual,
@@ -32,12 +33,11 @@ from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
 from renyi.checks import check_choice, check_share
 from renyi.encoding import column_rules, recoding
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, check_usable
 from renyi.estimators import model_file
 from renyi.estimators.classifier import RenyiClassifier
-from renyi.estimators.model import check_usable
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard, average
+from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
 from renyi.sources.frames import TrainingRows, take_rows
 
@@ -170,6 +170,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         settings = whole._settings()
         whole.classes_, codes = column_rules.distinct(labels)
         column_rules.check_class_labels(whole.classes_, settings.missing)
+        _keep_decisions(whole, len(whole.classes_), "temperature")
         if len(codes) < _LEAST_ROWS:
             raise ValueError(
                 f"CrossFitClassifier needs at least {_LEAST_ROWS} rows to split, and "
@@ -240,6 +241,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "them never saw. Leave its rows out of both."
             )
         whole.set_params(order=first.order)
+        _keep_decisions(whole, len(first.classes), None)
         self.halves_ = tuple(clone(whole).fit_marginals(m) for m in halves)
         cards = (self.halves_[0].scorecard_, self.halves_[1].scorecard_)
         found = bounds_of_marginals(cards, [second, first], whole.rule, self.confidence)
@@ -383,6 +385,20 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> None:
+    """Let a calibration of more than two classes move no decision.
+
+    The bounds are about scores as they were fitted.
+    """
+    if clf.calibration in ("affine", "discriminant"):
+        raise ValueError(
+            f"calibration={clf.calibration!r} moves decisions, and the halves prove "
+            "nothing of those: use 'auto', 'temperature' or None."
+        )
+    if n_classes > 2 and clf.calibration == "auto":
+        clf.set_params(calibration=kept)
 
 
 def split_rows(table: Any, y: Places, random_state: Any) -> list[Half]:

@@ -12,47 +12,47 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates import text
-from renyi.certificates.closed_form import (
-    ScoreMoments,
-    bounds_of_moments,
-    closed_form,
-    moments_of_rows,
-)
-from renyi.certificates.record import Certificate
-from renyi.certification import Warned, certificate
+from renyi.certification import Warned
 from renyi.checks import check_choice, check_whole
 from renyi.counting import sparse_counts
+from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.sparse_counts import Table
 from renyi.encoding import column_rules
 from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Levels
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import encoder_of_order
-from renyi.estimators import model_file
-from renyi.marginals.consistency import check_possible
-from renyi.marginals.file import DataDigest, class_digest
+from renyi.estimators import predictions
+from renyi.marginals.consistency import check_possible, class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import ridge
-from renyi.solvers.ridge import AlphaChoice, check_alpha
+from renyi.solvers.calibration import (
+    CALIBRATIONS,
+    PairMoments,
+    moments_of_pairs,
+    moments_of_scores,
+)
+from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
 from renyi.solvers.ridge_sparse import fit_sparse
-from renyi.sources.frames import CodeBlock, TrainingRows, from_codes, take_rows
-
-if TYPE_CHECKING:
-    import os
-
-    import pandas as pd
+from renyi.sources.frames import (
+    CodeBlock,
+    RowSample,
+    TrainingRows,
+    from_codes,
+    take_rows,
+)
 
 Floats = NDArray[np.float64]
 
@@ -253,12 +253,11 @@ class CountsModel:
         return tags
 
 
-class RenyiModel(CountsModel):
+class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     """What `RenyiClassifier` learns, answers and keeps."""
 
     _kept: TrainingRows | None  # for the next block
-    _notes: tuple[Warned, ...]
-    _moments: Callable[[], ScoreMoments] | None  # where there are no marginals
+    _sample: RowSample | None  # of the blocks that are not kept
 
     def __init__(
         self,
@@ -269,6 +268,7 @@ class RenyiModel(CountsModel):
         class_weight: Any = None,
         encoder: Encoder | None = None,
         random_state: Any = None,
+        calibration: str | None = "auto",
     ) -> None:
         self.order = order
         self.alpha = alpha
@@ -277,6 +277,7 @@ class RenyiModel(CountsModel):
         self.class_weight = class_weight
         self.encoder = encoder
         self.random_state = random_state
+        self.calibration = calibration
 
     # ---- training
 
@@ -287,7 +288,8 @@ class RenyiModel(CountsModel):
 
         Labels may appear in any block; bins of numeric columns are those of the first
         block, or of a fitted `encoder`. Rows are kept (as codes) while leave-one-out
-        makes use of them, afterwards only their counts.
+        makes use of them, afterwards their counts and some 16,000 rows, on which
+        probabilities are calibrated.
 
         Parameters
         ----------
@@ -318,18 +320,25 @@ class RenyiModel(CountsModel):
                 "or fit() met more categories than rows: begin with partial_fit()."
             )
         else:
-            m = self.marginals_ + self._count(block)
-            self._fit_counts(m, effective_n=self._effective_n + block.effective_n)
+            m, n = self.marginals_ + self._count(block), block.effective_n
+            if self._sample is not None:
+                self._sample = self._sample.joined(block)
+            rows = None if self._sample is None else self._sample.rows
+            self._fit_counts(m, effective_n=self._effective_n + n, sample=rows)
             return self
         self._train_on_rows(block)
         if self._uses_rows(len(block.y), block.effective_n, block.n_indicators):
             self._kept = block
+        elif self._reads_sample:
+            self._sample = RowSample.of(block)
         return self
 
     def _check_parameters(self) -> None:
         check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, CALIBRATIONS)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
@@ -339,7 +348,7 @@ class RenyiModel(CountsModel):
 
     def _train(self, m: Marginals) -> None:
         self._fit_counts(m)
-        self._kept, self._notes = None, ()
+        self._kept, self._sample, self._notes = None, None, ()
 
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever are fewer."""
@@ -347,21 +356,27 @@ class RenyiModel(CountsModel):
         if block.n_indicators > len(block.y):
             self._fit_dual(block, rows)
         else:
-            self._fit_counts(self._count(block), rows, block.effective_n)
-        self._kept, self._notes = None, _weight_notes(block)
+            sample = None if self.calibration is None else RowSample.of(block).rows
+            m, n = self._count(block), block.effective_n
+            self._fit_counts(m, rows, n, sample)
+        self._kept, self._sample, self._notes = None, None, _weight_notes(block)
 
     def _fit_counted(
-        self, m: Marginals, read: Callable[[bool], TrainingRows]
+        self, m: Marginals, read: Callable[..., TrainingRows]
     ) -> TrainingRows | None:
-        """Train on counts, and on the rows where `fit` would make use of them."""
+        """Train on counts, and on the rows where `fit` would make use of them.
+
+        Else a sample of them, which `read` takes of n rows, calibrates as in `fit`.
+        """
         self._begin(m)
         weighed = read(False) if m.weighted else None
         n = m.n if weighed is None else len(weighed.y)
         copies = m.n if weighed is None else weighed.effective_n
         if self._uses_rows(n, copies, int(m.encoder.columns.sizes.sum())):
             return super()._fit_counted(m, read)
-        self._fit_counts(m, effective_n=copies)
-        self._kept = None
+        sample = read(True, int(n)) if self._reads_sample else None
+        self._fit_counts(m, effective_n=copies, sample=sample)
+        self._kept, self._sample = None, None
         self._notes = () if weighed is None else _weight_notes(weighed)
         return None
 
@@ -370,14 +385,38 @@ class RenyiModel(CountsModel):
         K = len(self.classes_)
         return n < D or ridge.worthwhile(copies, D, K, self.alpha)
 
-    def _rows(self, block: TrainingRows) -> ridge.Rows:
-        """Rows with their weights: what each counts in the fit and in the report."""
+    @property
+    def _reads_sample(self) -> bool:
+        """Whether counts are not enough to calibrate."""
+        return self.calibration not in (None, "discriminant")
+
+    def _check_calibration(self, has_rows: bool) -> None:
+        """Check that there is what the calibration needs."""
+        kind = self.calibration
+        if len(self.classes_) == 2 and kind in ("affine", "discriminant"):
+            raise ValueError(
+                f"calibration={kind!r} is for three classes or more, and there are "
+                "two: use 'temperature', which moves no decision."
+            )
+        if not has_rows and kind in ("temperature", "affine"):
+            raise ValueError(
+                f"calibration={kind!r} needs the rows, and only marginals are given: "
+                "use 'auto' or None, or for three classes or more 'discriminant'."
+            )
+
+    def _rows(self, block: TrainingRows, m: Marginals | None = None) -> ridge.Rows:
+        """Rows with their weights: what each counts in the fit and in the report.
+
+        They may be a sample of those with the marginals m.
+        """
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
-        factors = block.encoder.factors(block.codes)
+        factors = block.encoder.factors(block.codes) if m is None else None
         if self.class_weight is None and block.sample_weight is None:
             return ridge.Rows(block.codes, sizes, block.y, K, factors=factors)
         mass = block.weights
         counts = np.bincount(block.y, mass, minlength=K).astype(np.float64)
+        if m is not None:
+            counts = m.class_probabilities * m.n
         factor = self._class_factors(counts)[block.y]
         # A weight below 1 is a row by itself, a larger one several copies of a row.
         unit = np.minimum(mass, 1.0) * factor
@@ -402,19 +441,19 @@ class RenyiModel(CountsModel):
         m: Marginals,
         rows: ridge.Rows | None = None,
         effective_n: float | None = None,
+        sample: TrainingRows | None = None,
     ) -> None:
-        """Fit from marginals of `effective_n` rows, which `rows` serve to leave out."""
+        """Fit from marginals of `effective_n` rows, which `rows` serve to leave out.
+
+        A sample of them serves to calibrate.
+        """
+        self._check_calibration(sample is not None)
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
-        counts, F, priors = m.feature_counts, m.F, m.class_probabilities
-        Q = counts / m.n
+        factor = None
         if self.class_weight is not None:
-            factor = self._class_factors(priors * m.n)
-            priors = priors * factor
-            total = priors.sum()
-            within = np.tensordot(factor, class_pairs(m, "class_weight"), 1)
-            Q = sparse_counts.stored(within / (m.n * total), m.columns.sizes)
-            F, priors = F * factor / total, priors / total
+            factor = self._class_factors(m.class_probabilities * m.n)
+        Q, F, priors = _pairs(m, factor)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
         alpha, n = check_alpha(self.alpha), self._effective_n
         sizes = m.encoder.columns.sizes
@@ -426,175 +465,80 @@ class RenyiModel(CountsModel):
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_ = m
-        self._finish(m.encoder, fit, counts.diagonal())
+        left_out = None
+        if sample is not None:
+            codes = sample.over(m.encoder.columns)
+            sample = replace(sample, encoder=m.encoder, codes=codes)
+            chosen = self._rows(sample, m)
+            s = lookup_sum(chosen.codes, fit.z, offsets(sizes)[:-1]) + fit.intercept
+            left_out = ridge.leave_out(chosen, s, fit.leverage)
+        pairs = partial(_pair_moments, m, factor, fit)
+        self._finish(m.encoder, fit, m.feature_counts.diagonal(), left_out, pairs)
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
+        self._check_calibration(has_rows=True)
         columns, alpha = block.encoder.columns, check_alpha(self.alpha)
         dual = fit_dual(rows, len(columns), alpha, self.fit_intercept)
         counts = dual.target_counts
         self.marginals_ = None
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
-        self._finish(block.encoder, dual.fit, totals)
-        t = self.scorecard_.per_class(dual.scores) + 1 / len(self.classes_)
+        left_out, kept = None, rows.sampled
+        if self.calibration is not None:
+            sample, h = rows.part(kept), dual.fit.leverage
+            left_out = ridge.leave_out(sample, dual.scores[kept], h)
+        share = np.ones(rows.n) if rows.weights is None else rows.weights
+        pairs = partial(moments_of_scores, dual.scores, block.y, share)
+        self._finish(block.encoder, dual.fit, totals, left_out, pairs)
         weights = None if block.sample_weight is None else block.weights.copy()
         # Computed when the certificate is asked for, which may be never.
-        self._moments = partial(
-            moments_of_rows, t, block.y, weights, counts, columns, dual.score_error
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the classes and scores of single rows out of pickles."""
-        state: dict[str, Any] = {**super().__getstate__()}  # type: ignore[dict-item]
-        if state.get("_moments") is not None:
-            state["_moments"] = partial(copy, state["_moments"]())
-        return state
+        facts = (dual.scores, block.y, weights, counts, dual.score_error)
+        self._moments = partial(predictions.moments_of_dual, self._model, *facts)
 
     def _finish(
-        self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
+        self,
+        encoder: Encoder,
+        fit: ridge.RidgeFit,
+        counts: NDArray[Any],
+        rows: LeftOut | None,
+        pairs: Callable[[], PairMoments],
     ) -> None:
         classes, z, b = tuple(self.classes_.tolist()), fit.z, fit.intercept
         if len(classes) == 2:
             z, b = z[:, 0], b[0]
         card = Scorecard(encoder, classes, z, np.asarray(b), counts, self._target)
-        self._take(card, fit.choice)
+        leverage = float(np.mean(fit.leverage))
+        self._take(card, fit.choice, self.calibration, rows, leverage, pairs)
 
-    def _take(self, card: Scorecard, choice: AlphaChoice) -> None:
+    def _take(self, card: Scorecard, choice: AlphaChoice, *calibration: Any) -> None:
         """Set the fitted attributes that follow from the scorecard."""
         self._weighted = self.class_weight is not None
-        self.scorecard_ = card
+        self._model = predictions.Deferred(card, choice, *calibration)
         self.encoder_ = card.encoder
         self.z_ = card.z
         self.intercept_ = float(card.intercept) if card.z.ndim == 1 else card.intercept
-        self.alpha_choice_ = choice
         self.alpha_ = choice.alpha
-        self._certificate: Certificate | None = None
-        self._digest: DataDigest | None = None
-        self._moments = None
+        self._certificate, self._digest, self._moments = None, None, None
 
-    # ---- prediction
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each row; the randomised rules draw it with `random_state`."""
-        codes = self._codes(X)
-        t = self.scorecard_.estimates(codes)
-        best = rules.answers(t, codes, self.rule, self.random_state)
-        return np.asarray(self.classes_[best])
+def _pairs(m: Marginals, factor: Floats | None) -> tuple[Table, Floats, Floats]:
+    """Return Q, F and the probabilities of classes, each weighted by a factor."""
+    F, priors = m.F, m.class_probabilities
+    if factor is None:
+        return m.feature_counts / m.n, F, priors
+    priors = priors * factor
+    total = priors.sum()
+    within = np.tensordot(factor, class_pairs(m, "class_weight"), 1)
+    Q = sparse_counts.stored(within / (m.n * total), m.columns.sizes)
+    return Q, F * factor / total, priors / total
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Estimated class probabilities: the scores, projected on the simplex."""
-        return rules.project(self._estimates(X))
 
-    def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
-        """Probability with which the rule answers each class at each row."""
-        t = self._estimates(X)
-        return rules.rule_proba(t, self.rule if rule is None else rule)
-
-    def _estimates(self, X: Any) -> Floats:
-        codes = self._codes(X)  # first: it tells whether there is a model
-        return self.scorecard_.estimates(codes)
-
-    def decision_function(self, X: Any) -> Floats:
-        """Scores: for two classes s(x), positive for the second; else one per class."""
-        codes = self._codes(X)
-        scores = self.scorecard_.scores(codes)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def explain(self, X: Any) -> pd.DataFrame:
-        """Points that each feature gives each row, and the intercept.
-
-        For two classes the columns are the features and sum to `decision_function`;
-        for more, there is such a set of columns for every class.
-        """
-        import pandas as pd
-
-        codes = self._codes(X)
-        points = self.scorecard_.points_of(codes)
-        n, _, K = points.shape
-        start = np.broadcast_to(self.scorecard_.intercept, (n, 1, K))
-        flat = np.concatenate([points, start], axis=1).transpose(0, 2, 1).reshape(n, -1)
-        names: Any = [*self.encoder_.feature_names, "intercept"]
-        if K > 1:
-            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame(flat, index=index, columns=names)
-
-    # ---- certificate and file
-
-    @property
-    def certificate_(self) -> Certificate:
-        """Worst error of the model under every distribution with its marginals."""
-        self._check_fitted()
-        known = self._certificate
-        if known is not None and known.rule != self.rule:  # set_params after fit
-            # A model file keeps the bounds of all rules, the steps of one.
-            known = known.of_rule(self.rule)
-            from_file = self.marginals_ is None and self._moments is None
-            self._certificate = known if from_file else None
-        if self._certificate is not None:
-            return self._certificate
-        card, choice, notes = self.scorecard_, self.alpha_choice_, self._notes
-        if self._moments is None:
-            assert self.marginals_ is not None
-            closed = closed_form(card, card.match(self.marginals_))
-        else:
-            closed = bounds_of_moments(self._moments(), card)
-        if self._weighted:
-            notes = (("class-weight", text.CLASS_WEIGHT), *notes)
-        self._certificate = certificate(
-            closed, card, self.rule, choice.risk, choice.error, notes
-        )
-        return self._certificate
-
-    @property
-    def data_digest_(self) -> DataDigest | None:
-        """Digest of the training data; None if a model file does not tell."""
-        self._check_fitted()
-        if self._digest is None and self.marginals_ is not None:
-            self._digest = self.marginals_.digest
-        elif self._digest is None and self._moments is not None:
-            moments = self._moments()
-            columns, counts = moments.columns, moments.F
-            n = float(counts[: columns.sizes[0]].sum())
-            self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
-        return self._digest
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file that predicts the same to the last bit."""
-        model_file.write(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote; the file may come from a stranger.
-
-        >>> import renyi, tempfile
-        >>> clf = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9)
-        >>> place = tempfile.mkdtemp() + "/model.json"
-        >>> clf.save(place)
-        >>> bool((renyi.RenyiClassifier.load(place).z_ == clf.z_).all())
-        True
-        """
-        return model_file.read(path, cls)
+def _pair_moments(
+    m: Marginals, factor: Floats | None, fit: ridge.RidgeFit
+) -> PairMoments:
+    return moments_of_pairs(*_pairs(m, factor), fit.z, fit.intercept)
 
 
 def _weight_notes(block: TrainingRows) -> tuple[Warned, ...]:
     """Return what is to be said of weights that count as many more rows."""
     n, total = len(block.y), float(block.weights.sum())
     return (("sample-weight", text.sample_weight(n, total)),) if total > 2 * n else ()
-
-
-def check_usable(encoder: Encoder) -> None:
-    """Raise an error for a table whose columns are all constant."""
-    if encoder.single.columns.sizes.max(initial=0) < 2:
-        raise ValueError(
-            "No usable column is left: every column has the same value in all rows."
-        )
-
-
-def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
-    """Return the pair counts within each class; without them, say what needs them."""
-    if m.class_counts is None:
-        raise ValueError(
-            f"{reason} needs the pair counts within each class: build the marginals "
-            "with class_conditional=True."
-        )
-    return m.class_counts

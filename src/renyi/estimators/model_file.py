@@ -53,6 +53,8 @@ _SETTINGS: Fields = {
     "class_weight": (list, str, NoneType),
     "random_state": (int, NoneType),
 }
+# Since version 3; None before.
+_CALIBRATION: Fields = {"calibration": (str, NoneType)}
 _CHOICE: Fields = {
     "method": (str,),
     "alpha": NUMBER,
@@ -76,10 +78,11 @@ def write(clf: RenyiModel, path: Sink) -> None:
         "fit_intercept": bool(clf.fit_intercept),
         "class_weight": weights,
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
+        "calibration": clf.calibration,
     }
     document = {
         "format": FORMAT,
-        "version": VERSION if clf.certificate_.basis == "crossfit" else 2,
+        "version": VERSION,
         "renyi": __version__,
         "target": clf._target,
         "data_digest": None if digest is None else asdict(digest),
@@ -106,11 +109,12 @@ def read(path: str | os.PathLike[str], kind: type[M]) -> M:
 def _from_document(data: dict[str, Any], kind: type[M]) -> M:
     later = _DATA_DIGEST if data["version"] > 1 else {}
     check_fields(data, {**_DOCUMENT, **later}, "document")
-    check_fields(data["classifier"], _SETTINGS, "classifier")
+    calibrated = _CALIBRATION if data["version"] > 2 else {}
+    check_fields(data["classifier"], {**_SETTINGS, **calibrated}, "classifier")
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
     classes = np.asarray(card.classes)
-    settings = dict(data["classifier"])
+    settings = {"calibration": None, **data["classifier"]}
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
     column_rules.class_factors(settings["class_weight"], classes, np.ones(len(classes)))
@@ -134,7 +138,7 @@ def become(clf: RenyiModel, card: Scorecard, choice: AlphaChoice, named: bool) -
     assert card.target is not None
     clf._target, clf.classes_ = card.target, np.asarray(card.classes)
     clf._keep_names(card.encoder, named)
-    clf.marginals_, clf._kept, clf._notes = None, None, ()
+    clf.marginals_, clf._kept, clf._sample, clf._notes = None, None, None, ()
     clf._take(card, choice)
 
 

@@ -35,7 +35,9 @@ class RenyiSelector(SelectorModel, SelectorMixin, CountsClassifier):
     max_error : float, optional
         Select the fewest features, in order of entry, whose refitted model has a
         certified worst error of at most this, under the rule. Those that enter come
-        first, as for `n_features`; if they do not suffice, all others follow.
+        first, as for `n_features`; if they do not suffice, all others follow. For more
+        than two classes the refitted model is then not calibrated, which would raise
+        what can be certified of the rule map.
     order : int, default=1
         Number of columns in a feature. At order 2 pairs of columns are selected, from
         rows or from marginals of order 2; `transform` returns the columns that occur

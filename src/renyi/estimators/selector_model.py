@@ -125,7 +125,10 @@ class SelectorModel(CountsModel):
         self._select(CountsProblem.of(m), None, m.encoder, refit)
 
     def _model(self) -> RenyiModel:
+        # With more than two classes, scores that were not mapped promise more.
+        kept = self.max_error is not None and len(self.classes_) > 2
         return self._kind(
+            calibration=None if kept else "auto",
             order=self.order,
             alpha=self.refit_alpha,
             rule=self.rule,

@@ -87,7 +87,7 @@ def expression(
     With an alias, a column that the table lacks is an error in every engine, and no
     column that the engine has of its own.
     """
-    place = _class_place(card, label)
+    place, card = _class_place(card, label), card.mapped
     (tables, starts), two = card.tables, card.n_classes == 2
     column = 0 if two else place
     sign = -1 if two and place == 0 else 1

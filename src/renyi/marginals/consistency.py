@@ -216,3 +216,13 @@ def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:
                 f"The counts within the classes disagree with those of {what}: "
                 f"{_name(m, place)} is off by {worst:g}."
             )
+
+
+def class_pairs(m: Marginals, reason: str) -> NDArray[Any]:
+    """Return the pair counts within each class; without them, say what needs them."""
+    if m.class_counts is None:
+        raise ValueError(
+            f"{reason} needs the pair counts within each class: build the marginals "
+            "with class_conditional=True."
+        )
+    return m.class_counts

@@ -48,7 +48,7 @@ from renyi import rules
 from renyi.counting.onehot import offsets
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
-from renyi.scorecard import Match, Scorecard, centred
+from renyi.scorecard import Scorecard, centred
 
 KINK = float(np.sqrt(2) - 1)  # margin at which sharp turns deterministic
 _TIE = 1e-12
@@ -91,9 +91,10 @@ class Losses:
     rounding: float = 0.0  # what a margin of `predict` may be off by
 
     @classmethod
-    def of(cls, card: Scorecard, m: Marginals | Match, rule: str) -> Losses:
+    def of(cls, card: Scorecard, m: Marginals, rule: str) -> Losses:
         """Losses of a scorecard under marginals, matched by names and labels."""
-        match = m if isinstance(m, Match) else card.match(m)
+        card = card.of_rule(rule)
+        match = card.match(m)
         ambiguity = Ambiguity.of(match.marginals)
         start, F = match.intercept + 1 / card.n_classes, match.marginals.F
         points, base = centred(match.points, start, F.sum(axis=1), ambiguity.sizes)

@@ -199,7 +199,7 @@ def worst_case(
     if start is not None and (start.rule, start.closed_form) != (name, closed):
         raise ValueError(_OTHER)
     try:
-        losses = Losses.of(card, match, name)
+        losses = Losses.of(card, match.marginals, name)
         first = losses.closed_form()
         state = Search(first, float(losses.ambiguity.b @ first))
         how: Any = {"tolerance": tolerance, "progress": progress}

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from renyi.counting.onehot import dense, offsets
 from renyi.counting.sparse_counts import Table, is_sparse
 from renyi.encoding.tuples import Factors
+from renyi.sources.frames import in_sample
 
 Floats = NDArray[np.float64]
 
@@ -97,11 +98,15 @@ class AlphaChoice:
 
 
 class RidgeFit(NamedTuple):
-    """Solution: points z (D, k), intercept (k,), and how alpha was chosen."""
+    """Solution: points z (D, k), intercept (k,), and how alpha was chosen.
+
+    `leverage` is that of each row of the sample (`Rows.sampled`), or the mean of all.
+    """
 
     z: Floats
     intercept: Floats
     choice: AlphaChoice
+    leverage: Floats
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,52 @@ class Rows:
         unit = 1.0 if self.unit is None else self.unit
         return float((self.weights / unit).sum())
 
+    @property
+    def sampled(self) -> NDArray[np.bool_]:
+        """Which rows serve to calibrate probabilities."""
+        return in_sample(np.arange(self.n), self.n)
+
+    def part(self, kept: NDArray[np.bool_]) -> Rows:
+        """Return some of the rows."""
+        w, mass, unit = (
+            None if weighed is None else weighed[kept]
+            for weighed in (self.weights, self.mass, self.unit)
+        )
+        codes, y = self.codes[:, kept], self.y[kept]
+        return Rows(codes, self.sizes, y, self.n_classes, w, mass, unit)
+
     def indicators(self) -> Floats:
         """Class indicators, the second one alone for two classes."""
         if self.n_classes == 2:
             return np.asarray(self.y == 1, np.float64)[:, None]
         return np.asarray(self.y[:, None] == np.arange(self.n_classes), np.float64)
+
+
+class LeftOut(NamedTuple):
+    """Rows as a model sees them that was trained without each, to calibrate on.
+
+    Weights add up to the number of rows, a row of weight 2 counting twice; `mass` is
+    what a row weighs in the reported error.
+    """
+
+    scores: Floats  # (n, K), or (n, 1) of the second of two classes
+    y: NDArray[Any]
+    weights: Floats
+    mass: Floats
+    leverage: float  # the mean
+
+
+def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
+    """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
+    ones, h = np.ones(rows.n), np.broadcast_to(leverage, rows.n)
+    weights = ones if rows.weights is None else rows.weights
+    weights = weights * (rows.copies / weights.sum())
+    mass = ones if rows.mass is None else rows.mass
+    kept = 1 - h > 1e-10
+    target = rows.indicators()[kept] - 1 / rows.n_classes
+    left_out = target - (target - scores[kept]) / (1 - h[kept, None])
+    mean = float(np.average(h, weights=weights) if np.ndim(leverage) else leverage)
+    return LeftOut(left_out, rows.y[kept], weights[kept], mass[kept], mean)
 
 
 class Moments(NamedTuple):
@@ -229,8 +275,9 @@ def _fit_loo(equations: Moments, n: float, alphas: Floats, rows: Rows) -> RidgeF
     shrink = 1 / (values[:, None] + alphas)
     held_out = _leave_one_out(rows, equations, vectors, C, shrink)
     choice = choose("loo", alphas, held_out, n, len(equations.A))
-    Z = vectors @ (shrink[:, [choice.alphas.index(choice.alpha)]] * C)
-    return solution(equations, Z, choice)
+    best = choice.alphas.index(choice.alpha)
+    Z = vectors @ (shrink[:, [best]] * C)
+    return solution(equations, Z, choice, held_out.leverage[..., best])
 
 
 def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
@@ -248,8 +295,9 @@ def _fit_gcv(equations: Moments, n: float, alphas: Floats) -> RidgeFit:
     df = equations.fit_intercept + (values[:, None] / (values[:, None] + alphas)).sum(0)
     risks = corrected(risks, df, n)
     choice = choose("gcv", alphas, HeldOut(risks, risks), n, len(values))
-    Z = reduced.rotate(solutions[choice.alphas.index(choice.alpha)], "N")
-    return solution(equations, Z, choice)
+    best = choice.alphas.index(choice.alpha)
+    Z = reduced.rotate(solutions[best], "N")
+    return solution(equations, Z, choice, df[best] / n)
 
 
 def _fit_given(
@@ -267,30 +315,37 @@ def _fit_given(
     C = basis.T @ R
     Z = basis @ C
     if rows is None:
-        risk = fitted_risk(equations, R, A @ Z, Z)
-        risks = np.atleast_1d(corrected(risk, df + equations.fit_intercept, n))
-        held_out = HeldOut(risks, risks)
+        risk, df = fitted_risk(equations, R, A @ Z, Z), df + equations.fit_intercept
+        risks = np.atleast_1d(corrected(risk, df, n))
+        held_out = HeldOut(risks, risks, leverage=np.array([df / n]))
     else:
         ones = np.ones((basis.shape[1], 1))
         held_out = _leave_one_out(rows, equations, basis, C, ones)
-    return solution(equations, Z, AlphaChoice("given", alpha, *held_out.at(0)))
+    choice = AlphaChoice("given", alpha, *held_out.at(0))
+    return solution(equations, Z, choice, held_out.leverage[..., 0])
 
 
-def solution(equations: Moments, Z: Floats, choice: AlphaChoice) -> RidgeFit:
+def solution(
+    equations: Moments, Z: Floats, choice: AlphaChoice, leverage: Any
+) -> RidgeFit:
     """Return the fit of points Z: what was centred goes into the intercept."""
     intercept = equations.base - 1 / equations.n_classes - equations.centre @ Z
-    return RidgeFit(Z, np.asarray(intercept, np.float64), choice)
+    return RidgeFit(Z, np.asarray(intercept, np.float64), choice, np.array(leverage))
 
 
 # ---- the choice of alpha
 
 
 class HeldOut(NamedTuple):
-    """Estimates for each alpha: by fit weights, by report weights, and the error."""
+    """Estimates for each alpha: by fit weights, by report weights, and the error.
+
+    Leverages are those of the sampled rows, (rows, alphas), or means, (alphas,).
+    """
 
     weighted: Floats
     risk: Floats
     error: Floats | None = None
+    leverage: Floats = np.zeros(1)
 
     def at(self, place: int) -> tuple[float | None, float | None]:
         """Risk and error; none where the fit without some row is undefined."""
@@ -390,7 +445,9 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
     mass = np.ones(rows.n) if rows.mass is None else rows.mass
     indicators = rows.indicators()
     weighted = risk = error = 0.0
+    sampled, kept = rows.sampled, []
     for block, residual, leverage in parts:
+        kept.append(leverage[sampled[block]])
         Y, left = indicators[block], (1 - leverage)[:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             residual = np.where(left > 1e-10, residual / left, np.inf)
@@ -403,7 +460,8 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
         weighted += weights[block] @ squares
         risk += mass[block] @ squares
         error += mass[block] @ wrong
-    return HeldOut(weighted / weights.sum(), risk / mass.sum(), error / mass.sum())
+    risks = weighted / weights.sum(), risk / mass.sum(), error / mass.sum()
+    return HeldOut(*risks, np.concatenate(kept))
 
 
 # ---- decompositions of A

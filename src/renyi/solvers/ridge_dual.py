@@ -89,9 +89,9 @@ def fit_dual(
     """Fit from agreement counts of rows."""
     kernel = _kernel(rows, fit_intercept)
     if isinstance(alpha, str):
-        a, choice = _path(kernel, alpha_grid(n_features))
+        a, choice, leverage = _path(kernel, alpha_grid(n_features))
     else:
-        a, choice = _given(kernel, alpha)
+        a, choice, leverage = _given(kernel, alpha)
     beta = kernel.root[:, None] * a
     Z = label_sums(rows.codes, rows.sizes, beta)
     scores = kernel.G @ a / kernel.root[:, None] + kernel.base - 1 / rows.n_classes
@@ -108,7 +108,8 @@ def fit_dual(
     else:
         classes = rows.y[:, None] == np.arange(rows.n_classes)
         counts = label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
-    return DualFit(RidgeFit(Z, intercept, choice), scores, error, counts)
+    fit = RidgeFit(Z, intercept, choice, leverage)
+    return DualFit(fit, scores, error, counts)
 
 
 def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
@@ -140,7 +141,7 @@ def _kernel(rows: Rows, fit_intercept: bool) -> _Kernel:
     return _Kernel(rows, fit_intercept, G, root[:, None] * (Y - base), root, base)
 
 
-def _given(kernel: _Kernel, alpha: float) -> tuple[Floats, AlphaChoice]:
+def _given(kernel: _Kernel, alpha: float) -> tuple[Floats, AlphaChoice, Floats]:
     if alpha == 0:
         values, vectors = eigen(kernel.G)
         inverse = pseudo_inverse(values)
@@ -155,10 +156,11 @@ def _given(kernel: _Kernel, alpha: float) -> tuple[Floats, AlphaChoice]:
         a = lower.T @ (lower @ kernel.target)
         diagonal = np.einsum("ij,ij->j", lower, lower)[:, None]
         held_out = _leave_one_out(kernel, a[:, None, :], diagonal, np.array([alpha]))
-    return a, AlphaChoice("given", alpha, *held_out.at(0))
+    choice = AlphaChoice("given", alpha, *held_out.at(0))
+    return a, choice, held_out.leverage[:, 0]
 
 
-def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice]:
+def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice, Floats]:
     values, vectors = eigen(kernel.G)
     shrink = 1 / (values[:, None] + alphas)
     C = vectors.T @ kernel.target
@@ -166,7 +168,8 @@ def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice]:
     held_out = _leave_one_out(kernel, a, vectors**2 @ shrink, alphas)
     D = int(kernel.rows.sizes.sum())
     choice = choose("loo", alphas, held_out, kernel.rows.copies, D)
-    return a[:, choice.alphas.index(choice.alpha)], choice
+    best = choice.alphas.index(choice.alpha)
+    return a[:, best], choice, held_out.leverage[:, best]
 
 
 def _leave_one_out(

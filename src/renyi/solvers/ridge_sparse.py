@@ -105,7 +105,9 @@ def fit_sparse(
     else:
         method = "gcv" if rows is None else "loo"
         choice = choose(method, alphas, held_out, n, len(equations.R))
-    return solution(equations, problem.solve(choice.alpha), choice)
+    best = int(np.flatnonzero(alphas == choice.alpha)[0])
+    leverage = held_out.leverage[..., best]
+    return solution(equations, problem.solve(choice.alpha), choice, leverage)
 
 
 def solve_sparse(equations: Moments, sizes: NDArray[Any], alpha: float) -> Floats:
@@ -135,12 +137,13 @@ class Products:
         fit, norm, df = spectrum(self.multiply, equations.R, alphas)
         if np.isnan(fit[alphas > _TOLERATED]).any() or np.isnan(fit[-1]):
             raise ValueError(INDEFINITE)
-        risk = equations.variance - fit - alphas * norm
-        risks = corrected(
-            weight_of(equations.n_classes) * risk, df + equations.fit_intercept, n
+        risk, df = (
+            equations.variance - fit - alphas * norm,
+            df + equations.fit_intercept,
         )
+        risks = corrected(weight_of(equations.n_classes) * risk, df, n)
         risks = np.where(np.isnan(risks), np.inf, risks)
-        return HeldOut(risks, risks)
+        return HeldOut(risks, risks, leverage=df / n)
 
     def solve(self, alpha: float) -> Floats:
         """Return the points Z."""
@@ -237,17 +240,19 @@ class Elimination:
                 if len(alphas) == 1 or alpha > _TOLERATED * len(self.sizes):
                     raise
                 none = np.array([np.inf])
-                found.append(HeldOut(none, none, none))
-        whole = [np.concatenate([each[k] for each in found[::-1]]) for k in range(3)]
-        return HeldOut(whole[0], whole[1], None if rows is None else whole[2])
+                found.append(HeldOut(none, none, none, found[-1].leverage))
+        parts = zip(*found[::-1], strict=True)
+        weighted, risk, error, leverage = (np.concatenate(p, axis=-1) for p in parts)
+        return HeldOut(weighted, risk, None if rows is None else error, leverage)
 
     def _estimate(self, alpha: float, n: float, rows: Rows | None) -> HeldOut:
         equations, system = self.equations, self.at(alpha)
         Z = system.solve(equations.R)
         if rows is None:
             risk = fitted_risk(equations, equations.R, product(equations, Z), Z)
-            risks = np.atleast_1d(corrected(risk, system.degrees() + self.border, n))
-            return HeldOut(risks, risks, risks)
+            df = system.degrees() + self.border
+            risks = np.atleast_1d(corrected(risk, df, n))
+            return HeldOut(risks, risks, risks, np.array([df / n]))
         return left_out(rows, system.parts(rows, Z))
 
 

@@ -32,6 +32,10 @@ from renyi.warnings import warn_dropped
 
 Floats = NDArray[np.float64]
 
+SAMPLE = 2**14
+"""Rows on which probabilities are calibrated, where there are more."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
+
 
 def marginals(
     X: Any,
@@ -207,6 +211,11 @@ class TrainingRows:
         """Number of rows, a row of weight 2 counting twice."""
         return float(np.maximum(self.weights, 1).sum())
 
+    def part(self, kept: NDArray[Any]) -> TrainingRows:
+        """Return some of the rows."""
+        weights = None if self.sample_weight is None else self.sample_weight[kept]
+        return TrainingRows(self.encoder, self.codes[:, kept], self.y[kept], weights)
+
     def joined(self, other: TrainingRows) -> TrainingRows:
         """Rows of both, over the categories of both."""
         pairs = zip(self.encoder.columns, other.encoder.columns, strict=True)
@@ -216,12 +225,12 @@ class TrainingRows:
             weights = np.concatenate([self.weights, other.weights])
         return TrainingRows(
             replace(self.encoder.joined(other.encoder), columns=columns),
-            np.hstack([self._over(columns), other._over(columns)]),
+            np.hstack([self.over(columns), other.over(columns)]),
             np.concatenate([self.y, other.y]),
             weights,
         )
 
-    def _over(self, columns: Columns) -> NDArray[Any]:
+    def over(self, columns: Columns) -> NDArray[Any]:
         """Codes of these rows in `columns`, which hold all their categories."""
         if self.encoder.columns == columns:
             return self.codes
@@ -230,6 +239,42 @@ class TrainingRows:
         return np.stack(
             [mine.places(wide).astype(dtype)[row] for mine, wide, row in pairs]
         )
+
+
+def in_sample(places: NDArray[Any], n: int) -> NDArray[np.bool_]:
+    """Tell which of n rows are in the sample, by their places.
+
+    All are where n is small. Else rows are chosen by their places alone, spread evenly
+    by the golden ratio, `SAMPLE` of them but for a few: every road takes the same, and
+    those of more rows are among those of fewer, so that blocks can be added.
+    """
+    if n <= SAMPLE:
+        return np.ones(len(places), bool)
+    keys = places.astype(np.uint64) * _GOLDEN
+    return np.asarray(keys < np.uint64(2**64 * SAMPLE // n))
+
+
+class RowSample(NamedTuple):
+    """The sample of the first n rows, and the places of its rows among them."""
+
+    rows: TrainingRows
+    places: NDArray[np.int64]
+    n: int
+
+    @classmethod
+    def of(cls, block: TrainingRows, start: int = 0, n: int | None = None) -> RowSample:
+        """Sample a block of n rows in all, the first of them at the place `start`."""
+        places = np.arange(start, start + len(block.y))
+        n = len(places) if n is None else n
+        kept = in_sample(places, n)
+        return cls(block.part(kept), places[kept], n)
+
+    def joined(self, block: TrainingRows) -> RowSample:
+        """Sample these rows and the next ones."""
+        n = self.n + len(block.y)
+        kept, new = in_sample(self.places, n), RowSample.of(block, self.n, n)
+        places = np.concatenate([self.places[kept], new.places])
+        return RowSample(self.rows.part(kept).joined(new.rows), places, n)
 
 
 class CodeSource(Protocol):

@@ -1,0 +1,269 @@
+"""What follows from a fitted scorecard: answers, probabilities, reasons, certificate.
+
+Probabilities are calibrated when the scorecard is first asked for: `Deferred` keeps
+what that takes, at most a few thousand rows' scores, and none of it in a pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import rules
+from renyi.certificates import text
+from renyi.certificates.closed_form import (
+    ScoreMoments,
+    bounds_of_moments,
+    closed_form,
+    moments_of_rows,
+)
+from renyi.certificates.record import Certificate
+from renyi.certification import Warned, certificate
+from renyi.encoding.encoder import Encoder
+from renyi.estimators import model_file
+from renyi.marginals.file import DataDigest, class_digest
+from renyi.marginals.marginals import Marginals
+from renyi.scorecard import Scorecard
+from renyi.solvers.calibration import (
+    ROWS_PER_COEFFICIENT,
+    Calibration,
+    PairMoments,
+    affine,
+    discriminant,
+    temperature,
+)
+from renyi.solvers.ridge import AlphaChoice, LeftOut
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+    from renyi.estimators.model import RenyiModel
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """A scorecard and how its alpha was chosen, to be calibrated when asked for."""
+
+    card: Scorecard
+    choice: AlphaChoice
+    kind: str | None = None
+    rows: LeftOut | None = None
+    leverage: float = 0.0  # the mean, where there are no rows
+    pairs: Callable[[], PairMoments] | None = None
+
+    @cached_property
+    def calibrated(self) -> tuple[Scorecard, AlphaChoice]:
+        """The scorecard with its calibration, and the left-out error of its answers."""
+        found = self._calibration()
+        if found is None:
+            return self.card, self.choice
+        choice, rows = self.choice, self.rows
+        if found.moves_decisions and rows is not None and choice.error is not None:
+            answers = rules.decide(rows.scores @ found.slope + found.intercept)
+            error = rows.mass @ (answers != rows.y) / rows.mass.sum()
+            choice = replace(choice, error=float(error))
+        return replace(self.card, calibration=found), choice
+
+    def _calibration(self) -> Calibration | None:
+        kind, rows, K = self.kind, self.rows, self.card.n_classes
+        if kind == "auto" and K == 2:
+            kind = "temperature"  # from pairs alone it would be overconfident
+        elif kind == "auto":
+            few = rows is None or rows.weights.sum() < ROWS_PER_COEFFICIENT * K * K
+            kind = "discriminant" if few else "affine"
+        if kind == "discriminant":
+            assert self.pairs is not None
+            leverage = self.leverage if rows is None else rows.leverage
+            return discriminant(self.pairs(), leverage)
+        if kind is None or rows is None:
+            return None
+        return (temperature if kind == "temperature" else affine)(rows, K)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the scores of single rows out of pickles."""
+        card, choice = self.calibrated
+        return {"card": card, "choice": choice}
+
+
+Moments = tuple[ScoreMoments, ScoreMoments | None]
+
+
+def moments_of_dual(
+    model: Deferred,
+    scores: Floats,
+    y: NDArray[Any],
+    weights: Floats | None,
+    counts: NDArray[Any],
+    error: float,
+) -> Moments:
+    """Return the moments of rows' estimates, and of mapped ones where they decide."""
+    (card, _), columns = model.calibrated, model.card.encoder.columns
+    c, t = card.calibration, card.per_class(scores) + 1 / card.n_classes
+    found = moments_of_rows(t, y, weights, counts, columns, error)
+    if c is None or not c.moves_decisions:
+        return found, None
+    # What rounding does to a score, and to points that are multiplied by the slope.
+    error = error + card.n_classes * card.score_error
+    error *= float(np.abs(c.slope).sum(axis=0).max())
+    t = scores @ c.slope + c.intercept + 1 / card.n_classes
+    return found, moments_of_rows(t, y, weights, counts, columns, error)
+
+
+class ScorecardPredictions:
+    """What a classifier does with its scorecard, once there is one."""
+
+    rule: str
+    random_state: Any
+    classes_: NDArray[Any]
+    encoder_: Encoder
+    marginals_: Marginals | None
+    _model: Deferred
+    _notes: tuple[Warned, ...]
+    _weighted: bool
+    _certificate: Certificate | None
+    _digest: DataDigest | None
+    _moments: Callable[[], Moments] | None  # where there are no marginals
+
+    if TYPE_CHECKING:
+
+        def _codes(self, X: Any) -> NDArray[Any]: ...
+
+        def _check_fitted(self) -> None: ...
+
+    @property
+    def scorecard_(self) -> Scorecard:
+        """The model as a table of points."""
+        self._check_fitted()
+        return self._model.calibrated[0]
+
+    @property
+    def alpha_choice_(self) -> AlphaChoice:
+        """How alpha was chosen."""
+        self._check_fitted()
+        return self._model.calibrated[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the classes and scores of single rows out of pickles."""
+        state: dict[str, Any] = dict(cast(Any, super().__getstate__()))
+        if state.get("_moments") is not None:
+            state["_moments"] = partial(copy, state["_moments"]())
+        return state
+
+    # ---- prediction
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row; the randomised rules draw it with `random_state`."""
+        codes = self._codes(X)
+        t = self.scorecard_.of_rule(self.rule).estimates(codes)
+        best = rules.answers(t, codes, self.rule, self.random_state)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities: the calibrated scores, or the nearest to them if none.
+
+        The most probable class is what `predict` answers by the rule map.
+        """
+        codes = self._codes(X)  # first: it tells whether there is a model
+        return self.scorecard_.probabilities(codes)
+
+    def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
+        """Probability with which the rule answers each class at each row."""
+        name, codes = self.rule if rule is None else rule, self._codes(X)
+        return rules.rule_proba(self.scorecard_.of_rule(name).estimates(codes), name)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: for two classes s(x), positive for the second; else one per class.
+
+        The largest is that of the most probable class.
+        """
+        codes = self._codes(X)
+        scores = self.scorecard_.mapped.scores(codes)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Points that each feature gives each row, and the intercept.
+
+        For two classes the columns are the features and sum to `decision_function`;
+        for more, there is such a set of columns for every class.
+        """
+        import pandas as pd
+
+        codes = self._codes(X)
+        card = self.scorecard_.mapped
+        points = card.points_of(codes)
+        n, _, K = points.shape
+        start = np.broadcast_to(card.intercept, (n, 1, K))
+        flat = np.concatenate([points, start], axis=1).transpose(0, 2, 1).reshape(n, -1)
+        names: Any = [*self.encoder_.feature_names, "intercept"]
+        if K > 1:
+            names = pd.MultiIndex.from_product([self.classes_.tolist(), names])
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(flat, index=index, columns=names)
+
+    # ---- certificate
+
+    @property
+    def certificate_(self) -> Certificate:
+        """Worst error of the model under every distribution with its marginals."""
+        self._check_fitted()
+        known = self._certificate
+        if known is not None and known.rule != self.rule:  # set_params after fit
+            # A model file keeps the bounds of all rules, the steps of one.
+            known = known.of_rule(self.rule)
+            from_file = self.marginals_ is None and self._moments is None
+            self._certificate = known if from_file else None
+        if self._certificate is not None:
+            return self._certificate
+        card, choice, notes = self.scorecard_, self.alpha_choice_, self._notes
+        if self._moments is None:
+            assert self.marginals_ is not None
+            closed = closed_form(card, card.match(self.marginals_))
+        else:
+            moments, mapped = self._moments()
+            closed = bounds_of_moments(moments, card, mapped)
+        if self._weighted:
+            notes = (("class-weight", text.CLASS_WEIGHT), *notes)
+        self._certificate = certificate(
+            closed, card, self.rule, choice.risk, choice.error, notes
+        )
+        return self._certificate
+
+    @property
+    def data_digest_(self) -> DataDigest | None:
+        """Digest of the training data; None if a model file does not tell."""
+        self._check_fitted()
+        if self._digest is None and self.marginals_ is not None:
+            self._digest = self.marginals_.digest
+        elif self._digest is None and self._moments is not None:
+            moments, _ = self._moments()
+            columns, counts = moments.columns, moments.F
+            n = float(counts[: columns.sizes[0]].sum())
+            self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
+        return self._digest
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file that predicts the same to the last bit."""
+        model_file.write(cast("RenyiModel", self), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote; the file may come from a stranger.
+
+        >>> import renyi, tempfile
+        >>> clf = renyi.RenyiClassifier().fit([["a"], ["b"]] * 9, [0, 1] * 9)
+        >>> place = tempfile.mkdtemp() + "/model.json"
+        >>> clf.save(place)
+        >>> bool((renyi.RenyiClassifier.load(place).z_ == clf.z_).all())
+        True
+        """
+        return cast("Self", model_file.read(path, cast(Any, cls)))

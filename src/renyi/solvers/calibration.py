@@ -1,0 +1,268 @@
+r"""Calibration: from scores to probabilities, by one map that is fitted once.
+
+Scores s = t − 1/K are least squares: right for γ and the rules renyi and sharp, poor as
+probabilities, and with K > 2 classes one between others may never have the largest. A
+map ``p(y|x) ∝ exp(g_y(x))`` mends both. It is fitted to leave-one-out scores u_i, what
+each row would get from a model without it; t itself would be overconfident.
+
+* **temperature**: g = a·s, for two classes ``p(1|x) = 1/(1 + exp(−a·s))``. a > 0 has
+  the largest likelihood for Platt's targets, (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2) instead
+  of 1 and 0, which keep it finite. No decision moves, hence no certificate.
+* **affine**: g = sA + b, multinomial logistic regression of the class on u with a
+  slight ridge: ``min Σ w (log Σ_k exp g_k − g_y) + ρ/2·(‖A‖² + ‖b‖²)``, u centred.
+* **discriminant**, from pairs alone: class means m_y and pooled covariance S of the
+  scores follow from Q, F and the class probabilities. At the mean leverage c = df/n
+  their leave-one-out values are (m_y − c·(e_y − 1/K))/(1 − c) and S/(1 − c)². Then
+  ``g_y = log P(y) + m_yᵀS⁻s − ½m_yᵀS⁻m_y``, S⁻ the inverse of S + εI among vectors that
+  add up to 0: a pseudo-inverse would drop the directions that separate perfectly.
+
+The mapped points zA are again a scorecard, whose decisions are those of `map`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.solvers.ridge import LeftOut
+from renyi.storage import NUMBER, check_fields, finite_numbers
+
+Floats = NDArray[np.float64]
+
+CALIBRATIONS = ("auto", "temperature", "affine", "discriminant")
+# Rows for each of K² coefficients, below which pairs alone serve better.
+ROWS_PER_COEFFICIENT = 10
+_RIDGE = 0.1
+_EPSILON = 0.003
+_FLOOR = 1e-3  # of a temperature, by the root of the mean square of the scores
+_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A map of scores: ``g = slope·s``, or ``g = s @ slope + intercept``."""
+
+    kind: str
+    slope: Floats  # of shape () or (K, K)
+    intercept: Floats  # of shape () or (K,)
+
+    def __post_init__(self) -> None:
+        """Check the numbers: they may come from a file."""
+        if self.kind not in CALIBRATIONS[1:]:
+            raise ValueError(f"its calibration is {self.kind!r:.60}, no known one")
+        single = self.kind == "temperature"
+        good = self.slope.ndim == (0 if single else 2)
+        good &= self.intercept.shape == self.slope.shape[:1]
+        if not good or not np.isfinite(self.slope).all():
+            raise ValueError("its calibration's slope is not valid")
+        if not np.isfinite(self.intercept).all():
+            raise ValueError("its calibration's intercept is not finite")
+        if single and not self.slope > 0:
+            raise ValueError(f"its temperature is {self.slope:g}, and not positive")
+        for array in (self.slope, self.intercept):
+            array.setflags(write=False)
+
+    @property
+    def moves_decisions(self) -> bool:
+        """Whether the largest score may be another one after the map."""
+        return self.kind != "temperature"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        plain = {"slope": self.slope.tolist(), "intercept": self.intercept.tolist()}
+        return {"kind": self.kind, **plain}
+
+    @classmethod
+    def from_dict(cls, data: Any, n_classes: int) -> Calibration:
+        """Calibration of a plain form, which may come from a stranger."""
+        types = (list, *NUMBER)
+        fields = {"kind": (str,), "slope": types, "intercept": types}
+        check_fields(data, fields, "calibration")
+        if n_classes == 2 and data["kind"] != "temperature":
+            raise ValueError("its calibration is for three classes or more, not two")
+        shape = () if data["kind"] == "temperature" else (n_classes, n_classes)
+        arrays = (
+            finite_numbers(data[name], size, f"calibration's {name}")
+            for name, size in (("slope", shape), ("intercept", shape[:1]))
+        )
+        slope, intercept = (array.astype(np.float64) for array in arrays)
+        return cls(data["kind"], slope, intercept)
+
+
+# ---- temperature
+
+
+def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
+    """Fit one slope of all scores; None without rows."""
+    if not len(rows.y):
+        return None
+    s, w = _by_class(rows.scores), rows.weights
+    counts = np.bincount(rows.y, w, minlength=n_classes)[rows.y, None] + n_classes
+    targets = np.where(
+        _own(rows.y, n_classes), 1 - (n_classes - 1) / counts, 1 / counts
+    )
+    scale = float(np.sqrt(np.average((s**2).sum(axis=1), weights=w)))
+    if scale == 0:  # nothing to tell classes apart: any will do
+        return Calibration("temperature", np.array(4.0), np.array(0.0))
+    s = s / scale
+
+    def derivatives(a: float) -> tuple[float, float]:
+        p = softmax(a * s)
+        mean = (p * s).sum(axis=1)
+        first = w @ (mean - (targets * s).sum(axis=1))
+        return float(first), float(w @ ((p * s**2).sum(axis=1) - mean**2))
+
+    # The likelihood is concave in a, and targets that are not 0 or 1 bound it.
+    low, high, a = _FLOOR, np.inf, 1.0
+    if derivatives(low)[0] >= 0:
+        return Calibration("temperature", np.array(low / scale), np.array(0.0))
+    for _ in range(_STEPS):
+        first, second = derivatives(a)
+        low, high = (a, high) if first < 0 else (low, a)
+        after = a - first / second if second > 0 else np.inf
+        if not low <= after <= min(high, 8 * a):
+            after = 8 * a if high == np.inf else (low + high) / 2
+        a, before = after, a
+        if abs(a - before) <= 1e-12 * a:
+            break
+    return Calibration("temperature", np.array(a / scale), np.array(0.0))
+
+
+def softmax(g: Floats) -> Floats:
+    """Return exp(g), each row divided by its sum."""
+    p = np.exp(g - g.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return np.asarray(p)
+
+
+def _by_class(scores: Floats) -> Floats:
+    """Return a column for each class, whose differences for two are the score."""
+    return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores
+
+
+def _own(y: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:
+    return np.asarray(y[:, None] == np.arange(n_classes))
+
+
+# ---- affine
+
+
+def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
+    """Fit a slope from each class's score to each class; None without rows.
+
+    Newton's method; a step is found by conjugate gradients, conditioned by the moments
+    of the scores.
+    """
+    if not len(rows.y):
+        return None
+    w, K = rows.weights, n_classes
+    centre = w @ rows.scores / w.sum()
+    X = np.column_stack([rows.scores - centre, np.ones(len(w))])
+    targets, moments = _own(rows.y, K).astype(np.float64), X.T @ (w[:, None] * X)
+    B = np.zeros((K + 1, K))
+
+    def objective(B: Floats) -> float:
+        g = X @ B
+        top = g.max(axis=1)
+        logs = np.log(np.exp(g - top[:, None]).sum(axis=1)) + top
+        own = g[np.arange(len(g)), rows.y]
+        return float(w @ (logs - own) + _RIDGE / 2 * (B**2).sum())
+
+    value = objective(B)
+    for _ in range(_STEPS):
+        p = softmax(X @ B)
+        gradient = X.T @ (w[:, None] * (p - targets)) + _RIDGE * B
+
+        def curvature(V: Floats, p: Floats = p) -> Floats:
+            Z = p * (X @ V)
+            Z -= p * Z.sum(axis=1, keepdims=True)
+            return np.asarray(X.T @ (w[:, None] * Z) + _RIDGE * V)
+
+        share = float(w @ (p * (1 - p)).sum(axis=1)) / (w.sum() * K)
+        inverse = np.linalg.inv(share * moments + _RIDGE * np.eye(K + 1))
+        step = _conjugate_gradients(curvature, gradient, inverse)
+        gain = float((gradient * step).sum())
+        if gain <= 1e-13 * (1 + w.sum()):
+            B -= step
+            break
+        length, after = 1.0, objective(B - step)
+        while after > value - 0.1 * length * gain and length > 1e-6:
+            length /= 2
+            after = objective(B - length * step)
+        B, value = B - length * step, after
+    A = B[:-1] - B[:-1].mean(axis=1, keepdims=True)
+    b = B[-1] - B[-1].mean() - centre @ A
+    return Calibration("affine", A, b)
+
+
+def _conjugate_gradients(multiply: Any, right: Floats, inverse: Floats) -> Floats:
+    """Solve ``multiply(V) = right``; `inverse` is nearly that of each column."""
+    V, residual = np.zeros_like(right), right.copy()
+    z = inverse @ residual
+    direction, size = z, float((residual * z).sum())
+    goal = 1e-8 * size
+    for _ in range(right.size):
+        if size <= goal:
+            break
+        product = multiply(direction)
+        length = size / float((direction * product).sum())
+        V, residual = V + length * direction, residual - length * product
+        z = inverse @ residual
+        size, before = float((residual * z).sum()), size
+        direction = z + size / before * direction
+    return V
+
+
+# ---- discriminant
+
+
+class PairMoments(NamedTuple):
+    """Scores by class: probabilities P(y), means (K, K), their pooled covariance."""
+
+    priors: Floats
+    means: Floats
+    covariance: Floats
+
+
+def moments_of_pairs(
+    Q: Any, F: Floats, priors: Floats, z: Floats, intercept: Floats
+) -> PairMoments:
+    """Return them from pair probabilities and points (D, K)."""
+    mean = Q.diagonal() @ z
+    means = F.T @ z / np.where(priors > 0, priors, 1)[:, None]
+    off = np.where(priors[:, None] > 0, means - mean, 0)
+    total = z.T @ (Q @ z) - np.outer(mean, mean)
+    within = total - off.T @ (priors[:, None] * off)
+    return PairMoments(priors, mean + off + intercept, within)
+
+
+def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoments:
+    """Return them from the scores of rows (n, K)."""
+    own, w = _own(y, s.shape[1]).astype(np.float64), weights / weights.sum()
+    priors = w @ own
+    sums = own.T @ (w[:, None] * s)
+    means = np.where(priors[:, None] > 0, sums, w @ s)
+    means /= np.where(priors > 0, priors, 1)[:, None]
+    off = s - means[y]
+    return PairMoments(priors, means, off.T @ (w[:, None] * off))
+
+
+def discriminant(moments: PairMoments, leverage: float) -> Calibration | None:
+    """Return the linear discriminant of scores; None if all rows are fitted alone."""
+    priors, means, covariance = moments
+    K, left = len(priors), 1 - leverage
+    if not left > 1e-6:
+        return None
+    means = (means - leverage * (np.eye(K) - 1 / K)) / left
+    off = np.eye(K) - 1 / K
+    S = off @ covariance @ off / left**2 + _EPSILON * np.eye(K) + 1 / K
+    values, vectors = np.linalg.eigh((S + S.T) / 2)
+    inverse = (vectors / np.maximum(values, _EPSILON)) @ vectors.T
+    slope = off @ inverse @ off @ means.T
+    least = priors[priors > 0].min() / 2  # of a class that has no rows yet
+    b = np.log(np.maximum(priors, least)) - (means * slope.T).sum(axis=1) / 2
+    slope -= slope.mean(axis=1, keepdims=True)
+    return Calibration("discriminant", slope, b - b.mean())

@@ -1,0 +1,227 @@
+"""Calibrated classifiers: the same model on every road, and what it may not change."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss
+
+import renyi
+from renyi import Marginals, RenyiClassifier, certify
+from renyi.robust.worst import worst_case
+from renyi.solvers import calibration, ridge
+from renyi.sources import frames
+
+CERTIFIED = ("gamma", "bounds", "majority", "loo_risk", "loo_error", "warnings")
+
+
+def table(n, K, d=5, m=3, seed=0):
+    """Rows whose classes have logits that add up over the columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, m, (n, d))
+    g = sum(1.5 * rng.normal(size=(m, K))[X[:, j]] for j in range(d))
+    y = (g + rng.gumbel(size=(n, K))).argmax(axis=1)
+    y[:K] = np.arange(K)
+    frame = pd.DataFrame(X.astype(str), columns=[f"q{j}" for j in range(d)])
+    return frame, pd.Series(np.array([*"abcdef"])[y], name="class")
+
+
+def ordered(n, seed=0):
+    """Three classes on a line: of the middle one the scores are never the largest."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (n, 6))
+    s = X.sum(axis=1) + rng.normal(scale=0.5, size=n)
+    frame = pd.DataFrame(X.astype(str), columns=[f"q{j}" for j in range(6)])
+    return frame, np.digitize(s, [8.0, 10.0])
+
+
+@pytest.mark.parametrize("n", [40, 300])
+def test_two_classes_keep_every_decision_and_certificate_bit(n):
+    X, y = table(n, 2, 12, 5)
+    clf = RenyiClassifier().fit(X, y)
+    plain = RenyiClassifier(calibration=None).fit(X, y)
+    assert (clf.marginals_ is None) == (n == 40)
+    assert clf.scorecard_.calibration.kind == "temperature"
+    assert plain.scorecard_.calibration is None
+    np.testing.assert_array_equal(clf.predict(X), plain.predict(X))
+    np.testing.assert_array_equal(clf.decision_function(X), plain.decision_function(X))
+    np.testing.assert_array_equal(clf.explain(X), plain.explain(X))
+    for name in CERTIFIED:
+        assert getattr(clf.certificate_, name) == getattr(plain.certificate_, name)
+    m = Marginals.from_data(X, y, class_conditional=True)
+    assert certify(clf, m).bounds == certify(plain, m).bounds
+    assert clf.scorecard_.to_sql() == plain.scorecard_.to_sql()
+    assert clf.scorecard_.frame().equals(plain.scorecard_.frame())
+
+
+def test_the_temperature_is_fitted_to_rows_that_were_left_out():
+    X, y = table(30, 2, 3)
+    clf = RenyiClassifier(alpha=0.05).fit(X, y)
+    scores = []
+    for i in range(30):  # at an unchanged total penalty
+        rest = np.arange(30) != i
+        without = RenyiClassifier(alpha=0.05 * 30 / 29, calibration=None)
+        scores.append(without.fit(X[rest], y[rest]).decision_function(X[~rest])[0])
+    codes, ones = (y == "b").to_numpy().astype(int), np.ones(30)
+    rows = ridge.LeftOut(np.array(scores)[:, None], codes, ones, ones, 0.0)
+    by_hand = calibration.temperature(rows, 2)
+    assert float(by_hand.slope) == pytest.approx(
+        float(clf.scorecard_.calibration.slope), rel=1e-6
+    )
+
+
+def models():
+    """Classifiers of every road, with rows of theirs."""
+    for K, n, settings in (
+        (2, 300, {}),
+        (3, 300, {}),
+        (3, 300, {"calibration": "temperature"}),
+        (4, 25, {}),  # the dual road
+        (3, 120, {"order": 2}),
+        (3, 4000, {}),  # so many rows that alpha is not chosen by leaving them out
+        (3, 200, {"class_weight": "balanced", "fit_intercept": False}),
+        (4, 300, {"calibration": None}),
+    ):
+        X, y = table(n, K, 6 if n < 50 else 4, 6 if n < 50 else 3)
+        weights = np.random.default_rng(1).random(n) if n == 120 else None
+        yield RenyiClassifier(**settings).fit(X, y, weights), X
+    X, y = table(300, 5)
+    yield RenyiClassifier().fit_marginals(Marginals.from_data(X, y)), X
+
+
+@pytest.mark.parametrize(("clf", "X"), [pytest.param(*pair) for pair in models()])
+def test_the_most_probable_class_is_the_answer(clf, X, tmp_path):
+    odd = pd.concat([X, X[:1].assign(q0="never seen")])
+    p, answers = clf.predict_proba(odd), clf.predict(odd)
+    np.testing.assert_array_equal(clf.classes_[p.argmax(axis=1)], answers)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    scores, why = clf.decision_function(odd), clf.explain(odd)
+    if len(clf.classes_) == 2:
+        scores = np.column_stack([-scores, scores])
+    else:
+        totals = [why[label].sum(axis=1) for label in clf.classes_]
+        np.testing.assert_allclose(np.stack(totals, axis=1), scores, atol=1e-9)
+    np.testing.assert_array_equal(clf.classes_[scores.argmax(axis=1)], answers)
+    rule = clf.rule_proba(odd, "map")
+    np.testing.assert_array_equal(clf.classes_[rule.argmax(axis=1)], answers)
+    if clf.calibration is not None:
+        assert p.min() > 0
+    place = tmp_path / "m.json"
+    clf.save(place)
+    for other in (pickle.loads(pickle.dumps(clf)), RenyiClassifier.load(place)):
+        np.testing.assert_array_equal(other.predict_proba(odd), p)
+        assert other.calibration == clf.calibration
+        assert other.certificate_.bounds == clf.certificate_.bounds
+        assert other.alpha_choice_.error == clf.alpha_choice_.error
+
+
+def test_more_classes_are_not_masked_and_the_certificate_says_so():
+    X, y = ordered(900)
+    clf = RenyiClassifier().fit(X[:600], y[:600])
+    plain = RenyiClassifier(calibration=None).fit(X[:600], y[:600])
+    wrong = [(m.predict(X[600:]) != y[600:]).mean() for m in (clf, plain)]
+    assert wrong[0] < 0.9 * wrong[1]
+    losses = [log_loss(y[600:], m.predict_proba(X[600:])) for m in (clf, plain)]
+    assert losses[0] < 0.9 * losses[1]
+    assert clf.alpha_choice_.error < plain.alpha_choice_.error
+    assert clf.alpha_choice_.error == pytest.approx(wrong[0], abs=0.05)
+    mine, theirs = clf.certificate_, plain.certificate_
+    assert mine.bounds["map"] >= theirs.bounds["map"]
+    for name in ("renyi", "sharp"):
+        assert mine.bounds[name] == theirs.bounds[name]
+        np.testing.assert_array_equal(
+            clf.rule_proba(X, name), plain.rule_proba(X, name)
+        )
+    assert mine.gamma == theirs.gamma
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_bounds_of_map_are_those_of_the_mapped_points(n):
+    X, y = table(n, 3, 3, 12 if n == 30 else 2)
+    clf = RenyiClassifier(calibration="affine").fit(X, y)
+    assert (clf.marginals_ is None) == (n == 30)
+    m = Marginals.from_data(X, y, class_conditional=True)
+    card = clf.scorecard_.mapped
+    alone = certify(card, replace(m, class_counts=None))
+    assert clf.certificate_.bounds["map"] == pytest.approx(alone.bounds["map"])
+    assert certify(clf, m).bounds["map"] == certify(card, m).bounds["map"]
+    wrong = (clf.predict(X) != y).mean()
+    if n == 200:
+        worst = worst_case(clf, m)
+        assert wrong - 1e-9 <= worst.upper <= clf.certificate_.bounds["map"] + 1e-9
+        assert worst.upper == pytest.approx(worst_case(card, m).upper)
+    held = certify(clf, X, y)
+    assert held.observed_error == wrong
+    assert held.bounds["map"] == certify(card, X, y).bounds["map"]
+    assert held.bounds["sharp"] == certify(clf, X, y).bounds["sharp"]
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_lead_to_the_model_of_all_rows(K, weighted, monkeypatch):
+    monkeypatch.setattr(frames, "SAMPLE", 512)
+    X, y = table(3000, K, 3, 2)
+    w = np.random.default_rng(0).random(3000) + 0.5 if weighted else np.ones(3000)
+    whole = RenyiClassifier().fit(X, y, w)
+    assert whole.alpha_choice_.method == "gcv"
+    blocks = RenyiClassifier()
+    for s in np.split(np.arange(3000), [400, 1000, 2900]):
+        blocks.partial_fit(X.iloc[s], y.iloc[s], [*"abc"[:K]], w[s])
+    assert 500 < len(blocks._sample.rows.y) < 524
+    p = whole.predict_proba(X)
+    np.testing.assert_allclose(blocks.predict_proba(X), p, rtol=1e-6)
+    monkeypatch.undo()
+    everything = RenyiClassifier().fit(X, y, w).predict_proba(X)
+    np.testing.assert_allclose(p, everything, atol=0.1)
+
+
+def test_samples_are_spread_over_periods_and_sorted_rows():
+    kept = frames.in_sample(np.arange(300_000), 300_000)
+    assert abs(kept.sum() - frames.SAMPLE) < 10
+    for period in (2, 3, 7, 8, 1000):
+        found = np.bincount(np.flatnonzero(kept) % period, minlength=period)
+        assert abs(found - kept.sum() / period).max() < 8
+    assert abs(kept[:1000].sum() - frames.SAMPLE / 300) < 3
+    more = frames.in_sample(np.arange(300_000), 400_000)
+    assert not (more & ~kept).any()
+
+
+def test_calibrations_that_cannot_be_are_refused():
+    two, three = table(60, 2), table(60, 3)
+    for kind in ("affine", "discriminant"):
+        with pytest.raises(ValueError, match=f"{kind}.* three classes"):
+            RenyiClassifier(calibration=kind).fit(*two)
+    for kind in ("temperature", "affine"):
+        with pytest.raises(ValueError, match=f"{kind}.* needs the rows"):
+            m = Marginals.from_data(*three)
+            RenyiClassifier(calibration=kind).fit_marginals(m)
+    with pytest.raises(ValueError, match="calibration"):
+        RenyiClassifier(calibration="isotonic").fit(*two)
+    m = Marginals.from_data(*two)
+    assert RenyiClassifier().fit_marginals(m).scorecard_.calibration is None
+
+
+def test_a_temperature_of_three_classes_moves_no_decision():
+    X, y = table(200, 3)
+    clf = RenyiClassifier(calibration="temperature").fit(X, y)
+    plain = RenyiClassifier(calibration=None).fit(X, y)
+    np.testing.assert_array_equal(clf.predict(X), plain.predict(X))
+    assert clf.certificate_.bounds == plain.certificate_.bounds
+
+
+def test_probabilities_of_any_points_are_finite_and_decide_alike():
+    rng = np.random.default_rng(0)
+    t = np.array([[0.5, 0.5 + 2.0**-53], [0.5, 0.5], [-1e8, 1e8], [3.0, -2.0]])
+    for slope in (1e-9, 4.0, 1e6):
+        p = renyi.rules.logistic(t, slope)
+        assert p.argmax(axis=1).tolist() == [1, 0, 1, 0]
+        assert p.min() > 0
+    many = rng.normal(size=(1000, 5)).round(1)
+    found = renyi.rules.logistic(many, 2.0)
+    np.testing.assert_array_equal(found.argmax(axis=1), many.argmax(axis=1))
+    with pytest.raises(ValueError, match="not finite"):
+        renyi.rules.logistic(np.array([[np.inf, 0.0]]), 1.0)
