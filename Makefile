@@ -71,8 +71,8 @@ test-floors:
 	$(PYTEST:$(BIN)/%=.floors/bin/%) -n $(JOBS) --dist loadgroup \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
-# The newer Pythons that the classifiers claim, each in an environment of its own; the
-# last lines say which were absent. PYTHONS=/path/to/python3.13 names others.
+# The newer Pythons, each in an environment of its own; the last lines say which were
+# absent. PYTHONS=/path/to/python3.13 names others.
 PYTHONS ?= python3.12 python3.13
 test-pythons:
 	@set -e; absent=; for python in $(PYTHONS); do \
