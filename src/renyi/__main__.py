@@ -3,7 +3,8 @@
 Python tells of Ctrl-C only between two of its own steps, and one call of a compiled
 library may last for minutes. So the work is done in a child process, which hears of a
 signal as usual and tidies up; should it still be there after `PATIENCE` seconds, its
-parent ends it. Nothing but a few modules of the system is imported before the fork.
+parent ends it. Nothing but a few modules, most of the system, is imported before the
+fork.
 """
 
 import atexit
@@ -11,12 +12,9 @@ import os
 import signal
 import sys
 
+from renyi.checks import SIGNALS
+
 PATIENCE = 1.5  # seconds
-SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if hasattr(signal, name)
-]
 _PR_SET_PDEATHSIG = 1  # of Linux: what a child gets when its parent dies
 
 

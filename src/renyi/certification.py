@@ -42,7 +42,7 @@ from renyi.certificates.record import (
     exact_status,
     is_optimistic,
 )
-from renyi.checks import Deadline, check_choice, check_time_limit, has_few_rows
+from renyi.checks import Deadline, check_choice, check_time_limit
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
 from renyi.marginals.consistency import check_possible
@@ -77,8 +77,8 @@ def certificate(
         steps.append(Step(CONDITIONAL, closed.conditional, seconds=took[1]))
     n, D = moments.n, moments.n_indicators
     warned: list[Warned] = []
-    if has_few_rows(n, D):
-        warned.append(("few-rows", text.few_rows(n, D)))
+    if few := text.few_rows(n, D):
+        warned.append(("few-rows", few))
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes

@@ -1,4 +1,4 @@
-"""Parameters that are what they should be, deadlines, and the memory of a job.
+"""Parameters that are what they should be, and the limits of a job: time and memory.
 
 Comparisons of text or lists with numbers would end in errors of Python's own, which
 name neither the parameter nor what to give instead.
@@ -13,12 +13,19 @@ import contextlib
 import math
 import numbers
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+# What ends a job: Ctrl-C, its supervisor, the end of the terminal's session.
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+)
 CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
 
 

@@ -15,7 +15,7 @@ first canonical correlation of the one-hot vectors,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_memory
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import pair_counts
 from renyi.counting.sparse_counts import dense
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+
+_COPIES = 6  # of a table while its singular vectors are found
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +157,19 @@ def hgr(x: Any, y: Any) -> HGR:
             f"x and y must have the same length, not {len(a)} and {len(b)} rows."
         )
     m, k = len(first.texts), len(second.texts)
+    _check_block(names, m, k)
     counts = np.bincount(a.astype(np.intp) * k + b, minlength=m * k).reshape(m, k)
     index, columns = pd.Index(first.texts), pd.Index(second.texts)
     return hgr_table(
         pd.DataFrame(counts, index.rename(names[0]), columns.rename(names[1]))
     )
+
+
+def _check_block(names: Sequence[str], rows: int, columns: int) -> None:
+    """Refuse a table of two columns that would not fit, decomposed as it is."""
+    what = f"The table of {names[0]!r} and {names[1]!r}, {rows:,} by {columns:,},"
+    more = "merge rare labels, leave one of them out, or give it more (--memory)"
+    check_memory(_COPIES * 8 * rows * columns, what, more)
 
 
 def _codes(column: Any, name: str) -> tuple[Any, NDArray[Any]]:
@@ -202,6 +213,9 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
         counts = pair_counts(codes, columns.sizes)
     names, spans = list(columns.names), _spans(columns.sizes)
     matrix = np.eye(len(names))
+    if len(names) > 1:
+        i, j = np.argsort(columns.sizes)[-2:].tolist()
+        _check_block((names[i], names[j]), *columns.sizes[[i, j]].tolist())
     for i, own in enumerate(spans):
         for j, other in enumerate(spans[:i]):
             known = frozenset((names[i], names[j])) not in unknown

@@ -303,3 +303,23 @@ def test_triples_are_named(good: Callable[..., Done]) -> None:
     errors = lines[lines.index("Errors to expect") + 1 :]
     rows = errors[: errors.index("")]
     assert len({len(row) for row in rows}) == 1 and all(r.endswith(" %") for r in rows)
+
+
+def test_hgr_shows_no_figure_that_fit_would_not(
+    run: Callable[..., Done],
+) -> None:
+    labels = [f"k{k}" for k in range(30)] * 2
+    table = pd.DataFrame({"x": labels, "z": list("ab") * 30, "y": list("pqqp") * 15})
+    table.to_csv("t.csv", index=False)
+    argv = ("t.csv", "--target", "y")
+    told = run("hgr", *argv, "--json").json
+    assert told["doubtful"]
+    assert "32 categories" in told["warnings"][0]
+    assert {c["name"]: c["doubtful"] for c in told["columns"]} == {
+        "x": True,
+        "z": False,
+    }
+    text = run("hgr", *argv).out
+    assert "No bound" in text
+    assert "1.000" not in text
+    assert "1.000" not in run("hgr", "--matrix", *argv).out.split("z")[0]

@@ -1,13 +1,18 @@
 """Marginals of tables with thousands of labels: sparse, and in all else the same."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from renyi import Marginals, storage
-from renyi.correlation import hgr_lower_bound, hgr_matrix
+from renyi.checks import MemoryBudgetError, memory_limit
+from renyi.correlation import hgr, hgr_lower_bound, hgr_matrix
 from renyi.counting import pair_counts, sparse_counts
+from renyi.encoding.columns import Column, Columns, Levels
+from renyi.marginals import consistency
 from renyi.sources import frames
 from renyi.streaming.spec import CountSpec
 from support.streams import counted, every_type, pieces
@@ -216,3 +221,45 @@ def test_streams_count_as_memory_does(sparse, weight) -> None:
     )
     for sizes, ways in (([700], 1), ([1, 60, 33], 3)):
         assert counted(pieces(rows, sizes), spec, ways) == m
+
+
+def test_margins_are_checked_some_columns_at_a_time(sparse, monkeypatch) -> None:
+    m = Marginals.from_data(table(200, 30), target="y")
+    (whole,) = consistency._margins(m)
+    monkeypatch.setattr(consistency, "_CELLS", 1)
+    parts = list(consistency._margins(m))
+    assert [part.first for part in parts] == list(range(len(m.columns)))
+    sums = np.concatenate([part.sums for part in parts])
+    np.testing.assert_array_equal(sums, whole.sums)
+    assert m.validate() is m
+
+
+def test_a_hostile_file_of_many_columns_is_refused_in_little_memory(tmp_path) -> None:
+    sizes = [2] * 5_000 + [50_000, 2]
+    starts, n = np.cumsum([0, *sizes]), 100_000
+    columns = [
+        Column(f"c{j}", Levels("label", tuple(f"k{k}" for k in range(size))))
+        for j, size in enumerate(sizes)
+    ]
+    total = int(starts[-1])
+    alone = np.zeros(total, np.int64)
+    alone[starts[:-1]] = n
+    places = np.arange(total), np.arange(total)
+    counts = sparse_counts.from_entries([(*places, alone)], total, np.int64)
+    m = Marginals(counts, n, Columns.of(columns), "c5001")
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="margins disagree"):
+        m.validate()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e8  # the margins of all columns take 2.4 GB
+
+
+def test_blocks_that_do_not_fit_are_refused(sparse) -> None:
+    m = Marginals.from_data(table(200, 30), target="y")
+    with memory_limit(100), pytest.raises(MemoryBudgetError, match="30 by 3"):
+        m.block("label", "x")
+    with memory_limit(1_000), pytest.raises(MemoryBudgetError, match="'label'"):
+        hgr_matrix(m)
+    with memory_limit(1_000), pytest.raises(MemoryBudgetError, match="'label'"):
+        hgr(table(200, 30)["label"], table(200, 30)["y"])

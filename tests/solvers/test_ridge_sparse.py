@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from renyi import Marginals, RenyiClassifier
 from renyi.counting import sparse_counts
 from renyi.solvers import krylov, ridge, ridge_sparse
+from renyi.warnings import DataWarning
 
 EPS = np.finfo(float).eps
 
@@ -183,3 +184,15 @@ def test_many_labels_cost_as_much_as_their_counts() -> None:
     assert clf.certificate_.gamma < 0.25
     again = RenyiClassifier().fit_marginals(Marginals.from_data(X, y))
     np.testing.assert_allclose(again.z_, clf.z_, atol=1e-12)
+
+
+def test_what_does_not_converge_is_told(monkeypatch) -> None:
+    """Points that are not quite those of alpha have a certificate all the same."""
+    A = np.diag(np.logspace(-6, 0, 50))
+    R = np.ones((50, 1))
+    whole = krylov.solve(lambda V: A @ V, R, 1e-9, np.ones(50))
+    np.testing.assert_allclose((A + 1e-9 * np.eye(50)) @ whole, R, rtol=1e-6)
+    monkeypatch.setattr(krylov, "_ROUNDS", 3)
+    with pytest.warns(DataWarning, match="conjugate gradients") as told:
+        krylov.solve(lambda V: A @ V, R, 1e-9, np.ones(50))
+    assert told[0].message.code == "not-converged"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from renyi.checks import CLOSED_GAP
+from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.figures import at_least, at_most, number_of, percent, wrapped
 from renyi.rules import RULES
 
@@ -45,7 +45,9 @@ def shared_bins(name: str) -> str:
 
 
 def few_rows(n: float, n_indicators: int) -> str:
-    """Say that a bound says little about the population."""
+    """Say that a bound says little about the population, if so; else nothing."""
+    if not has_few_rows(n, n_indicators):
+        return ""
     return (
         f"there are {n_indicators} categories and only {number_of(n, 'row')}: the "
         "bound holds for the marginals of these rows and says little about the "

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from renyi.checks import SIGNALS
+
 _ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
 # Controls of terminals (but tab and new line), line ends and directions of Unicode.
 HIDDEN = re.compile(
@@ -110,10 +112,8 @@ def stoppable() -> Iterator[list[int]]:
 
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        names = ("SIGINT", "SIGTERM", "SIGHUP")
-        known = [getattr(signal, name) for name in names if hasattr(signal, name)]
         deaf = (signal.SIG_IGN, None)  # None: of a host that is no Python
-        heard = [each for each in known if signal.getsignal(each) not in deaf]
+        heard = [each for each in SIGNALS if signal.getsignal(each) not in deaf]
         usual = {each: signal.signal(each, stop) for each in heard}
     unraisable = sys.unraisablehook
     # An interrupt in a place that can raise nothing is not told by Python either.

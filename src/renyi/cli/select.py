@@ -7,6 +7,8 @@ from typing import IO
 
 import numpy as np
 
+from renyi.certificates.text import few_rows
+from renyi.checks import has_few_rows
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import with_source
@@ -25,6 +27,7 @@ from renyi.writing import replacing
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
+_TOO_MANY = "–: so many categories beside the rows that a figure would say nothing"
 _WIDE = 6  # columns of a matrix side by side
 
 
@@ -203,15 +206,23 @@ def _ranking_facts(m: Marginals) -> Facts:
     The bound on all columns together is None where some pairs were not counted.
     """
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
+    few = few_rows(m.n, m._n_indicators)
     return {
         "target": m.target,
         "rows": m.n,
         "classes": [label_text(label) for label in m.classes],
         "columns": [
-            {"name": str(name), "rho": float(rho), "categories": sizes[str(name)]}
+            {
+                "name": str(name),
+                "rho": float(rho),
+                "categories": sizes[str(name)],
+                "doubtful": bool(has_few_rows(m.n, sizes[str(name)])),
+            }
             for name, rho in ranking(m).items()
         ],
         "lower_bound": None if m.absent else hgr_lower_bound(m),
+        "doubtful": bool(few),
+        "warnings": [few] if few else [],
     }
 
 
@@ -223,9 +234,14 @@ def _ranking_text(facts: Facts) -> str:
     ]
     for entry in facts["columns"]:
         name = f"  {one_line(entry['name'], _NAME):<{_NAME}}"
-        lines.append(f"{name} {entry['rho']:>6.3f} {entry['categories']:>11,}")
+        rho = "–" if entry["doubtful"] else f"{entry['rho']:.3f}"
+        lines.append(f"{name} {rho:>6} {entry['categories']:>11,}")
+    if any(entry["doubtful"] for entry in facts["columns"]):
+        lines.append(f"  {_TOO_MANY}")
     text = "A bound on all columns together needs the counts of every pair of columns."
-    if facts["lower_bound"] is not None:
+    if facts["doubtful"]:
+        text = f"No bound on all columns together is shown: {facts['warnings'][0]}"
+    elif facts["lower_bound"] is not None:
         text = (
             "However the columns depend on each other beyond pairs, all of them "
             f"together have at least {rounded_down(facts['lower_bound'], 3):.3f}."
@@ -241,6 +257,7 @@ def _matrix_facts(m: Marginals) -> Facts:
         "rows": m.n,
         "columns": [str(name) for name in matrix.columns],
         "rho": matrix.astype(object).where(matrix.notna(), None).to_numpy().tolist(),
+        "doubtful": has_few_rows(m.n, m.columns.sizes).tolist(),
     }
 
 
@@ -255,7 +272,13 @@ def _matrix_text(facts: Facts) -> str:
         head = "".join(f" {k + 1:>6}" for k in shown)
         lines.append(f"  {'':<{digits + 31}}{head}")
         for i, (name, row) in enumerate(zip(names, facts["rho"], strict=True)):
-            cells = ["–" if rho is None else f"{rho:.3f}" for rho in row]
+            many = [facts["doubtful"][i] or other for other in facts["doubtful"]]
+            cells = [
+                "–" if rho is None or hidden else f"{rho:.3f}"
+                for rho, hidden in zip(row, many, strict=True)
+            ]
             text = "".join(f" {cells[j]:>6}" for j in shown)
             lines.append(f"  {i + 1:>{digits}} {one_line(name, 30):<30}{text}")
+    if any(facts["doubtful"]):
+        lines.append(_TOO_MANY)
     return "\n".join(lines)

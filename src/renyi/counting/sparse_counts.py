@@ -134,7 +134,7 @@ def equal(first: Table, second: Table) -> bool:
 
 
 def column_sums(table: Table, sizes: Sizes) -> NDArray[np.float64]:
-    """Return the sums of a table over the categories of each column, shape (d, D)."""
+    """Return the sums of lines of a table over the categories of each of d columns."""
     starts = offsets(sizes)
     if not is_sparse(table):
         return np.add.reduceat(table, starts[:-1], axis=0, dtype=np.float64)

@@ -13,7 +13,8 @@ They are not sufficient, since deciding whether a distribution exists is NP-hard
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # Up to this many categories it costs little to see whether marginals are possible.
 _CHECKED_SIZE = 2_000
 _TOLERANCE = 1e-6
+_CELLS = 2**23  # of margins that are looked at together
 
 
 def check_possible(m: Marginals) -> None:
@@ -140,13 +142,30 @@ def _name(m: Marginals, place: int) -> str:
     return f"{column.name} = {column.levels.texts[place - starts[j]]}"
 
 
-def _sums(m: Marginals) -> tuple[NDArray[np.float64], ...]:
-    """Return rows by column, of each category in its tables, and how these are off."""
-    alone = m.counts.diagonal()
-    sums = sparse_counts.column_sums(m.counts, m.columns.sizes)
-    gaps = np.abs(sums - alone)
-    gaps[absent_pairs(m).repeat(m.columns.sizes, axis=1)] = 0
-    return _totals(alone, m.columns), sums, gaps
+class _Margins(NamedTuple):
+    """Tables of some columns, from the `first` on, with all columns."""
+
+    first: int
+    sums: NDArray[np.float64]  # rows of each category in its table with each of them
+    gaps: NDArray[np.float64]  # how these are off
+    absent: NDArray[np.bool_]  # which pairs of columns are
+
+
+def _margins(m: Marginals) -> Iterator[_Margins]:
+    """Yield the margins of some columns at a time: all of them may be too many."""
+    sizes, alone = m.columns.sizes, m.counts.diagonal()
+    starts, step = offsets(sizes), max(1, _CELLS // max(1, len(alone)))
+    places = np.array(m.absent_places(), np.intp).reshape(-1, 2)
+    for low in range(0, len(sizes), step):
+        own = sizes[low : low + step]
+        lines = m.counts[starts[low] : starts[low + len(own)]]
+        sums = sparse_counts.column_sums(lines, own)
+        absent = np.zeros((len(own), len(sizes)), bool)
+        there = (places[:, 0] >= low) & (places[:, 0] < low + len(own))
+        absent[places[there, 0] - low, places[there, 1]] = True
+        gaps = np.abs(sums - alone)
+        gaps[absent.repeat(sizes, axis=1)] = 0
+        yield _Margins(low, sums, gaps, absent)
 
 
 def _totals(alone: NDArray[Any], columns: Columns) -> NDArray[np.float64]:
@@ -172,33 +191,40 @@ def check_totals(
 
 def disagreement(m: Marginals) -> float:
     """Return by how much totals or margins disagree at most, as a share of all rows."""
-    totals, _, gaps = _sums(m)
-    return float(max(np.abs(totals - m.n).max(), gaps.max()) / m.n)
+    totals = _totals(m.counts.diagonal(), m.columns)
+    gaps = [float(margins.gaps.max()) for margins in _margins(m)]
+    return max(float(np.abs(totals - m.n).max()), *gaps) / m.n
 
 
 def check_counts(m: Marginals, tolerance: float) -> None:
     """Raise an error that names counts which are negative or do not add up."""
     check_not_negative(m, "in the marginals")
     check_totals(m.counts.diagonal(), m.columns, m.n, tolerance)
-    _, sums, gaps = _sums(m)
+    for margins in _margins(m):
+        _check_margins(m, margins, tolerance)
+    if m.class_counts is not None:
+        _check_classes(m, m.class_counts, tolerance)
+
+
+def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
+    """Raise an error that names margins which disagree, or should not be there."""
+    first, sums, gaps, absent = margins
     names = m.columns.names
     blocks = np.add.reduceat(sums, offsets(m.columns.sizes)[:-1], axis=1)
-    there = (blocks > 0) & absent_pairs(m)
+    there = (blocks > 0) & absent
     if there.any():
         i, j = map(int, np.unravel_index(int(there.argmax()), there.shape))
         raise ValueError(
-            f"The joint counts of {names[i]!r} and {names[j]!r} are said to be absent, "
-            "but are there."
+            f"The joint counts of {names[first + i]!r} and {names[j]!r} are said to be "
+            "absent, but are there."
         )
     j, place = map(int, np.unravel_index(int(gaps.argmax()), gaps.shape))
     if gaps[j, place] > tolerance * m.n:
         raise ValueError(
             f"The margins disagree: {_name(m, place)} has {m.counts[place, place]:g} "
-            f"rows by itself, but {sums[j, place]:g} in its table with {names[j]!r} "
-            f"(off by {gaps[j, place]:g})."
+            f"rows by itself, but {sums[j, place]:g} in its table with "
+            f"{names[first + j]!r} (off by {gaps[j, place]:g})."
         )
-    if m.class_counts is not None:
-        _check_classes(m, m.class_counts, tolerance)
 
 
 def _check_classes(m: Marginals, inner: NDArray[Any], tolerance: float) -> None:

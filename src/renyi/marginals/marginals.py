@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_memory
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
@@ -145,8 +146,10 @@ class Marginals:
 
     def _block(self, first: Iterable[str], second: Iterable[str]) -> NDArray[Any]:
         """Return the counts of the categories of some columns with those of others."""
-        places = np.ix_(self._spans(first), self._spans(second))
-        return sparse_counts.dense(self.counts[places])
+        rows, columns = self._spans(first), self._spans(second)
+        what = f"A table of {len(rows):,} by {len(columns):,} categories"
+        check_memory(self.counts.dtype.itemsize * len(rows) * len(columns), what)
+        return sparse_counts.dense(self.counts[np.ix_(rows, columns)])
 
     def block(self, first: str, second: str) -> pd.DataFrame:
         """Contingency table of two columns."""
@@ -178,6 +181,12 @@ class Marginals:
         names = self.feature_names
         self._need((name, self.target) for name in names)
         return self._block(names, [self.target])
+
+    @property
+    def _n_indicators(self) -> int:
+        """Number of categories of the features that have rows."""
+        alone = self.counts.diagonal()[self._spans(self.feature_names)]
+        return int(np.count_nonzero(alone))
 
     @property
     def Q(self) -> NDArray[np.float64]:

@@ -39,7 +39,6 @@ from renyi.checks import (
     check_choice,
     check_positive,
     check_time_limit,
-    has_few_rows,
 )
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.encoder import Encoder
@@ -323,8 +322,7 @@ def minimax(
 
 def few_rows(m: Marginals) -> str:
     """Say that the rows are few, if they are; else nothing."""
-    D = int(m.encoder.columns.sizes.sum())
-    return text.few_rows(m.n, D) if has_few_rows(m.n, D) else ""
+    return text.few_rows(m.n, m._n_indicators)
 
 
 def _given(

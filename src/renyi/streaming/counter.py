@@ -329,7 +329,7 @@ class PairTable:
         weights: NDArray[np.float64] | None,
     ) -> None:
         """Count a block of codes of shape (columns, rows)."""
-        self.reserve(sizes)
+        self.reserve(sizes, codes)
         codes, used = self._compact(codes, weights is None)
         lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
@@ -379,20 +379,26 @@ class PairTable:
         pairs = zip(starts, codes, strict=False)
         return np.concatenate([start + each for start, each in pairs])
 
-    def reserve(self, sizes: list[int]) -> None:
-        """Make room for so many codes of each column."""
+    def reserve(self, sizes: list[int], codes: NDArray[Any] | None = None) -> None:
+        """Make room for so many codes of each column; `codes` are about to come."""
         if self.sizes.tolist() == sizes:
             return
         before, classes = self.tables, self._by_class * sizes[-1]
         sparse = sparse_counts.is_sparse(before[0])
+        entries = before[0].nnz if sparse else 0
         try:
-            check_table_size(sizes, classes, before[0].nnz if sparse else 0)
-        except ValueError as error:
+            check_table_size(sizes, classes, entries)
+        except (ValueError, MemoryError):  # places of missing cells may have no rows
+            unused = self._without_missing(codes)
             j = int(np.argmax(sizes))
-            raise ValueError(
-                f"{error} Column {self._names[j]!r} alone has {sizes[j]:,}: drop it, "
-                "or name it in `numeric` if it is a number."
-            ) from None
+            try:
+                check_table_size(sizes, classes, entries, int(unused.sum()))
+            except ValueError as error:
+                raise ValueError(
+                    f"{error} Column {self._names[j]!r} alone has "
+                    f"{sizes[j] - unused[j]:,}: drop it, or name it in `numeric` if "
+                    "it is a number."
+                ) from None
         known, total = [np.arange(size) for size in self.sizes], sum(sizes)
         self.sizes = np.array(sizes, np.intp)
         target = self._places(known)
@@ -402,6 +408,14 @@ class PairTable:
         self.tables = [*np.zeros((1 + classes, total, total), before[0].dtype)]
         for k, table in enumerate(before):
             self._add_table(k, table, target)
+
+    def _without_missing(self, codes: NDArray[Any] | None) -> NDArray[np.bool_]:
+        """Whether each column has no missing cell, here or in codes to come."""
+        none = np.ones(len(self._names), bool)
+        if self.sizes.all():
+            starts = np.cumsum(self.sizes) - self.sizes
+            none = self.tables[0].diagonal()[starts] == 0
+        return none if codes is None else none & (codes != 0).all(axis=1)
 
     def mass(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
