@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from renyi.estimators.selector import RenyiSelector as RenyiSelector
     from renyi.marginals.marginals import Marginals as Marginals
+    from renyi.proofs import write_proof as write_proof
     from renyi.robust.brier_risk import Separability as Separability
     from renyi.robust.brier_risk import ThetaResult as ThetaResult
     from renyi.robust.brier_risk import separable as separable
@@ -82,6 +83,7 @@ _HOME = {
     "separable": "robust.brier_risk",
     "theta": "robust.brier_risk",
     "worst_case": "robust.worst",
+    "write_proof": "proofs",
 }
 
 __all__ = [
@@ -113,6 +115,7 @@ __all__ = [
     "separable",
     "theta",
     "worst_case",
+    "write_proof",
 ]
 
 

@@ -208,16 +208,16 @@ def bound_report(
     check_time_limit(time_limit)
     deadline, tell = Deadline(time_limit), progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
-    any_rule = simple_rules(found)
+    any_rule, best = simple_rules(found), None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
         tell(PROGRAM, None)
-        _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
+        best = _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
         found, worst = _with_worst(found, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
             tell(MINIMAX, None)
             told = partial(tell, MINIMAX)
-            _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
+            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
             tell(EXACT, None)
             limit, told = _part(deadline, 1.0), partial(tell, EXACT)
             found, _ = _with_worst(found, model, part, limit, worst, told)
@@ -227,7 +227,8 @@ def bound_report(
     for name in expected[len(any_rule) - 2 :]:
         any_rule.append(Step(name, alone, status="stopped"))
     every = len(part.feature_names) == len(m.feature_names)
-    return BoundReport(found, _with_last(found, level), tuple(any_rule), every)
+    steps = _with_last(found, level)
+    return BoundReport(found, steps, tuple(any_rule), every, best)
 
 
 def _with_last(found: Certificate, level: str) -> tuple[Step, ...]:
@@ -324,7 +325,7 @@ def _promise(
     method: str,
     time_limit: float | None,
     progress: Callable[[Any], None] | None,
-) -> None:
+) -> Any:
     """Add what the rule of a minimax program promises; an interrupt goes on."""
     from renyi.robust.minimax_problem import minimax
 
@@ -334,6 +335,7 @@ def _promise(
     known.append(Step(name, found.upper, lower, found.seconds, found.status))
     if found.interrupted:
         raise KeyboardInterrupt
+    return found
 
 
 # ---- from held-out rows

@@ -9,8 +9,11 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +24,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fuzz import mutations
-from renyi import Encoder, Marginals, RenyiClassifier, Scorecard, storage
+from renyi import (
+    Encoder,
+    Marginals,
+    RenyiClassifier,
+    Scorecard,
+    certify,
+    minimax,
+    storage,
+    verify,
+    write_proof,
+)
 from renyi.sources import csv, files
 from renyi.sources.files import read_table
 from support.forgeries import signed
@@ -162,6 +175,52 @@ def _checkpoint(path: Path) -> None:
     m.validate()
 
 
+# ---- proofs, checked by themselves: what is proved must be true
+
+
+@cache
+def _truth() -> tuple[Marginals, RenyiClassifier, float]:
+    """Return the golden marginals and model, and the minimax error of the former."""
+    m = Marginals.load(GOLDEN / "marginals-v1.renyi")
+    clf = RenyiClassifier.load(GOLDEN / "model-v2.json")
+    found = minimax(m, method="exact", class_conditional=False)
+    hold(found.gap < 1e-9, "the minimax error is not known")
+    return m, clf, found.upper
+
+
+@cache
+def _proof_seed() -> list[bytes]:
+    m, clf, _ = _truth()
+    with tempfile.TemporaryDirectory() as folder:
+        place, result = Path(folder, "p"), minimax(m, method="exact")
+        proved = write_proof(place, m, clf, result)
+        hold({"gamma", "upper", "lower"} <= set(proved), "a part is missing")
+        return [place.read_bytes()]
+
+
+def _claims(marginals: Path, model: Path, proof: Path | None = None) -> None:
+    """Check claims; those that are proved must agree with other computations."""
+    names = str(marginals), str(model), str(proof or "")
+    code, why, found = verify.answer(*names)
+    hold(verify.told(code, why, found), "no text")
+    if code:
+        raise ValueError(f"{why or 'a claim is not proved'}")
+    try:
+        m, card = Marginals.load(marginals), Scorecard.load(model)
+        c = certify(card, m)
+    except (ValueError, TypeError):  # which refuse files that nothing is wrong with
+        return
+    truth = {"gamma": c.gamma, **c.bounds}
+    for what, number, exact, _ in found:
+        if what in truth:
+            hold(abs(exact - Fraction(truth[what])) < 1e-6, f"{what} is {exact}")
+            hold(number >= truth[what] - 1e-6, f"{what} is {truth[what]}, not {number}")
+        else:
+            error = _truth()[2]  # of the golden marginals, which proofs are about
+            off = number - error if what.startswith("upper") else error - number
+            hold(off > -1e-9, f"{what}: {number}, and it is {error}")
+
+
 # ---- tables
 
 
@@ -244,8 +303,32 @@ _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
 _MODELS = ("model-v1.json", "model-v2.json", "model-v3.json", "model-v3-classes.json")
-
+_MODEL, _COUNTS = GOLDEN / "model-v2.json", GOLDEN / "marginals-v1.renyi"
 TARGETS = {
+    "claims": Target(
+        ".json",
+        _golden("model-v2.json"),
+        (mutations.of_document, mutations.of_certificate, mutations.of_bytes),
+        lambda path: _claims(_COUNTS, path),
+        False,
+        8,
+    ),
+    "counts": Target(
+        ".renyi",
+        _golden("marginals-v1.renyi"),
+        _ARCHIVE,
+        lambda path: _claims(path, _MODEL),
+        False,
+        8,
+    ),
+    "proof": Target(
+        ".json",
+        _proof_seed,
+        _DOCUMENT,
+        lambda path: _claims(_COUNTS, _MODEL, path),
+        False,
+        8,
+    ),
     "model": Target(".json", _golden(*_MODELS), _DOCUMENT, _model, share=12),
     "certificate": Target(
         ".json", _certificate_seed, (mutations.of_certificate,), _model, share=12

@@ -16,12 +16,20 @@ ROOT = Path(__file__).parents[2]
 
 def test_mutated_files_are_refused_or_consistent(tmp_path):
     campaign = Campaign("fuzz.targets", tmp_path / "found")
-    campaign.run(inputs=920, jobs=1)
+    campaign.run(inputs=1_400, jobs=1)
     assert campaign.found == [], campaign.found[0].read_text("utf-8")
     for name, counts in campaign.counts.items():
         assert counts["tried"] == counts["refused"] + counts["accepted"]
         assert counts["tried"] == 20 * TARGETS[name].share
         assert counts["refused"] and counts["accepted"]
+
+
+@pytest.mark.long
+def test_no_false_claim_is_proved(tmp_path):
+    campaign = Campaign("fuzz.targets", tmp_path / "found")
+    campaign.targets = {k: TARGETS[k] for k in ("claims", "counts", "proof")}
+    campaign.run(inputs=1_000_000, jobs=2)
+    assert campaign.found == [], campaign.found[0].read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -275,6 +275,7 @@ class BoundReport:
     model: tuple[Step, ...]  # of this model's rule, from the cheap to the exact
     any_rule: tuple[Step, ...]  # of rules that look at the same columns
     all_columns: bool = True  # of the marginals; others might promise more by the rest
+    minimax: Any = None  # what was found of any rule, if anything
 
     @property
     def upper(self) -> float:

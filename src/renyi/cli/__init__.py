@@ -68,7 +68,7 @@ def _answered(arguments: list[str], came: list[int]) -> int:
             )
         args = parser().parse_args(arguments)
         args.argv = arguments
-        _command(args)
+        code = _command(args)
     except BrokenPipeError:  # the reader has gone, as `head` does
         return 0
     except BaseException as error:
@@ -82,7 +82,7 @@ def _answered(arguments: list[str], came: list[int]) -> int:
             raise
         return _told(error)
     # What a search had found when it was interrupted has been printed by now.
-    return 128 + came[0] if came and came[0] != signal.SIGINT else 0
+    return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
 def _told(error: Exception) -> int:
@@ -116,10 +116,11 @@ def _told(error: Exception) -> int:
     )
 
 
-def _command(args: argparse.Namespace) -> None:
+def _command(args: argparse.Namespace) -> int:
     """Run the function of the command; its notes go to stderr if it fails.
 
-    What a reader did with a table is a `DataWarning`; here it becomes a note.
+    What a reader did with a table is a `DataWarning`; here it becomes a note. The exit
+    code is 0 unless the command has another answer.
     """
     from renyi.cli.output import notes_of, print_notes
 
@@ -128,6 +129,7 @@ def _command(args: argparse.Namespace) -> None:
     elif "file" in args:
         args.files = [args.file]
     module, _, function = args.run.partition(".")
+    code = None
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
@@ -138,11 +140,12 @@ def _command(args: argparse.Namespace) -> None:
                 contextlib.suppress(BrokenPipeError),  # nobody listens any more
             ):
                 run = getattr(import_module(f"renyi.cli.{module}"), function)
-                run(args, recorded)
+                code = run(args, recorded)
                 sys.stdout.flush()
         except Exception:
             print_notes(notes_of(recorded))
             raise
+    return code or 0
 
 
 def _fail(message: str, code: int = 2) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from renyi import verify
 from renyi.certificates.record import Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
@@ -16,7 +18,7 @@ from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.endings import WRITTEN
+from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of, wrapped
 from renyi.marginals.marginals import Marginals
@@ -34,26 +36,31 @@ _SHOWN = 5e-4  # a swing that is not shown as 0.000
 def run(args: Args, recorded: Recorded) -> None:
     """Print the worst error of a model, by marginals or by held-out rows."""
     _check_basis(args)
+    if args.proof is not None:
+        output.check_place(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
     if args.level in ("lp", "exact"):
         limits: Any = {"level": args.level, "time_limit": args.time_limit}
         m = inputs.load_marginals(args.file)
         with Meter() as meter:
             report = bound_report(clf, m, progress=meter.search, **limits)
-        output.show(args, report.to_dict(), lambda _: str(report), recorded)
+        facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
+        text = "\n".join([str(report), *_proof_text(facts)])
+        output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
         c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
     else:
-        c = certify(clf, inputs.load_marginals(args.file))
+        m = inputs.load_marginals(args.file)
+        c = certify(clf, m)
+    facts = {} if args.rows else _proof_facts(args, m, clf)
     notes = output.notes_of(recorded)
     if args.json:
-        output.print_json(
-            certificate_facts(c) | ({"notes": notes} if args.rows else {})
-        )
+        facts |= {"notes": notes} if args.rows else {}
+        output.print_json(certificate_facts(c) | facts)
         return
     output.print_notes(notes)
-    print("\n".join(certificate_text(c)))
+    print("\n".join([*certificate_text(c), *_proof_text(facts)]))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
         again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
@@ -65,10 +72,11 @@ def _check_basis(args: Args) -> None:
     if (args.file is None) == (args.rows is None):
         raise ValueError("certify takes either MARGINALS or --rows FILE: name one.")
     if args.rows is not None:
-        if args.level is not None or args.time_limit is not None:
+        if any(v is not None for v in (args.level, args.time_limit, args.proof)):
             raise ValueError(
-                "--exact, --level and --time-limit are for marginals: leave them out "
-                "beside --rows, or count the rows with 'renyi marginals build' first."
+                "--exact, --level, --time-limit and --proof are for marginals: leave "
+                "them out beside --rows, or count the rows with 'renyi marginals "
+                "build' first."
             )
         return
     for option in ("target", "confidence"):
@@ -108,12 +116,64 @@ def _heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
     return X, [cell if known is None else known for cell, known in pairs]
 
 
+# ---- proofs
+
+
+def _proof_facts(args: Args, m: Marginals, *found: Any) -> Facts:
+    """Write a proof, if it is asked for, and return where it is and what it proves."""
+    if args.proof is None:
+        return {}
+    from renyi.proofs import write_proof
+
+    proved = write_proof(args.proof, m, *found)
+    result = found[-1] if len(found) > 1 else None
+    if (
+        getattr(result, "worst_distribution", None) is not None
+        and "lower" not in proved
+    ):
+        warn(f"{args.proof} has no lower bound: no exact witness was found.")
+    counts = args.file if args.file.endswith(MARGINALS) else f"COUNTS{MARGINALS}"
+    names = [name for name in (getattr(args, "model", None), counts) if name]
+    again = shlex.join(["renyi", "verify", *names, "--proof", args.proof])
+    return {"proof": {"written": args.proof, "proves": proved, "check": again}}
+
+
+def _proof_text(facts: Facts) -> list[str]:
+    if "proof" not in facts:
+        return []
+    proof = facts["proof"]
+    return ["", f"Wrote {proof['written']}. To check it: {proof['check']}"]
+
+
+def run_verify(args: Args, recorded: Recorded) -> int:
+    """Print what is claimed, the exact numbers, and the answer; return its code."""
+    code, why, found = verify.answer(args.file, args.model or "", args.proof or "")
+    answer = ("proved", "not proved", "wrong file")[code]
+    if args.json:
+        claims = [
+            {
+                "claim": what,
+                "claimed": number,
+                "exact": str(Decimal(exact.numerator) / exact.denominator),
+                "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
+                "proved": holds,
+            }
+            for what, number, exact, holds in found
+        ]
+        output.print_json({"answer": answer, "reason": why, "claims": claims})
+    else:
+        print(verify.told(code, why, found))
+    return code
+
+
 # ---- any rule
 
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
     place = _place_of_worst(args)
+    if args.proof is not None:
+        output.check_place(args, args.proof, (".json",))
     m = streams.counted(args)
     inputs.check_missing_class(m, args.file)
     with Meter() as meter:
@@ -128,6 +188,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
     facts = minimax_facts(m, result)
     if place is not None:
         facts["written"] = _write_worst(place, result, args.spreadsheet)
+    facts |= _proof_facts(args, m, None, result)
     if result.method == "lp" and result.status == "bounded":
         argv = [text for text in args.argv if not text.startswith("--method=")]
         while "--method" in argv:
@@ -223,6 +284,7 @@ def minimax_text(facts: Facts) -> str:
             f"Wrote {facts['written']} (a distribution on {facts['outcomes']:,} "
             "outcomes that shows it)"
         )
+    lines += _proof_text(facts)
     if facts.get("next"):
         lines += ["", f"Next: {facts['next']}   (closes the interval)"]
     return "\n".join(lines)

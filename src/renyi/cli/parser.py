@@ -22,6 +22,7 @@ _DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
 _WRITTEN = endings.either(endings.WRITTEN)
 _MODEL = "a model that fit wrote (.json)"
 _MARGINALS = "marginals (.renyi)"
+_PROOF = "write what 'renyi verify' needs to check the bounds (.json)"
 _WHERE = (
     'only rows that fulfil a condition, such as "year = 2024" (needs the extra duckdb'
 )
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_predict(commands)
     _add_certify(commands)
+    _add_verify(commands)
     _add_minimax(commands)
     _add_hgr(commands)
     _add_select(commands)
@@ -158,11 +160,23 @@ def _add_certify(commands: Any) -> None:
     _add(level, "--level", text)
     _add(level, "--exact", "short for --level exact")
     _add(parser, "--time-limit SECONDS")
+    _add(parser, "--proof FILE", _PROOF)
     rows = parser.add_argument_group("rows that were not used in training")
     _add(rows, "--rows FILE", "certify by these rows, not by marginals")
     _add(rows, "--target COL", "their class (by default named as in training)")
     _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
     _add(parser, "--memory SIZE", _MEMORY)
+    _add(parser, "--json")
+
+
+def _add_verify(commands: Any) -> None:
+    text = "check claims exactly: proved (exit code 0), not proved (1), wrong file (2)"
+    parser = _command(commands, "verify", text, "certify.run_verify")
+    parser.epilog = "The one file renyi/verify.py does the same where renyi is not."
+    text = f"{_MODEL}; not for a proof that minimax wrote"
+    parser.add_argument("model", metavar="MODEL", nargs="?", help=text)
+    parser.add_argument("file", metavar="MARGINALS", help=_MARGINALS)
+    _add(parser, "--proof FILE", "what certify or minimax --proof wrote")
     _add(parser, "--json")
 
 
@@ -181,6 +195,7 @@ def _add_minimax(commands: Any) -> None:
     _add(search, "--seed N", "seed of the search")
     text = f"write the worst distribution as a table ({_WRITTEN})"
     _add(parser, "--worst FILE", text)
+    _add(parser, "--proof FILE", _PROOF)
     _add(parser, "--spreadsheet")
     _add_columns(parser, unseen=False)
     _add(parser, "--json")

@@ -231,19 +231,19 @@ def _canonical(
     columns: Columns, target: Levels, absent: Iterable[frozenset[str]] = ()
 ) -> tuple[Places, Places, str]:
     """Return features and classes in canonical order, and what describes them."""
-    described = [_sorted_levels(levels) for levels in columns.levels]
+    described = [sorted_levels(levels) for levels in columns.levels]
     chosen = sorted(range(len(columns)), key=lambda j: columns.names[j])
     starts, which = offsets(columns.sizes), columns.which.tolist()
     order = [starts[j] + described[which[j]][0] for j in chosen]
     names = [columns.names[j] for j in chosen]
-    classes, answers = _sorted_levels(target)
+    classes, answers = sorted_levels(target)
     features = [names, [described[which[j]][1] for j in chosen]]
     texts = [features, [[""], [answers]], sorted(map(sorted, absent))]
     places = np.concatenate([np.empty(0, np.intp), *order])
     return places, classes, "".join(map(json.dumps, texts))
 
 
-def _sorted_levels(levels: Levels) -> tuple[Places, str]:
+def sorted_levels(levels: Levels) -> tuple[Places, str]:
     """Return the order of a column's categories and their description."""
     texts, labels = levels.texts, []
     missing = [category is None for category in levels.categories]

@@ -209,6 +209,8 @@ class MinimaxResult:
         "all outcomes" or "cutting planes".
     interrupted : bool
         Whether Ctrl-C ended it.
+    messages : ndarray or None
+        Why the functions of the polynomial program are what they must be; for proofs.
     """
 
     lower: float
@@ -221,6 +223,7 @@ class MinimaxResult:
     note: str = ""
     origin: str = ""
     interrupted: bool = False
+    messages: Floats | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -395,9 +398,8 @@ def solve_minimax(
         status = "solved"
     rule = MinimaxRule(ambiguity, best.multiplier, upper, encoder)
     seconds, stopped = deadline.spent, best.status == "interrupted"
-    return MinimaxResult(
-        lower, upper, rule, shown, way, seconds, status, "", best.origin, stopped
-    )
+    found = lower, upper, rule, shown, way, seconds, status, "", best.origin, stopped
+    return MinimaxResult(*found, messages=best.messages)
 
 
 def _direct(ambiguity: Ambiguity, X: Outcomes, deadline: Deadline) -> _Found:

@@ -93,6 +93,7 @@ class Bound(NamedTuple):
     multiplier: Floats
     status: Status = "optimal"
     origin: str = "linear program"
+    messages: Floats | None = None  # (components, margins of pairs): why it is one
 
 
 def solve_local(
@@ -163,7 +164,10 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
     if K > 2:
         value, constant = value + 1.0, constant + 1.0
     multiplier = ambiguity.shifted(-u[end - 1 - cells : end - 1], constant)
-    return Bound(value, multiplier, answer.status)
+    sent = sum(int(layout.sizes[i] + layout.sizes[j]) for i, j in layout.pairs)
+    messages = answer.duals[: end - 1 - cells].reshape(K + 1, -1)
+    messages = messages[:, messages.shape[1] - sent :]
+    return Bound(value, multiplier, answer.status, messages=messages)
 
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:

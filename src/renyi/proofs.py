@@ -1,0 +1,326 @@
+"""Proofs: what a stranger needs to check a bound with `renyi.verify` and no solver.
+
+The multipliers and messages of the polynomial program prove what its rule promises, and
+a worst distribution proves what no rule can. Programs find both to within a tolerance.
+The former are rounded; the checker adds what they then lack. The latter must have the
+given counts *exactly*: its probabilities are rounded but for a largest set of outcomes
+that are independent of each other, on which the equations are solved in rational
+numbers, digit by digit modulo a prime (Dixon). Should a probability turn negative, or
+the equations have no solution there, there is no exact witness, and none is written.
+
+Columns stand in the order of their names, labels in that of their texts, as in digests.
+Every number that a proof claims is the checker's own, rounded to its safe side.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import __version__, verify
+from renyi.marginals.file import sorted_levels
+from renyi.robust.ambiguity_set import Ambiguity, Floats, Outcomes
+from renyi.robust.distribution import WorstDistribution
+from renyi.robust.pairwise_program import solve_local, table_rule
+from renyi.scorecard import scorecard_of
+from renyi.storage import write_json
+
+if TYPE_CHECKING:
+    from renyi.marginals.marginals import Marginals
+    from renyi.robust.minimax_problem import MinimaxResult
+    from renyi.writing import Place
+
+FORMAT = "renyi-proof"
+_PRIME = 2**31 - 1
+_MOST_EQUATIONS = 1_500
+_MOST_DIGITS = 600  # of a rational number, to the base of the prime
+_GRID = 2**30  # parts of a row that probabilities are rounded to
+_MAX_CLASSES = 6  # whose sets are 63
+
+Integers = NDArray[np.int64]
+
+
+def write_proof(
+    path: Place, m: Marginals, model: Any = None, result: MinimaxResult | None = None
+) -> dict[str, float]:
+    """Write a file that proves bounds to a stranger, and return the numbers it proves.
+
+    ``renyi verify``, or the one file ``renyi/verify.py`` without renyi, checks it.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write.
+    m : Marginals
+        What the bounds are about: unweighted, its counts agreeing exactly.
+    model : RenyiClassifier or Scorecard, optional
+        Its gamma and the bounds of its rules are claimed, in closed form.
+    result : MinimaxResult, optional
+        What `minimax` found of the same marginals: ``"upper"`` is what the rule of the
+        polynomial program promises, ``"lower"`` what no rule can go below. The latter
+        takes a worst distribution with exactly these counts, and is missing if none
+        was found, or if it cannot be mended.
+
+    Examples
+    --------
+    >>> import os, renyi, tempfile
+    >>> from renyi.verify import answer
+    >>> X, y = renyi.datasets.load("votes")
+    >>> m = renyi.Marginals.from_data(X[["crime", "immigration"]], y)
+    >>> folder = tempfile.mkdtemp()
+    >>> m.save(os.path.join(folder, "m.renyi"))
+    >>> place = os.path.join(folder, "proof.json")
+    >>> proved = renyi.write_proof(place, m, result=renyi.minimax(m))
+    >>> round(proved["lower"], 4), round(proved["upper"], 4)
+    (0.2299, 0.2299)
+    >>> answer(os.path.join(folder, "m.renyi"), proof=place)[0]  # proved
+    0
+    """
+    card = None if model is None else scorecard_of(model)
+    if card is not None:
+        m = card.match(m).marginals
+    proof: dict[str, Any] = {
+        "format": FORMAT,
+        "version": 1,
+        "renyi": __version__,
+        "digest": m.digest.pairs,
+        "features": sorted(m.feature_names),
+        "claims": {},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder, "counts.renyi"))
+        m.save(place)
+        counts = verify.Counts(place, m.feature_names)
+    if not counts.agree():
+        raise ValueError(
+            "No proof was written: the counts do not agree with each other exactly."
+        )
+    if card is not None:
+        exact = counts.bounds(*counts.points(card.to_dict()))
+        safe = {name: _up(value) for name, value in exact.items()}
+        proof["claims"] = {"gamma": safe.pop("gamma"), "bounds": safe}
+    if result is not None and len(m.classes) <= _MAX_CLASSES:
+        kinds = [_program(m, *found) for found in _found(m, result)]
+        proof["upper"] = min(kinds, key=counts.upper)
+        proof["claims"]["upper"] = _up(counts.upper(proof["upper"]))
+    if result is not None and result.worst_distribution is not None:
+        witness = _witness(m, result.worst_distribution)
+        if witness is not None:
+            proof["lower"] = witness
+            proof["claims"]["lower"] = -_up(-counts.lower(witness))
+    write_json(path, proof)
+    claims: dict[str, Any] = proof["claims"]
+    return {**claims.pop("bounds", {}), **claims}
+
+
+def _up(value: Fraction) -> float:
+    """Return the least float that is not smaller."""
+    near = float(value)
+    return near if near >= value else math.nextafter(near, math.inf)
+
+
+def _orders(m: Marginals) -> tuple[list[int], list[Any], Any]:
+    """Return features, their categories and the classes in the order of a proof."""
+    columns = m.encoder.columns
+    features = sorted(range(len(columns)), key=columns.names.__getitem__)
+    each = [sorted_levels(columns[i].levels)[0] for i in range(len(columns))]
+    return features, each, sorted_levels(m._column(m.target).levels)[0]
+
+
+# ---- the polynomial program
+
+
+def _found(
+    m: Marginals, result: MinimaxResult
+) -> Iterator[tuple[Ambiguity, Floats, Floats]]:
+    """Yield tables, multipliers and messages; the rule of one table needs no messages.
+
+    Proofs use pairs of columns, and not those within each class.
+    """
+    ambiguity, messages = result.rule.ambiguity, result.messages
+    if messages is not None and not any(
+        table.with_target and len(table.features) > 1 for table in ambiguity.tables
+    ):
+        yield ambiguity, result.rule.multiplier, messages
+        return
+    ambiguity = Ambiguity.of(m, class_conditional=False)
+    again = solve_local(ambiguity)
+    if again.messages is not None:
+        yield ambiguity, again.multiplier, again.messages
+    sent = sum(int(ambiguity.sizes[[*pair]].sum()) for pair in ambiguity.layout.pairs)
+    nothing = np.zeros((ambiguity.n_classes + 1, sent))
+    yield ambiguity, table_rule(ambiguity).multiplier, nothing
+
+
+def _program(
+    m: Marginals, ambiguity: Ambiguity, multiplier: Floats, found: Floats
+) -> dict[str, Any]:
+    """Return multipliers and messages as whole multiples of the checker's unit."""
+    features, each, classes = _orders(m)
+    K, sizes = len(classes), ambiguity.sizes
+    tables = {t.features: cells for t, cells in ambiguity.split(multiplier)}
+    pairs, layout = [], ambiguity.layout.pairs
+    ends = np.cumsum([0, *(sizes[i] + sizes[j] for i, j in layout)]).tolist()
+    starts, order = dict(zip(layout, ends, strict=False)), [np.empty(0, np.intp)]
+    for a, b in combinations(features, 2):
+        i, j = min(a, b), max(a, b)
+        cells = tables[i, j][np.ix_(each[i], each[j])]
+        pairs.append(cells if (a, b) == (i, j) else cells.T)
+        places = {i: starts[i, j] + each[i], j: starts[i, j] + sizes[i] + each[j]}
+        order += [places[a], places[b]]
+    sent, messages = found[:, np.concatenate(order)], []
+    for S in range(1, 2**K):
+        chosen = [int(k) for y, k in enumerate(classes) if S >> y & 1]
+        others = [1 + k for k in range(K) if k not in chosen]
+        if K == 2:
+            messages.append(sent[0 if len(chosen) == 2 else 1 + chosen[0]])
+        else:  # of 1 − Σ q_y, and of q_y for the others: see `pairwise_program`
+            messages.append(sent[0] + sent[others].sum(axis=0))
+    single = [tables[i,][each[i]][:, classes] for i in features]
+    parts = {"single": single, "pair": pairs, "messages": messages}
+    return {name: _whole(arrays) for name, arrays in parts.items()}
+
+
+def _whole(arrays: list[Floats]) -> list[int]:
+    flat = np.concatenate([np.empty(0), *(array.ravel() for array in arrays)])
+    return [int(v) for v in np.rint(flat * float(verify.UNIT)).tolist()]
+
+
+# ---- an exact witness
+
+
+def _witness(m: Marginals, worst: WorstDistribution) -> dict[str, Any] | None:
+    """Return outcomes with exact probabilities; None if they cannot be mended."""
+    rows, answers = np.nonzero(worst.p > 0)
+    weights = exact_weights(worst.ambiguity, worst.outcomes, worst.p, int(m.n))
+    if weights is None:
+        return None
+    whole = math.lcm(*(w.denominator for w in weights))
+    features, each, classes = _orders(m)
+    codes = [np.argsort(each[i])[worst.outcomes[rows, i]] for i in features]
+    codes.append(np.argsort(classes)[answers])
+    listed = np.stack(codes, axis=1).tolist()
+    outcomes = [
+        [*cells, f"{int(w * whole):x}"]
+        for cells, w in zip(listed, weights, strict=True)
+        if w
+    ]
+    return {"rows": f"{whole * int(m.n):x}", "outcomes": outcomes}
+
+
+def exact_weights(
+    ambiguity: Ambiguity, outcomes: Outcomes, p: Floats, n: int
+) -> list[Fraction] | None:
+    """Return weights near n p, where p > 0, with exactly the n rows of the tables."""
+    support = np.flatnonzero(p.ravel() > 0)
+    A = ambiguity.constraint_matrix(outcomes)[:, support].toarray().astype(np.int64)
+    counts = np.rint(ambiguity.b * n).astype(np.int64)
+    order = np.argsort(-p.ravel()[support], kind="stable")
+    rows, basis = _pivots(A[:, order])
+    basis = order[basis]
+    if len(basis) > _MOST_EQUATIONS:
+        return None
+    grid = np.rint(p.ravel()[support] * n * _GRID).astype(np.int64)
+    grid[basis] = 0
+    rest = counts * _GRID - A @ grid
+    solved = _solve(A[np.ix_(rows, basis)], rest[rows])
+    if solved is None:
+        return None
+    weights = [Fraction(int(w), _GRID) for w in grid]
+    for k, w in zip(basis.tolist(), solved, strict=True):
+        weights[k] = w / _GRID
+    whole = math.lcm(*(w.denominator for w in weights))
+    scaled = np.array([int(w * whole) for w in weights], object)
+    exact = (A.astype(object) @ scaled == counts.astype(object) * whole).all()
+    return weights if exact and min(weights) >= 0 else None
+
+
+def _pivots(A: Integers) -> tuple[Integers, Integers]:
+    """Return rows and columns of a largest regular part, the first columns first."""
+    left, rows, columns = A % _PRIME, [], []
+    free = np.ones(len(left), bool)
+    for c in range(left.shape[1]):
+        found = np.flatnonzero(left[:, c] * free)
+        if not len(found):
+            continue
+        r = int(found[0])
+        free[r] = False
+        rows.append(r)
+        columns.append(c)
+        factor = left[:, c] * pow(int(left[r, c]), -1, _PRIME) % _PRIME * free
+        some = np.flatnonzero(factor)
+        if len(some):
+            left[some, c:] -= factor[some, None] * left[r, c:] % _PRIME
+            left[some, c:] %= _PRIME
+    return np.array(rows, np.int64), np.array(columns, np.int64)
+
+
+def _inverse(A: Integers) -> Integers:
+    """Return the inverse modulo the prime."""
+    size = len(A)
+    both = np.hstack([A % _PRIME, np.eye(size, dtype=np.int64)])
+    for c in range(size):
+        r = c + int(np.flatnonzero(both[c:, c])[0])
+        both[[c, r]] = both[[r, c]]
+        both[c] = both[c] * pow(int(both[c, c]), -1, _PRIME) % _PRIME
+        others = np.flatnonzero(both[:, c])
+        others = others[others != c]
+        both[others] = (
+            both[others] - both[others, c][:, None] * both[c] % _PRIME
+        ) % _PRIME
+    return both[:, size:]
+
+
+def _solve(A: Integers, b: Integers) -> list[Fraction] | None:
+    """Solve A x = b in rational numbers, by ever more digits of x modulo the prime."""
+    if not len(A):
+        return []
+    inverse = _inverse(A)
+    high, low = inverse >> 16, inverse & 0xFFFF
+    rest, digits, power, tried = b.copy(), [0] * len(A), 1, 4
+    for step in range(1, _MOST_DIGITS + 1):
+        r = rest % _PRIME
+        digit = ((high @ r % _PRIME << 16) + low @ r) % _PRIME
+        digits = [x + power * d for x, d in zip(digits, digit.tolist(), strict=True)]
+        power *= _PRIME
+        rest = (rest - A @ digit) // _PRIME
+        if step == tried:
+            found = _rational(digits, power)
+            if found is not None and _fits(A, b, found):
+                return found
+            tried *= 2
+    return None
+
+
+def _rational(digits: list[int], power: int) -> list[Fraction] | None:
+    """Return the fractions of numerator and denominator below the root of power/2."""
+    most, common, found = math.isqrt(power // 2), 1, []
+    for x in digits:
+        a, b, s, t = power, x * common % power, 0, 1
+        b = b - power if b > power // 2 else b
+        if abs(b) > most:
+            b %= power
+            while b > most:
+                a, b, s, t = b, a % b, t, s - a // b * t
+            if abs(t) > most or t == 0:
+                return None
+            b, t = (b, t) if t > 0 else (-b, -t)
+            found.append(Fraction(b, t * common))
+            common *= t
+        else:
+            found.append(Fraction(b, common))
+    return found
+
+
+def _fits(A: Integers, b: Integers, x: list[Fraction]) -> bool:
+    whole = math.lcm(*(v.denominator for v in x))
+    scaled = np.array([int(v * whole) for v in x], object)
+    return bool((A.astype(object) @ scaled == b.astype(object) * whole).all())

@@ -1,0 +1,66 @@
+"""`renyi verify`, and `--proof` of certify and minimax."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.commandline import table
+
+
+@pytest.fixture
+def fitted(run, tmp_path):
+    table().to_csv("t.csv", index=False)
+    assert run("fit", "t.csv", "--target", "y", "--id", "id", "--out", "m").code == 0
+
+
+def test_a_model_is_proved(run, fitted):
+    done = run("verify", "m.json", "m.renyi")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "proved"
+    found = run("verify", "m.json", "m.renyi", "--json").json
+    assert found["answer"] == "proved"
+    assert {claim["claim"] for claim in found["claims"]} == {
+        "gamma",
+        "map",
+        "renyi",
+        "sharp",
+    }
+    first = found["claims"][0]
+    top, bottom = (int(part, 16) for part in first["fraction"].split("/"))
+    assert top / bottom == pytest.approx(float(first["exact"]), abs=1e-15)
+
+
+def test_other_answers_have_other_codes(run, fitted, tmp_path):
+    assert run("verify", "m.json", "m.json").code == 2
+    assert run("verify", "none.json", "m.renyi").code == 2
+    table(seed=1).to_csv("u.csv", index=False)
+    build = ["marginals", "build", "u.csv", "--target", "y", "--id", "id"]
+    assert run(*build, "--encoder", "m.json", "--out", "u.renyi").code == 0
+    done = run("verify", "m.json", "u.renyi", "--json")
+    assert (done.code, done.json["answer"]) == (2, "wrong file")
+
+
+def test_proofs_are_written_and_checked(run, fitted):
+    done = run("certify", "m.json", "m.renyi", "--level", "lp", "--proof", "p.json")
+    assert done.code == 0 and "renyi verify m.json m.renyi --proof p.json" in done.out
+    assert run("verify", "m.json", "m.renyi", "--proof", "p.json").code == 0
+    assert run("verify", "m.renyi", "--proof", "p.json").code == 1  # of a model
+    done = run("certify", "m.json", "m.renyi", "--proof", "c.json", "--json")
+    assert set(done.json["proof"]["proves"]) == {"gamma", "map", "renyi", "sharp"}
+    assert run("verify", "m.json", "m.renyi", "--proof", "c.json").code == 0
+    done = run("minimax", "m.renyi", "--method", "exact", "--proof", "x.json", "--json")
+    proved = done.json["proof"]["proves"]
+    assert proved["upper"] == pytest.approx(done.json["upper"], abs=1e-6)
+    done = run("verify", "m.renyi", "--proof", "x.json")
+    assert done.code == 0 and "upper, any rule" in done.out
+
+
+def test_places_and_options_of_proofs_are_checked(run, fitted):
+    certify = ["certify", "m.json", "m.renyi", "--proof"]
+    assert "m.json" in run(*certify, "m.json").err
+    assert run(*certify, "p.txt").code == 2
+    assert run("certify", "m.json", "--rows", "t.csv", "--proof", "p.json").code == 2
+    with open("m.json", encoding="utf-8") as stream:
+        assert json.load(stream)["format"] == "renyi-model"
