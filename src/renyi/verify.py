@@ -182,11 +182,16 @@ class Counts:
             share, own = (v[at : at + len(texts)] for v in (weights, z))
             mean = [dot(share, column) / sum(share) for column in zip(*own)]
             known, at = {None: mean, **dict(zip(texts, own))}, at + len(texts)
-            if about == ["label", [], []] and "base" not in encoder:
+            if free := about[0] == "label" and "base" not in encoder:
+                known |= {text_of(v): known.get("(rare)", mean) for v in about[2]}
                 known |= dict.fromkeys(missing, known[None])
-            else:  # bins, tuples, merged labels: they must be the very same
-                same &= about == others and {*theirs} <= {*texts, None}
-            check(same and about[0] == others[0], f"{name!r:.60} is encoded otherwise")
+            rare = [known.get(text_of(v), mean) for v in about[2]]
+            same &= about == others and all(v == known.get("(rare)") for v in rare)
+            if about[0] == "number":  # bins go by their places
+                same &= [*filter(None, theirs)] == [*filter(None, texts)]
+            check(
+                same and (free or {*theirs} <= {*texts, None}), f"{name!r:.60} differs"
+            )
             found[name] = [known.get(text, mean) for text in theirs]
         rows = [row for name in self.names for row in found[name]]
         rows += [[Fraction()] * K] * len(self.classes) + z[at:]

@@ -124,6 +124,22 @@ def test_foreign_categories_get_the_points_of_predict(tmp_path):
     assert float(exact["map"]) == pytest.approx(c.bounds["map"], abs=1e-12)
 
 
+@pytest.mark.parametrize("change", ["rare", "missing", "bins", "edges"])
+def test_columns_that_are_encoded_otherwise_are_refused(sign, change):
+    data = json.loads(MODEL.read_text("utf-8"))
+    del data["data_digest"]
+    vote, age, town = data["scorecard"]["encoder"]["columns"]["levels"]
+    if change == "rare":
+        town["rare"] = []
+    elif change == "missing":
+        data["scorecard"]["encoder"]["missing"] = ["?", "y"]
+    elif change == "bins":
+        age["categories"] = age["categories"][::-1]
+    else:
+        age["edges"][0] += 1
+    assert verify.answer(str(MARGINALS), sign(data))[0] == 2
+
+
 def test_order_2_and_binned_numbers(tmp_path):
     X, y = renyi.datasets.load("credit")
     few = X[list(X.columns[:5])]
