@@ -5,7 +5,8 @@ time and the peak of the whole process. The table has one column of many labels
 and some of eight values; every job ends with a certificate. The exponent of a series is
 the slope of a line through the logarithms: 1 is linear, 2 quadratic. Start-up, the
 imports before a job, is not part of its seconds, but is of those of the command, which
-are of the whole process.
+are of the whole process. ``growth.py --only TEXT`` measures the series with this in
+their titles again, and keeps the others.
 """
 
 from __future__ import annotations
@@ -53,6 +54,19 @@ def wide(columns: int) -> pd.DataFrame:
     return frame.assign(y=["yes", "no", "no", "yes"])
 
 
+def broad(rows: int, columns: int = 3_000) -> pd.DataFrame:
+    """Return some rows of many columns of two labels."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=(rows, columns))
+    score = codes[:, :20].sum(axis=1) + rng.normal(size=rows)
+    cells = np.array(["low", "high"], object)[codes]
+    frame = pd.DataFrame(cells, columns=[f"column {j}" for j in range(columns)])
+    return frame.assign(y=np.where(score > 10, "yes", "no"))
+
+
+OTHER = {"columns of 4 rows": wide, "rows of 3,000 columns": broad}
+
+
 # ---- jobs, each in a process of its own
 
 
@@ -78,6 +92,29 @@ def marginals(path: str) -> None:
     timed(job)
 
 
+def memory(path: str) -> None:
+    """Read a CSV file into memory, and count it."""
+    import renyi
+    from renyi.sources.files import read_table
+
+    timed(lambda: renyi.Marginals.from_data(read_table(path), target="y"))
+
+
+def streamed(path: str) -> None:
+    """Count a CSV file piece by piece."""
+    import renyi
+
+    timed(lambda: renyi.Marginals.from_file(path, target="y"))
+
+
+def checkpoint(path: str) -> None:
+    """Count a CSV file piece by piece, with a checkpoint."""
+    import renyi
+
+    how = {"target": "y", "checkpoint": f"{path}.part"}
+    timed(lambda: renyi.Marginals.from_file(path, **how))
+
+
 def command(path: str) -> None:
     """Run ``renyi fit`` with all that it writes."""
     from renyi.cli import main
@@ -97,6 +134,11 @@ def peak() -> float:
     """Return the peak of this process in MB, without what its parent had."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if "VmHWM" in line)
+
+
+JOBS = {job.__name__: job for job in (fit, marginals, command)}
+JOBS |= {job.__name__: job for job in (memory, streamed, checkpoint)}
+CSV = {"command", "memory", "streamed", "checkpoint"}
 
 
 # ---- series
@@ -121,9 +163,9 @@ def series(
     for size, made in frames.items():
         row: dict[str, Any] = {name: f"{size:,}"}
         with tempfile.TemporaryDirectory() as folder:
-            frame = wide(size) if name == "columns of 4 rows" else table(**made)
+            frame = table(**made) if name not in OTHER else OTHER[name](size)
             for job in jobs:
-                path = Path(folder) / ("t.csv" if job == "command" else "t.parquet")
+                path = Path(folder) / ("t.csv" if job in CSV else "t.parquet")
                 if not path.exists():
                     write_table(frame, path)
                 took = measured(job, path)
@@ -171,46 +213,61 @@ def verdict(size: int, job: str, rows: list[dict[str, Any]]) -> str:
     )
 
 
-def benchmark() -> list[Section]:
+SERIES = (
+    (
+        "categories: one column of many labels, 200,000 rows, 5 more columns",
+        "labels",
+        {n: {"labels": n} for n in LABELS},
+        ("fit", "marginals", "command"),
+    ),
+    (
+        "two columns of many labels each, 200,000 rows, 5 more columns",
+        "labels of each",
+        {n: {"labels": n, "second": n} for n in (2_500, 5_000, 10_000)},
+        ("fit", "marginals"),
+    ),
+    (
+        "rows: 9,000 labels, 5 more columns",
+        "rows",
+        {n: {"rows": n} for n in ROWS},
+        ("fit", "marginals"),
+    ),
+    (
+        "columns: 9,000 labels, 200,000 rows, more and more columns of 8 values",
+        "columns",
+        {n: {"columns": n} for n in COLUMNS},
+        ("fit", "marginals"),
+    ),
+    (
+        "columns: four rows",
+        "columns of 4 rows",
+        {n: {} for n in WIDTHS},
+        ("command",),
+    ),
+    (
+        "wide CSV files, read and counted in memory, piece by piece, with a checkpoint",
+        "rows of 3,000 columns",
+        {n: {} for n in (2_500, 5_000)},
+        ("memory", "streamed", "checkpoint"),
+    ),
+)
+
+
+def benchmark(only: str) -> list[Section]:
+    """Measure the series with this in their titles; the others are kept."""
+    place = RESULTS / "growth.json"
+    before = json.loads(place.read_text())["sections"] if only else []
+    kept = {each["title"]: Section(**each) for each in before}
     return [
-        series(
-            "categories: one column of many labels, 200,000 rows, 5 more columns",
-            "labels",
-            {n: {"labels": n} for n in LABELS},
-            ("fit", "marginals", "command"),
-        ),
-        series(
-            "two columns of many labels each, 200,000 rows, 5 more columns",
-            "labels of each",
-            {n: {"labels": n, "second": n} for n in (2_500, 5_000, 10_000)},
-            ("fit", "marginals"),
-        ),
-        series(
-            "rows: 9,000 labels, 5 more columns",
-            "rows",
-            {n: {"rows": n} for n in ROWS},
-            ("fit", "marginals"),
-        ),
-        series(
-            "columns: 9,000 labels, 200,000 rows, more and more columns of 8 values",
-            "columns",
-            {n: {"columns": n} for n in COLUMNS},
-            ("fit", "marginals"),
-        ),
-        series(
-            "columns: four rows",
-            "columns of 4 rows",
-            {n: {} for n in WIDTHS},
-            ("command",),
-        ),
+        series(*each) if only in each[0] or each[0] not in kept else kept[each[0]]
+        for each in SERIES
     ]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        {"fit": fit, "marginals": marginals, "command": command}[sys.argv[1]](
-            sys.argv[2]
-        )
+    if len(sys.argv) > 1 and sys.argv[1] != "--only":
+        JOBS[sys.argv[1]](sys.argv[2])
     else:
         RESULTS.mkdir(exist_ok=True)
-        write("growth", "CPU seconds and memory as tables grow", benchmark())
+        only = sys.argv[2] if len(sys.argv) > 1 else ""
+        write("growth", "CPU seconds and memory as tables grow", benchmark(only))

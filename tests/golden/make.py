@@ -36,7 +36,7 @@ def main() -> None:
     groups = pd.Series([*"abcabcaa"], name="group")
     clf = renyi.RenyiClassifier(alpha=0.125, calibration="affine", encoder=ENCODER)
     clf.fit(X, groups).save(HERE / "model-v3-classes.json")
-    checkpoint(HERE / "checkpoint-v2")
+    checkpoint(HERE / "checkpoint-v3")
 
 
 def checkpoint(folder: Path) -> None:

@@ -133,6 +133,20 @@ def test_many_labels_are_left_to_arrow(more: int) -> None:
         assert found == by_arrow(header(2), text, ["c0", "c1"])
 
 
+def test_wide_pieces_with_a_column_of_many_labels_are_read() -> None:
+    width, count = 3_000, csv_kernels.FEW + 1
+    assert csv_kernels._tried(width) == [csv_kernels.FEW, csv_kernels.MOST]
+    rows = (
+        [f"label {k}", *["no" if k % 3 else "yes"] * (width - 1)] for k in range(count)
+    )
+    text = "".join(",".join(row) + "\n" for row in rows)
+    some = ["c0", "c1", f"c{width - 1}"]
+    assert by_loop(header(width), text, some) == by_arrow(header(width), text, some)
+    everything = header(width).names
+    found = by_loop(header(width), text, everything)
+    assert found == by_arrow(header(width), text, everything)
+
+
 def test_without_numba_the_counts_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 import renyi
 from renyi.progress import Progress
 from renyi.sources import csv, files
-from renyi.streaming import run
+from renyi.streaming import checkpoint, run
 from renyi.streaming.checkpoint import difference
+from renyi.streaming.run import Record
 from renyi.streaming.spec import CountSpec, pack, unpack
 from support.interruptions import expected, interrupted, table_of, write
 
@@ -392,10 +393,33 @@ def test_killed_at_many_random_moments(ending: str, seed: int, tmp_path: Path) -
     check_killed(tmp_path / "job", ending, kills=30, seed=100 + seed)
 
 
+def test_writing_takes_a_small_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(table_of(30), tmp_path / "rows.parquet")
+    kept = checkpoint.Checkpoint(tmp_path / "job.ckpt", {}, [path], interval=3.0)
+    clock = [1000.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: clock[0])
+    kept.keep(Record())
+
+    def due(seconds: float, record: Record) -> bool:
+        clock[0] = 1000.0 + seconds
+        return kept.due(record)
+
+    class Part:
+        table_bytes = 10**8
+
+    assert not due(2.9, Record()) and due(3.1, Record())
+    large = Record(parts={0: (Part(), 10)})  # a table that will take 0.4 s
+    assert not due(7.9, large) and due(8.1, large)
+    kept._took = 1.0
+    assert not due(19.9, large) and due(20.1, large)
+
+
 # ---- golden files
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_golden_checkpoints_are_gone_on_with(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

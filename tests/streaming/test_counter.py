@@ -426,3 +426,51 @@ def test_wide_tables_are_counted_once_and_only_what_occurs(
     got = counted(pieces(table, [30, 30, 30, 30]), CountSpec.of(table.schema, "y"))
     assert made == [(120, 2 * 61)]  # not two tables, nor one of missing cells
     assert got == reference(table, "y")
+
+
+@pytest.mark.parametrize("class_conditional", [False, True])
+def test_missing_cells_get_a_place_when_one_occurs(
+    class_conditional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter, "_MOST_ROWS", 40)
+    monkeypatch.setattr(counter, "_SMALL", 0)  # files hold whole halves of tables
+    rng = np.random.default_rng(1)
+    cells = {f"x{j}": rng.choice(["no", "yes"], 200).astype(object) for j in range(5)}
+    cells["x1"][100:] = np.where(rng.random(100) < 0.3, None, cells["x1"][100:])
+    table = pa.table({**cells, "y": rng.choice(["a", "b"], 200)})
+    spec = CountSpec.of(table.schema, "y", class_conditional=class_conditional)
+    first, second = PairCounter(spec), PairCounter(spec)
+    first.add(table[:90])
+    assert {"lows", "upper"} <= unpack("counts", first.to_bytes())[1].keys()
+    assert first._table.size == 2 * 6
+    first = PairCounter.from_bytes(spec, first.to_bytes())
+    second.add(table[90:])
+    first.merge(PairCounter.from_bytes(spec, second.to_bytes()))
+    assert first._table.size == 2 * 6 + 1
+    assert first.finish() == reference(table, "y", class_conditional=class_conditional)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("upper", np.zeros(3, np.uint8)),
+        ("upper", np.zeros((5, 5), np.uint8)),
+        ("upper", np.full(21, 0.5)),
+        ("upper", np.full(21, 2**63, np.uint64)),
+        ("lows", np.ones(2, np.uint8)),
+        ("lows", np.full(3, 2, np.uint8)),
+    ],
+)
+def test_halves_of_tables_that_do_not_fit_are_one_sentence(
+    part: str, value: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter, "_SMALL", 0)
+    cells = {"a": ["x", "z"] * 4, "b": ["u", "u", "v", "v"] * 2, "y": ["n", "p"] * 4}
+    table = pa.table(cells)
+    tally = PairCounter(CountSpec.of(table.schema, "y"))
+    tally.add(table)
+    header, arrays = unpack("counts", tally.to_bytes())
+    assert arrays["upper"].shape == (21,)
+    raw = pack("counts", header, {**arrays, part: value})
+    with pytest.raises(ValueError, match="bytes of the counts are not valid"):
+        PairCounter.from_bytes(tally.spec, raw)

@@ -185,14 +185,9 @@ def table_bytes(sizes: Sizes, n_classes: int = 0, entries: float = np.inf) -> in
     return sparse_counts.ENTRY_BYTES * int(held)
 
 
-def check_table_size(
-    sizes: Sizes, n_classes: int, entries: float, spare: int = 0
-) -> None:
-    """Raise an error if counts would exceed `MAX_TABLE_BYTES`; see `table_bytes`.
-
-    Of the places of the table, `spare` ones are of no category.
-    """
-    total, needed = int(np.sum(sizes)) - spare, table_bytes(sizes, n_classes, entries)
+def check_table_size(sizes: Sizes, n_classes: int, entries: float) -> None:
+    """Raise an error if counts would exceed `MAX_TABLE_BYTES`; see `table_bytes`."""
+    total, needed = int(np.sum(sizes)), table_bytes(sizes, n_classes, entries)
     if needed > MAX_TABLE_BYTES:
         raise ValueError(
             f"counts of {total} categories would take {needed / 1e9:.1f} GB and the "

@@ -313,13 +313,38 @@ class TextKind:
 
     def look_at(self, column: Array, missing: frozenset[str]) -> None:
         """Add some cells of the column."""
-        if pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
             column = occurring(column)
         indices, dictionary = coded(column)
-        counts = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary))
+        if indices.null_count:
+            indices = indices.drop_null()
+        counts = np.bincount(indices.to_numpy(), minlength=len(dictionary))
+        if len(dictionary) <= _FEW and self._add_words(dictionary, counts, missing):
+            return
         texts = without(trimmed(dictionary), missing)
-        known = texts.is_valid().to_numpy(zero_copy_only=False)
+        known = texts.is_valid().to_numpy(zero_copy_only=False) & (counts > 0)
         self.add(texts.filter(pa.array(known)), counts[known])
+
+    def _add_words(
+        self, dictionary: Array, counts: NDArray[np.int64], missing: frozenset[str]
+    ) -> bool:
+        """Add cells as `add` does if none of a few texts looks like a number."""
+        pairs = zip(dictionary.to_pylist(), counts.tolist(), strict=True)
+        found = [(text, count) for text, count in pairs if count and text is not None]
+        if any(text != text.strip() for text, _ in found):
+            return False
+        words = [(text, count) for text, count in found if text not in missing]
+        if any(re.match(_NUMBERLIKE, text) for text, _ in words):
+            return False
+        cells = sum(count for _, count in words)
+        self.known += cells
+        many = len(self.words) > _MOST_WORDS
+        if words and not self.codes and (not many or self.integers or self.numbers):
+            self.integers = self.numbers = False
+            self.word_cells += cells
+            if not many:
+                self.words |= {text for text, _ in words[: _MOST_WORDS + 1]}
+        return True
 
     def add(self, texts: Array, counts: NDArray[np.int64]) -> None:
         """Add different trimmed texts, none of them missing, with their cells."""

@@ -285,6 +285,14 @@ def _parse_options(header: Header, quotes: bool) -> Any:
     )
 
 
+def _are_trimmed(columns: list[Any]) -> bool:
+    """Whether columns are dictionaries without spaces around any label."""
+    if not columns or not all(pa.types.is_dictionary(c.type) for c in columns):
+        return not columns
+    labels = pa.concat_arrays([column.dictionary for column in columns])
+    return bool(pc.utf8_trim_whitespace(labels).equals(labels))
+
+
 def _trimmed(column: Any) -> Any:
     """Drop spaces around the cells; labels may then be twice in the dictionary."""
     if not pa.types.is_dictionary(column.type):
@@ -329,11 +337,12 @@ class CsvFile:
                 found = _read_by_arrow(self.header, data, columns, plain)
             except pa.ArrowException as error:
                 raise ValueError(self._trouble(error)) from None
-        cells = [
-            column if name in verbatim else _trimmed(column)
-            for name, column in zip(columns, found, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(cells, names=columns)
+        if not _are_trimmed(found):
+            found = [
+                column if name in verbatim else _trimmed(column)
+                for name, column in zip(columns, found, strict=True)
+            ]
+        return pa.RecordBatch.from_arrays(found, names=columns)
 
     def units(
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()

@@ -22,17 +22,17 @@ from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
 
-SLOTS = 2**12
-"""Places in the table of a column's labels; `_SHIFT` leaves so many."""
+MOST = 2**11
+"""Labels of a column that are told apart."""
 
-MOST = SLOTS // 2
-"""Labels of a column that are told apart; a table more than half full is slow."""
+FEW = 2**5
+"""Labels of each of many columns, for whose tables a cache has room."""
 
 RAGGED, CROWDED = -1, -2
 """In place of a number of rows: a row that is odd, or too many labels."""
 
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(52)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Ends a cell, quoted or not; and the loop reads eight bytes at a time.
 _MARGIN = b'\n"\n' + bytes(8)
@@ -50,28 +50,40 @@ def read_cells(
     where = {name: j for j, name in enumerate(names)}
     wanted[[where[name] for name in columns]] = range(len(columns))
     codes = np.empty((len(columns), data.count(b"\n") + 1), np.int32)
-    starts = np.empty((len(columns), MOST), np.intp)
-    lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)
     data.extend(_MARGIN)
     view = np.frombuffer(data, np.uint8)
     try:
-        mark = np.uint8(ord(delimiter))
-        rows = encode_cells(view, size, mark, wanted, codes, starts, lengths, sizes)
+        for most in _tried(len(columns)):
+            starts = np.empty((len(columns), most), np.intp)
+            lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)
+            found = (wanted, codes, starts, lengths, sizes)
+            rows = encode_cells(view, size, np.uint8(ord(delimiter)), *found)
+            if rows != CROWDED:
+                break
     finally:
         del view  # a bytearray that is looked at cannot shrink
         del data[size:]
     if rows < 0:
         return None
-    made = []
-    for k, count in enumerate(sizes):
-        ends = zip(starts[k, :count], lengths[k, :count], strict=True)
-        texts = pa.array([bytes(data[a : a + b]) for a, b in ends], pa.binary())
-        try:
-            labels = texts.cast(pa.string())
-        except pa.ArrowInvalid:  # not UTF-8
-            return None
-        made.append(pa.DictionaryArray.from_arrays(pa.array(codes[k, :rows]), labels))
+    used = np.arange(starts.shape[1]) < sizes[:, None]
+    ends = zip(starts[used].tolist(), lengths[used].tolist(), strict=True)
+    texts = pa.array([bytes(data[a : a + b]) for a, b in ends], pa.binary())
+    try:
+        labels = texts.cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return None
+    made, first = [], 0
+    for own, count in zip(codes, sizes.tolist(), strict=True):
+        cells, texts = pa.array(own[:rows]), labels.slice(first, count)
+        made.append(pa.DictionaryArray.from_arrays(cells, texts, safe=False))
+        first += count
     return made
+
+
+def _tried(columns: int) -> list[int]:
+    """Return how many labels of a column are made room for, one after the other."""
+    share = 2 ** (64 * MOST // max(columns, 1)).bit_length() // 2
+    return sorted({min(MOST, max(FEW, share)), MOST})
 
 
 @intrinsic
@@ -117,10 +129,14 @@ def encode_cells(  # type: ignore[no-untyped-def]
     the row of `codes` for column k of the file, -1 if it is not needed. Codes are
     numbered in the order of first sight; `starts` and `lengths` are filled with where
     the first cell of each label is, and `sizes`, zero before, with the numbers of
-    labels. One function: a call for each cell would make it five times slower.
+    labels, at most those of a row of `starts`. One function: a call for each cell would
+    make it five times slower.
     """
-    count = wanted.size
-    shape = (codes.shape[0], SLOTS)
+    count, most = wanted.size, starts.shape[1]
+    slots, shift = 1, np.uint64(64)
+    while slots < 2 * most:  # a table more than half full is slow
+        slots, shift = 2 * slots, shift - _ONE
+    shape, mask = (codes.shape[0], slots), slots - 1
     used = np.zeros(shape, np.int32)  # code + 1 of the label in each slot
     lows, highs = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
     breaks, parts = np.uint64(10) * _ONES, np.uint64(delimiter) * _ONES
@@ -162,7 +178,8 @@ def encode_cells(  # type: ignore[no-untyped-def]
                 return RAGGED
             k = wanted[column]
             if k >= 0:
-                slot = np.intp((mixed ^ np.uint64(length)) * _FACTOR >> _SHIFT)
+                slot = np.intp((mixed ^ np.uint64(length)) * _FACTOR >> shift)
+                slot = (slot + k) & mask  # one label of all columns: not one cache line
                 while used[k, slot]:
                     code = used[k, slot] - 1
                     same = lows[k, slot] == low and highs[k, slot] == high
@@ -171,9 +188,9 @@ def encode_cells(  # type: ignore[no-untyped-def]
                             break
                         if _same(data, starts[k, code], begin, length):
                             break
-                    slot = (slot + 1) & (SLOTS - 1)
+                    slot = (slot + 1) & mask
                 if not used[k, slot]:
-                    if sizes[k] == MOST:
+                    if sizes[k] == most:
                         return CROWDED
                     starts[k, sizes[k]], lengths[k, sizes[k]] = begin, length
                     lows[k, slot], highs[k, slot] = low, high

@@ -30,11 +30,13 @@ from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
-from renyi.streaming.spec import TYPES, CountSpec, pack, unpack
+from renyi.streaming.spec import TYPES, CountSpec, pack, unpack, write_packed
 from renyi.warnings import warn
 from renyi.writing import hold, replacing, same_file, sweep, target
 
 _KIND = "checkpoint"
+_SHARE = 20  # of the time between two writings to that of one, at least
+_BYTE_SECONDS = 4e-9  # of a table, to count what waits and to write it
 _MOST_BYTES, _MOST_UNITS = 2**34, 2**24
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("request", "spec"), (dict,)),
@@ -60,6 +62,7 @@ _OLD_FIELDS |= {"books": "encoders", "surveyed": "profiled"}
 class Checkpoint:
     """The checkpoint of one job, written every few seconds (`interval`).
 
+    Unless the interval is 0, a writing waits 20 times as long as it may take.
     `request` is what is requested of the files, in plain values.
     """
 
@@ -88,8 +91,9 @@ class Checkpoint:
             for name, value in request.items()
         }
         self.files = [fingerprint(each) for each in paths]
-        self._last = time.monotonic()
-        self._warned = self._worth = False  # whether there is anything to go on from
+        self._last, self._took = time.monotonic(), 0.0
+        self._warned = self._loaded = False
+        self._worth = False  # whether there is anything to go on from
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -152,10 +156,13 @@ class Checkpoint:
                 "count from the beginning."
             )
         self._compare_files(header["files"], record)
+        self._loaded = True
         return record
 
     def check(self, m: Marginals) -> None:
         """Refuse counts that do not add up: those of a checkpoint may be forged."""
+        if not self._loaded:
+            return
         try:
             check_counts(m, 1e-6)
         except ValueError as error:
@@ -198,9 +205,12 @@ class Checkpoint:
 
     # ---- writing
 
-    def due(self) -> bool:
-        """Whether it is time to write."""
-        return time.monotonic() >= self._last + self._interval
+    def due(self, record: Record) -> bool:
+        """Whether it is time to write: that may take a small share of all time."""
+        size = sum(part.table_bytes for part, _ in record.parts.values())
+        takes = max(self._took, size * _BYTE_SECONDS)
+        wait = max(self._interval, _SHARE * takes) if self._interval else 0.0
+        return time.monotonic() >= self._last + wait
 
     def keep(self, record: Record) -> None:
         """Write what has been done so far; a full disk need not end a long job."""
@@ -217,6 +227,7 @@ class Checkpoint:
                 )
 
     def _save(self, record: Record) -> None:
+        start = time.monotonic()
         header = {
             "request": self._request,
             "files": self.files,
@@ -234,10 +245,11 @@ class Checkpoint:
         }
         try:
             with replacing(self.path) as stream:
-                stream.write(pack(_KIND, header, arrays))
+                write_packed(stream, _KIND, header, arrays)
             self._worth = bool(record.done or record.spec)
         finally:
             self._last = time.monotonic()
+            self._took = self._last - start
 
     def remove(self) -> None:
         """Delete the checkpoint, and what a killed run left half-written."""

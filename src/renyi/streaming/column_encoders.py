@@ -29,6 +29,7 @@ from renyi.streaming.spec import ColumnSpec
 Places = NDArray[np.intp]
 
 _FEW_BINS = 32
+_BYTE = 256  # codes
 
 
 class FinalLevels(NamedTuple):
@@ -82,11 +83,14 @@ class LabelEncoder:
         used = np.bincount(places, minlength=count)[:count] > 0
         fresh = np.flatnonzero(used & ~self._known)
         if len(fresh):
-            entries = self._dictionary.take(pa.array(fresh))
+            entries = self._dictionary
+            if len(fresh) < count:
+                entries = entries.take(pa.array(fresh))
             check_moments(self.name, entries)
             codes = self.admit(labels(entries, self.spec.text, self.missing))
-            kind = np.min_scalar_type(max(int(codes.max()), int(self._lookup.max())))
-            self._lookup = self._lookup.astype(kind, copy=False)
+            if self.size > _BYTE:
+                most = max(int(codes.max()), int(self._lookup.max()))
+                self._lookup = self._lookup.astype(np.min_scalar_type(most), copy=False)
             self._lookup[fresh] = codes
             self._known |= used
         self._complete = bool(self._known.all())

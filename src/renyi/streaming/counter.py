@@ -32,7 +32,7 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.column_encoders import BinEncoder, FinalLevels, LabelEncoder
+from renyi.streaming.column_encoders import BinEncoder, LabelEncoder
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
@@ -49,6 +49,7 @@ _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
 _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
 _LARGE_TABLE = 2**25  # bytes
 _MANY_CODES = 256
+_SMALL = 2**9  # categories of a table of which a file has only what is not zero
 _CELLS = 2**17  # of a table that are added at a time, within a cache
 
 Places = NDArray[np.intp]
@@ -138,7 +139,7 @@ class PairCounter(Summary):
         """Let the codes of a column wait, in wider or longer arrays if needed."""
         size, before = self._encoders[j].size, self._codes
         self._sizes[j] = size
-        if before.shape[1] < self._room or size > np.iinfo(before.dtype).max:
+        if before.shape[1] < self._room or size >= 256**before.itemsize:
             wide = np.promote_types(before.dtype, np.min_scalar_type(size))
             self._codes = np.empty((len(before), self._room), wide)
             self._codes[:, : before.shape[1]] = before
@@ -216,14 +217,21 @@ class PairCounter(Summary):
 
     def finish(self) -> Marginals:
         """Return the marginals of all rows; the counter may go on afterwards."""
-        self._settle_all()
         spec = self.spec
+        waiting = not self._table.size and spec.weight is None  # all rows do
+        self._sizes = [encoder.size for encoder in self._encoders]
+        if waiting:
+            rows = self._codes[:, : self._waiting]
+            self._table.check(self._sizes, rows.min(axis=1, initial=1))
+        else:
+            self._settle_all()
         if not self.n:
             raise self._nothing()
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
         finals = []
-        each = zip(self._encoders, spec.columns, self._table.mass(), strict=True)
+        masses = self._waiting_mass() if waiting else self._table.mass()
+        each = zip(self._encoders, spec.columns, masses, strict=True)
         for j, (encoder, column, mass) in enumerate(each):
             settings, rare = spec.encoder, None
             if j == len(self._encoders) - 1:
@@ -240,14 +248,18 @@ class PairCounter(Summary):
             kinds[-1] = False
             check_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
         check_target(columns[-1], self.n)
-        counts, inner = self._counts(finals, columns.sizes)
+        places = [final.places for final in finals]
+        counts, inner = (self._count_waiting if waiting else self._counts)(
+            places, columns.sizes
+        )
         n = self.n if spec.weight is None else self._weight
         return Marginals(counts, n, columns, spec.target, spec.encoder, inner)
 
     def _settle_all(self) -> None:
         """Count the rows that wait, and make room for all categories."""
         self._count()
-        self._table.reserve([encoder.size for encoder in self._encoders])
+        sizes = [encoder.size for encoder in self._encoders]
+        self._table.reserve(sizes, self._table.lows)
 
     def _nothing(self) -> ValueError:
         """Return what is said if no row counts."""
@@ -260,13 +272,36 @@ class PairCounter(Summary):
             )
         return no_weight() if self.seen else ValueError("There are no rows to count.")
 
+    def _waiting_mass(self) -> list[NDArray[Any]]:
+        """Return the rows of each code of each column, of the rows that wait."""
+        pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
+        return [np.bincount(codes, minlength=size) for codes, size in pairs]
+
+    def _count_waiting(
+        self, places: list[Places], sizes: NDArray[Any]
+    ) -> tuple[sparse_counts.Table, NDArray[Any] | None]:
+        """Count the rows that wait, which are all, with their last codes at once."""
+        kind = np.min_scalar_type(int(sizes.max()))
+        codes = np.empty((len(sizes), self._waiting), kind)
+        for j, place in enumerate(places):
+            np.take(place.astype(kind), self._codes[j, : self._waiting], out=codes[j])
+        counts, inner = pair_counts(codes, sizes, threads=1), None
+        if self.spec.class_conditional:
+            classes = int(sizes[-1])
+            inner = class_pair_counts(
+                codes[:-1], sizes[:-1], codes[-1], classes, threads=1
+            )
+        return counts, inner
+
     def _counts(
-        self, finals: list[FinalLevels], sizes: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        self, places: list[Places], sizes: NDArray[Any]
+    ) -> tuple[sparse_counts.Table, NDArray[Any] | None]:
         """Return the counts in the order of the columns, and those of each class."""
         ends = np.cumsum(sizes)
-        pairs = zip([final.places for final in finals], ends - sizes, strict=True)
-        target = np.concatenate([np.where(p < 0, -1, p + start) for p, start in pairs])
+        each = zip(places, self._table.lows, ends - sizes, strict=True)
+        target = np.concatenate(
+            [np.where(p[low:] < 0, -1, p[low:] + start) for p, low, start in each]
+        )
         total, *tables = self._table.tables
         if sparse_counts.is_sparse(total):
             return sparse_counts.moved(total, target, int(ends[-1])), None
@@ -274,7 +309,7 @@ class PairCounter(Summary):
         if not self.spec.class_conditional:
             return counts, None
         features = np.where(target >= ends[-2], -1, target)
-        return counts, _moved(tables, features, int(ends[-2]), finals[-1].places)
+        return counts, _moved(tables, features, int(ends[-2]), places[-1])
 
     # ---- bytes
 
@@ -303,12 +338,14 @@ class PairTable:
 
     `tables` are those of all rows, then of the rows of each class if wanted; the codes
     of a column stand together, `sizes` of each column, in the order of the columns.
-    Without classes the table is stored sparse once it should be.
+    The first is that of `lows`: missing cells get a place when one occurs, or with
+    weights. Without classes the table is stored sparse once it should be.
     """
 
     def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
         self._names, self._by_class = tuple(names), by_class
         self.sizes = np.zeros(len(self._names), np.intp)
+        self.lows = np.full(len(self._names), 0 if weighted else 1)
         dtype: Any = np.float64 if weighted else np.int64
         self.tables: list[sparse_counts.Table] = [np.zeros((0, 0), dtype)]
 
@@ -329,8 +366,9 @@ class PairTable:
         weights: NDArray[np.float64] | None,
     ) -> None:
         """Count a block of codes of shape (columns, rows)."""
-        self.reserve(sizes, codes)
-        codes, used = self._compact(codes, weights is None)
+        lows = codes.min(axis=1)
+        self.reserve(sizes, lows)
+        codes, used = self._compact(codes, lows * codes.dtype.type(weights is None))
         lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
         table = pair_counts(codes, lengths, weights, threads=1)
@@ -351,17 +389,17 @@ class PairTable:
             _add_to(self.tables[k], sparse_counts.dense(table), target)
 
     def _compact(
-        self, codes: NDArray[Any], exact: bool
+        self, codes: NDArray[Any], lows: NDArray[Any]
     ) -> tuple[NDArray[Any], list[Places]]:
         """Renumber columns, most of whose many codes do not occur; say which do.
 
-        Where counts are `exact`, so are those whose first codes, as a rule that of
-        missing cells, do not: planes and cells of nothing are the most of wide tables.
+        So are those whose first codes, below the `lows`, do not: planes and cells of
+        nothing are the most of wide tables.
         """
-        lows = codes.min(axis=1) * codes.dtype.type(exact)
-        pairs = zip(lows.tolist(), self.sizes, strict=True)
+        ends = (self.lows + self.sizes).tolist()
+        pairs = zip(lows.tolist(), ends, strict=True)
         kept, compact = [np.arange(*pair) for pair in pairs], codes - lows[:, None]
-        for j, size in enumerate(self.sizes):
+        for j, size in enumerate(ends):
             if size < _MANY_CODES:
                 continue
             used = np.flatnonzero(np.bincount(codes[j], minlength=size))
@@ -375,77 +413,96 @@ class PairTable:
 
     def _places(self, codes: list[Places]) -> Places:
         """Return where some codes of the first columns stand."""
-        starts = np.cumsum(self.sizes) - self.sizes
+        starts = np.cumsum(self.sizes) - self.sizes - self.lows
         pairs = zip(starts, codes, strict=False)
         return np.concatenate([start + each for start, each in pairs])
 
-    def reserve(self, sizes: list[int], codes: NDArray[Any] | None = None) -> None:
-        """Make room for so many codes of each column; `codes` are about to come."""
-        if self.sizes.tolist() == sizes:
-            return
-        before, classes = self.tables, self._by_class * sizes[-1]
-        sparse = sparse_counts.is_sparse(before[0])
-        entries = before[0].nnz if sparse else 0
+    def _codes(self) -> list[Places]:
+        """Return the codes that have a place, of each column."""
+        pairs = zip(self.lows, self.lows + self.sizes, strict=True)
+        return [np.arange(*pair) for pair in pairs]
+
+    def check(self, sizes: Any, lows: NDArray[Any]) -> NDArray[Any]:
+        """Return the places of so many codes; refuse a table that is too large."""
+        lengths: NDArray[Any] = np.array(sizes, np.intp) - np.minimum(self.lows, lows)
+        sparse, classes = sparse_counts.is_sparse(self.tables[0]), self._by_class
         try:
-            check_table_size(sizes, classes, entries)
-        except (ValueError, MemoryError):  # places of missing cells may have no rows
-            unused = self._without_missing(codes)
-            j = int(np.argmax(sizes))
-            try:
-                check_table_size(sizes, classes, entries, int(unused.sum()))
-            except ValueError as error:
-                raise ValueError(
-                    f"{error} Column {self._names[j]!r} alone has "
-                    f"{sizes[j] - unused[j]:,}: drop it, or name it in `numeric` if "
-                    "it is a number."
-                ) from None
-        known, total = [np.arange(size) for size in self.sizes], sum(sizes)
-        self.sizes = np.array(sizes, np.intp)
+            entries = self.tables[0].nnz if sparse else 0
+            check_table_size(lengths, classes * sizes[-1], entries)
+        except ValueError as error:
+            j = int(np.argmax(lengths))
+            raise ValueError(
+                f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
+                "or name it in `numeric` if it is a number."
+            ) from None
+        return lengths
+
+    def reserve(self, sizes: list[int], lows: NDArray[Any]) -> None:
+        """Make room for so many codes of each column, the first ones from `lows` on."""
+        lows = np.minimum(self.lows, lows)
+        if np.array_equal(self.sizes + lows, sizes):
+            return
+        lengths = self.check(sizes, lows)
+        before, known, total = self.tables, self._codes(), int(lengths.sum())
+        self.sizes, self.lows = lengths, lows
         target = self._places(known)
-        if sparse or (not self._by_class and sparse_counts.is_large(sizes)):
+        sparse = sparse_counts.is_sparse(before[0])
+        if sparse or (not self._by_class and sparse_counts.is_large(lengths)):
             self.tables = [sparse_counts.moved(before[0], target, total)]
             return
+        classes = self._by_class * sizes[-1]
         self.tables = [*np.zeros((1 + classes, total, total), before[0].dtype)]
         for k, table in enumerate(before):
             self._add_table(k, table, target)
 
-    def _without_missing(self, codes: NDArray[Any] | None) -> NDArray[np.bool_]:
-        """Whether each column has no missing cell, here or in codes to come."""
-        none = np.ones(len(self._names), bool)
-        if self.sizes.all():
-            starts = np.cumsum(self.sizes) - self.sizes
-            none = self.tables[0].diagonal()[starts] == 0
-        return none if codes is None else none & (codes != 0).all(axis=1)
-
     def mass(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
-        return np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
+        found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
+        return [
+            np.pad(each, (low, 0)) if low else each
+            for each, low in zip(found, self.lows, strict=True)
+        ]
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
-        self.reserve(sizes)
-        pairs = zip(theirs, other.sizes, strict=True)
-        target = self._places([codes[:size] for codes, size in pairs])
+        self.reserve(sizes, other.lows)
+        pairs = zip(theirs, other._codes(), strict=True)
+        target = self._places([mine[codes] for mine, codes in pairs])
         mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
         for k, table in zip(mine, other.tables, strict=False):
             self._add_table(k, table, target)
 
     def to_arrays(self) -> Arrays:
-        """Return the counts that are not zero, with their places, of one half."""
-        arrays, place = {}, np.uint16 if self.size <= 2**16 else np.uint32
+        """Return the counts of one half: all, or those above zero with their places."""
+        arrays: Arrays = {"lows": self.lows.astype(np.uint8)}
+        place: Any = np.uint16 if self.size <= 2**16 else np.uint32
         for ending, table in zip(self._endings(), self.tables, strict=True):
+            half = len(table) * (len(table) + 1) // 2 if self.size > _SMALL else 0
+            if not sparse_counts.is_sparse(table) and half:
+                kind = _smallest(table)
+                share = kind.itemsize / (kind.itemsize + 2 * place().itemsize)
+                if np.count_nonzero(table) > 2 * share * half:
+                    lines = [line[i:] for i, line in enumerate(table)]
+                    upper = np.concatenate(lines, dtype=kind, casting="unsafe")
+                    arrays[f"upper{ending}"] = upper
+                    continue
             rows, columns, values = sparse_counts.entries(table)
-            if values.dtype.kind == "i":
-                values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
             arrays[f"rows{ending}"] = rows.astype(place)
             arrays[f"columns{ending}"] = columns.astype(place)
-            arrays[f"counts{ending}"] = values
+            arrays[f"counts{ending}"] = values.astype(_smallest(values))
         return arrays
 
     def fill(self, arrays: Arrays, sizes: list[int]) -> None:
         """Take the counts of arrays, checked."""
-        self.reserve(sizes)
+        # Up to version 2, missing cells always had a place.
+        lows = arrays.get("lows", np.zeros(len(sizes), np.uint8))
+        if lows.shape != self.lows.shape or not (lows <= self.lows).all():
+            raise ValueError("the counts are not valid")
+        self.reserve(sizes, lows)
         for ending, table in zip(self._endings(), self.tables, strict=True):
+            if f"upper{ending}" in arrays and not sparse_counts.is_sparse(table):
+                self._fill_dense(table, arrays[f"upper{ending}"])
+                continue
             names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
             rows, columns, values = (arrays[name] for name in names)
             good = (
@@ -455,10 +512,9 @@ class PairTable:
                 and rows.ndim == 1
                 and bool((rows <= columns).all())
                 and int(columns.max(initial=0)) < max(self.size, 1)
-                and (values.dtype.kind == "u") == (table.dtype.kind == "i")
-                and bool(np.isfinite(values).all() and (values > 0).all())
+                and bool((values > 0).all())
             )
-            if not good or int(values.max(initial=0)) > np.iinfo(np.int64).max:
+            if not good or not _are_counts(values, table.dtype):
                 raise ValueError("the counts are not valid")
             if sparse_counts.is_sparse(table):
                 found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
@@ -468,9 +524,33 @@ class PairTable:
                 table[rows, columns] = values
                 table[columns, rows] = values
 
+    def _fill_dense(self, table: NDArray[Any], upper: NDArray[Any]) -> None:
+        """Take the counts of one half of a table, line by line."""
+        ends = np.cumsum(np.arange(len(table), 0, -1))
+        if upper.shape != (ends[-1],) or not _are_counts(upper, table.dtype):
+            raise ValueError("the counts are not valid")
+        for i, line in enumerate(np.split(upper, ends[:-1])):
+            table[i, i:] = table[i:, i] = line
+
     def _endings(self) -> list[str]:
         """Return how the names of the arrays of each table end."""
         return ["", *(f" of {code}" for code in range(len(self.tables) - 1))]
+
+
+def _smallest(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return the smallest type that holds counts, or that of sums of weights."""
+    if values.dtype.kind == "f":
+        return values.dtype
+    return np.min_scalar_type(int(values.max(initial=0)))
+
+
+def _are_counts(values: NDArray[Any], dtype: Any) -> bool:
+    """Whether numbers of a file can be counts, or sums of weights, of this type."""
+    return (
+        (values.dtype.kind == "u") == (dtype.kind == "i")
+        and bool(np.isfinite(values).all() and (values >= 0).all())
+        and int(values.max(initial=0)) <= np.iinfo(np.int64).max
+    )
 
 
 def _moved(tables: list[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
@@ -495,19 +575,21 @@ def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
     if len(kept) == len(own) and np.array_equal(where, np.arange(len(where))):
         counts[: len(where), : len(where)] += own
         return
+    # Whole lines are added far faster than cells here and there.
     dense, width = 2 * len(where) > len(counts), len(own)
     step = max(1, _CELLS // max(len(counts) if dense else len(where), 1))
     source = np.full(len(counts), width)  # of each place; the last is of zeros
     source[where] = kept
+    if dense:
+        for low in range(0, len(counts), step):
+            lines = source[low : low + step]
+            padded = np.zeros((len(lines), width + 1), own.dtype)
+            padded[lines < width, :width] = own[lines[lines < width]]
+            counts[low : low + step] += padded.take(source, axis=1, mode="clip")
+        return
     for low in range(0, len(where), step):
-        lines = slice(low, low + step)
-        part = own[kept[lines]]
-        if dense:  # whole lines are added far faster than cells here and there
-            padded = np.zeros((len(part), width + 1), own.dtype)
-            padded[:, :width] = part
-            counts[where[lines]] += padded.take(source, axis=1)
-        else:
-            counts[np.ix_(where[lines], where)] += part[:, kept]
+        some = slice(low, low + step)
+        counts[np.ix_(where[some], where)] += own[np.ix_(kept[some], kept)]
 
 
 def _folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:

@@ -391,7 +391,7 @@ class Run:
         self._halfway = False
         self._share += unit.share * self._sizes[unit.file]
         self._report()
-        if self._checkpoint is not None and self._checkpoint.due():
+        if self._checkpoint is not None and self._checkpoint.due(self._record):
             self._checkpoint.keep(self._record)
 
     def _add(self, unit: Unit, counts: Any, rows: int) -> None:

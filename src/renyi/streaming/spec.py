@@ -18,7 +18,7 @@ import dataclasses
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +46,7 @@ ROWS = 61_440
 TYPES = ("|u1", "<u2", "<u4", "<u8", "<i8", "<f8")
 """Of the arrays that are sent as bytes."""
 
-_VERSION = 2
+_VERSION = 3
 _KINDS = ("label", "number", "auto")
 _TEXTS = ("", "guess", "words", "integers", "numbers", "figures")
 _FAMILIES = (
@@ -340,8 +340,10 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
                 f"Column {name!r} is missing from some of the rows: give every batch "
                 "the same columns."
             )
+    families = dict[pa.DataType, str]()
     for name, column_spec in zip(spec.names, spec.columns, strict=True):
-        found = family(name, types[name])
+        found = families.get(types[name]) or family(name, types[name])
+        families[types[name]] = found
         if found not in (column_spec.family, "null"):
             raise ValueError(
                 f"Column {name!r} holds {column_spec.family} in the first rows and "
@@ -376,9 +378,16 @@ def _weights(name: str, column: Any, start: int) -> Floats:
 def pack(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Return a header and arrays of numbers as an archive that is not compressed."""
     stream = io.BytesIO()
+    write_packed(stream, kind, header, arrays)
+    return stream.getvalue()
+
+
+def write_packed(
+    stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Arrays
+) -> None:
+    """Write what `pack` returns."""
     named = {**header, "format": f"renyi-{kind}", "version": _VERSION}
     write_archive(stream, named, arrays)
-    return stream.getvalue()
 
 
 def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Arrays]:
