@@ -166,12 +166,22 @@ def check_memory(needed: float, what: str, advice: str = "") -> None:
     """Refuse what would take more memory than a job may, before any is taken."""
     budget = memory_budget()
     if needed > budget:
+        given = _GIVEN.get() is not None
+        whose = "--memory allows" if given else "a job may take, half of what there is"
+        enough = _size(1.2 * needed).replace(" ", "")[:-1].upper()
         raise MemoryBudgetError(
             f"{what} would take about {_size(needed)} of memory, more than the "
-            f"{_size(budget)} that a job may take: "
-            f"{advice or 'give it more (on the command line, --memory)'}."
+            f"{_size(budget)} that {whose}: "
+            f"{advice or f'allow more (on the command line, --memory {enough})'}."
         )
 
 
 def _size(count: float) -> str:
+    """Return bytes in words.
+
+    >>> _size(31_800), _size(1.29e6), _size(4e9)
+    ('31.8 kB', '1.29 MB', '4.0 GB')
+    """
+    if count < 1e6:
+        return f"{count / 1e3:,.3g} kB"
     return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"

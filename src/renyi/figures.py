@@ -1,4 +1,4 @@
-"""Numbers as text, rounded outwards: up from above, down from below; and wrapped lines.
+"""Numbers as text, rounded outwards: up from above, down from below; lines that fit.
 
 A bound that is shown with few digits must still be true.
 """
@@ -6,10 +6,15 @@ A bound that is shown with few digits must still be true.
 from __future__ import annotations
 
 import math
+import re
 from textwrap import fill
 
 _ROUNDING = 1e-9  # of a share; what is less is not rounded outwards
 _WIDTH = 80
+# Controls of terminals (but tab and new line), line ends and directions of Unicode.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 
 
 def at_most(share: float, digits: int = 2) -> str:
@@ -47,6 +52,15 @@ def rounded_down(share: float, digits: int = 4) -> float:
     """Return a bound from below with few digits."""
     unit = 10.0**digits
     return math.floor(unit * (share + _ROUNDING)) / unit
+
+
+def printable(text: str) -> str:
+    r"""Return text that a terminal shows as it is, controls written as escapes.
+
+    >>> print(printable("\x1b[31mred\u202e"))
+    \x1b[31mred\u202e
+    """
+    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def wrapped(text: str, first: str = "", then: str = "") -> str:

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
-from renyi.figures import at_most, rounded_down
+from renyi.figures import at_most, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
@@ -218,11 +218,12 @@ class PathResult:
         Bounds that say little about new rows are not printed.
         """
         marked, shown = set(selected), self.entries[:_SHOWN]
-        width = min(max([7, *map(len, shown)]), WIDTH)
+        width = min(max([7, *(len(printable(name)) for name in shown)]), WIDTH)
         rows = [("k", " ", "feature", ["lambda", "gamma", "hgr >=", "map", "sharp"])]
         for k, name in enumerate(shown):
             mark = "*" if name in marked else " "
-            rows.append((str(k + 1), mark, short(name, width), self._figures(k)))
+            fitting = short(printable(name), width)
+            rows.append((str(k + 1), mark, fitting, self._figures(k)))
         lines = [
             f"{k:>4}{mark} {name:<{width}} " + " ".join(f"{f:>7}" for f in figures)
             for k, mark, name, figures in rows

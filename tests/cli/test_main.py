@@ -13,6 +13,7 @@ import pytest
 
 import renyi
 from renyi.cli import main
+from renyi.estimators.model import RenyiModel
 from support.commandline import HERE, Done, Run, process
 
 
@@ -54,13 +55,13 @@ def test_warnings_of_libraries_stay_out_of_sight(
 ) -> None:
     import warnings
 
-    fit = renyi.RenyiClassifier.fit
+    fit = RenyiModel.fit
 
     def noisy(self: Any, *args: Any) -> Any:
         warnings.warn("something deep inside", RuntimeWarning, stacklevel=1)
         return fit(self, *args)
 
-    monkeypatch.setattr(renyi.RenyiClassifier, "fit", noisy)
+    monkeypatch.setattr(RenyiModel, "fit", noisy)
     done = good("fit", "votes", "--out", "m")
     assert "deep inside" not in done.out + done.err
     assert "something deep inside" in Path("m.log").read_text()

@@ -190,7 +190,8 @@ def test_what_cannot_be_streamed_is_refused_with_its_size(
     renyi.Marginals.from_data(labels[:, None], [0, 1] * 800).save("big.renyi")
     done = run(*command.split(), "--memory", "100K")
     assert done.code == 2
-    assert re.search(rf"{name} would take about \S+ MB of memory, more than", done.err)
+    told = rf"{name} would take about \S+ [kM]B of memory, more than"
+    assert re.search(told, done.err)
     assert not Path("x.renyi").exists()
 
 

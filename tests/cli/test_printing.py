@@ -17,7 +17,7 @@ import pytest
 from renyi import endings
 from renyi.certificates.text import few_rows
 from renyi.cli import main, output
-from renyi.cli.process import HIDDEN, printable
+from renyi.figures import HIDDEN, printable
 from support.commandline import Done, Run, process, save
 
 # Clears the screen, sets the title, is a C1 control, and shows what follows backwards.
@@ -254,4 +254,5 @@ def test_endings_are_named_in_one_list(run: Run) -> None:
         assert written in " ".join(run(each, "--help").out.split())
     for ending in (*endings.CSV, *endings.PARQUET, *endings.ARROW):
         save(pd.DataFrame({"a": [1]}), f"t{ending}")
-        assert "for an ending" not in run("fit", f"t{ending}", "--target", "y").err
+        told = run("fit", f"t{ending}", "--target", "y").err
+        assert "does not say what it holds" not in told

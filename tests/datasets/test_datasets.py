@@ -109,7 +109,7 @@ def test_describe_agrees_with_the_published_table() -> None:
         assert (row.rows, row.features, row.numeric) == (rows, features, numeric)
         assert (row.missing, row.target, row.classes) == (missing, target, 2)
         for label, count in classes.items():
-            assert f"{label} {count}" in row.class_counts
+            assert f"{label}: {count:,}" in row.class_counts
         assert row.source.startswith("UCI ")
 
 

@@ -242,8 +242,8 @@ def test_any_text_comes_back(
         ),
         (b"\xe9,b\n1,x\n", "latin.csv", r"line 1: byte 1 .0xe9. is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "wide.csv", "line 1: .* not UTF-8"),
-        ("a,b\n1,2\n", "table.xlsx", "table.xlsx has '.xlsx' for an ending"),
-        ("a,b\n1,2\n", "table", "table has 'no ending' for an ending"),
+        ("a,b\n1,2\n", "table.xlsx", "table.xlsx ends in '.xlsx'"),
+        ("a,b\n1,2\n", "table", "table has no ending"),
         ("PAR1 and no more", "cut.parquet", "cut.parquet is not a valid Parquet"),
     ],
 )

@@ -11,7 +11,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from renyi.checks import CLOSED_GAP, has_few_rows
-from renyi.figures import at_least, at_most, number_of, percent, wrapped
+from renyi.figures import (
+    at_least,
+    at_most,
+    number_of,
+    percent,
+    printable,
+    wrapped,
+)
 from renyi.rules import RULES
 
 if TYPE_CHECKING:
@@ -251,7 +258,7 @@ def verdict(
     )
     if lower >= _LEAST:
         text = f"{text}; {whose} can promise less than {at_least(lower)}."
-        if promise - lower <= CLOSED_GAP:
+        if promise - lower <= CLOSED_GAP < upper - promise:
             text += f" The best possible promise is at most {at_most(promise, 4)}."
         return text
     if promise <= CLOSED_GAP:
@@ -265,7 +272,8 @@ def table(title: str, steps: Iterable[Step]) -> list[str]:
     """Return bounds as lines of a table."""
     lines = [f"{title:<39} {'at most':>8} {'at least':>10} {'time':>11}"]
     for step in steps:
-        name = step.name if len(step.name) <= 37 else step.name[:36] + "…"
+        name = printable(step.name)
+        name = name if len(name) <= 37 else name[:36] + "…"
         lower = "" if step.lower is None else at_least(step.lower)
         mark = "  stopped" if step.status == "stopped" else ""
         line = f"  {name:<37} {at_most(step.upper):>8} {lower:>10} "

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from renyi.checks import MemoryBudgetError, memory_limit
@@ -20,6 +21,21 @@ from renyi.cli.parser import parser
 from renyi.cli.process import printable_streams, stoppable
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
+# Parameters that options of their name set; others have a sentence for both.
+_PARAMETERS = {
+    "alpha",
+    "bins",
+    "class_conditional",
+    "class_weight",
+    "max_error",
+    "method",
+    "min_count",
+    "n_features",
+    "order",
+    "penalty",
+    "rule",
+    "time_limit",
+}
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _OF_THE_USER = (
     FileNotFoundError,
@@ -58,6 +74,7 @@ def run(argv: Sequence[str]) -> tuple[int, bool]:
 
 def _answered(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
+    args = argparse.Namespace()
     try:
         if arguments[:1] == ["reproduce"]:  # named for one release
             names = ("table1", "runtime", "theorems", "selection")
@@ -80,16 +97,16 @@ def _answered(arguments: list[str], came: list[int]) -> int:
             return 128 + number
         if not isinstance(error, Exception):  # argparse's way out
             raise
-        return _told(error)
+        return _told(error, vars(args))
     # What a search had found when it was interrupted has been printed by now.
     return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
-def _told(error: Exception) -> int:
+def _told(error: Exception, options: Iterable[str]) -> int:
     """Report what went wrong in one sentence; return the exit code."""
     if isinstance(error, MemoryError):
         if isinstance(error, MemoryBudgetError):
-            return _fail(str(error))
+            return _fail(_with_options(str(error), options))
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     if isinstance(error, OSError):
@@ -102,7 +119,7 @@ def _told(error: Exception) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
-        return _fail(str(error))
+        return _fail(_with_options(str(error), options))
     if isinstance(error, ImportError) and _EXTRA in str(error):
         return _fail(str(error))
     if os.environ.get("RENYI_DEBUG"):
@@ -114,6 +131,22 @@ def _told(error: Exception) -> int:
         "is set in the environment",
         1,
     )
+
+
+def _with_options(text: str, options: Iterable[str]) -> str:
+    """Return a sentence on parameters with the options that set them.
+
+    >>> _with_options("n_features=9 is too many: set order='2'.", ["n_features"])
+    "--n-features 9 is too many: set order='2'."
+    """
+    text = re.sub(r"\(on the command line, ([^)]+)\)", r"(\1)", text)
+    for name in _PARAMETERS & {*options}:
+        option, alone = f"--{name.replace('_', '-')}", rf"(?<![\w'\"./-]){name}"
+        text = re.sub(rf"{alone}=True\b", option, text)
+        text = re.sub(rf"{alone}='?([^\s',;:)]+[^\s',;:).])'?", rf"{option} \1", text)
+        if "_" in name:
+            text = re.sub(rf"{alone}(?![\w'\"=])", option, text)
+    return text
 
 
 def _command(args: argparse.Namespace) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -42,7 +44,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.level in ("lp", "exact"):
         limits: Any = {"level": args.level, "time_limit": args.time_limit}
         m = inputs.load_marginals(args.file)
-        with Meter() as meter:
+        with Meter() as meter, _naming(args.file):
             report = bound_report(clf, m, progress=meter.search, **limits)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         text = "\n".join([str(report), *_proof_text(facts)])
@@ -52,7 +54,8 @@ def run(args: Args, recorded: Recorded) -> None:
         c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
     else:
         m = inputs.load_marginals(args.file)
-        c = certify(clf, m)
+        with _naming(args.file):
+            c = certify(clf, m)
     facts = {} if args.rows else _proof_facts(args, m, clf)
     notes = output.notes_of(recorded)
     if args.json:
@@ -65,6 +68,15 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.rows is None and c.order == 1 and not c.doubtful:
         again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Let errors about marginals name their file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _check_basis(args: Args) -> None:

@@ -25,7 +25,7 @@ from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_most, percent, wrapped
+from renyi.figures import at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.selection import short
@@ -100,6 +100,7 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
     rows = inputs.usable_rows(args, encoder)
     estimator.encoder = encoder
     estimator.fit(rows.X, rows.y, rows.weights)
+    inputs.warn_of_missing_words(estimator.encoder_.single.columns)
     error = rows.error(estimator)
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
 
@@ -115,6 +116,7 @@ def _train_on_stream(
     within |= args.class_conditional
     encoder = inputs.encoder_of(args)
     m = streams.streamed_marginals(args, encoder, within, constants=False)
+    inputs.warn_of_missing_words(m.encoder.columns)
     if streams.in_database(args):
         chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
         warn(_UNKNOWN + chosen * (args.alpha == "auto"))
@@ -287,8 +289,8 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
     shares = {
         "on new rows (leave-one-out, rule map)": facts["loo_error"],
         f"on these very rows (rule {c.rule})": facts["training_error"],
-        f"on these, by {one_line(feature, 25)!r} alone": alone,
-        f"on these, always {one_line(label_text(label), 24)!r}": always,
+        f"on these, by {_quoted(feature, 25)} alone": alone,
+        f"on these, always {_quoted(label_text(label), 24)}": always,
     }
     known = {text: share for text, share in shares.items() if share is not None}
     lines = [f"  {text:<46} {percent(share):>8}" for text, share in known.items()]
@@ -368,7 +370,7 @@ def _doubtful(c: Certificate) -> list[str]:
 def _features(found: list[Facts]) -> list[str]:
     if not found:
         return ["No feature matters: every row gets the same score."]
-    width = min(_NAME, max(len(entry["feature"]) for entry in found))
+    width = max(len(one_line(entry["feature"], _NAME)) for entry in found)
     width = max(width, len("feature"))
     lines = [
         "Features that matter most (importance: how far the score swings)",
@@ -395,9 +397,13 @@ def _arrows(entries: list[Facts], room: int) -> str:
     return text
 
 
+def _quoted(text: str, width: int) -> str:
+    return repr(short(" ".join(text.split()), width))
+
+
 def one_line(text: str, width: int) -> str:
-    """Return a name or label without line breaks, cut where it is too long."""
-    return short(" ".join(text.split()), width)
+    """Return a name or label as it is shown, cut where it is too long."""
+    return short(printable(" ".join(text.split())), width)
 
 
 def _indented(text: str) -> str:

@@ -45,6 +45,8 @@ from renyi.sources import files
 from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
+_CLASS_NAMES = ("target", "class", "label", "y", "outcome")
+_MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
 
@@ -58,7 +60,7 @@ def list_datasets(args: Args, recorded: Recorded) -> None:
     print(f"{'name':<10} {'rows':>6} {'features':>8} {'numeric':>8}  target  classes")
     for row in table.itertuples():
         print(
-            f"{row.name:<10} {row.rows:>6} {row.features:>8} {row.numeric:>8}  "
+            f"{row.name:<10} {row.rows:>6,} {row.features:>8} {row.numeric:>8}  "
             f"{row.target:<7} {row.class_counts}"
         )
     print("\nNext: renyi fit votes --out votes")
@@ -177,9 +179,12 @@ def chosen_columns(
     if target is None and alone and args.file in datasets.names():
         target = opened_tables(args)[0].schema.names[-1]  # as in every bundled one
     if target is None:
+        likely = sorted(
+            names, key=lambda n: (n.lower() not in _CLASS_NAMES, n != names[-1])
+        )
         raise ValueError(
             f"--target is required: name the column of {source} to predict, such as "
-            f"one of {', '.join(map(repr, names[:8]))}."
+            f"{listed(likely)}."
         )
     weight = [] if args.weight is None else [args.weight]
     requested = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
@@ -195,7 +200,15 @@ def chosen_columns(
     columns = [name for name in names if name not in aside]
     if encoder.columns:
         files.require(source, columns, encoder.input_names)
-        columns = [*encoder.input_names, *weight, target]
+        used = [*encoder.input_names, *weight, target]
+        extra = [name for name in columns if name not in {*used}]
+        if extra:
+            many = number_of(len(extra), "column")
+            warn(
+                f"Ignored {many} that --encoder does not know: {listed(extra)}.",
+                "ignored-column",
+            )
+        columns = used
     kinds = dict.fromkeys(args.numeric, "number")
     return target, columns, kinds | dict.fromkeys(args.categorical, "label")
 
@@ -233,7 +246,23 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
             )
 
 
-def listed(names: list[str]) -> str:
+def warn_of_missing_words(columns: Iterable[Column]) -> None:
+    """Warn of labels that often stand for missing cells, and are labels here."""
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        for label in column.categories if column.kind == "label" else ():
+            if isinstance(label, str) and label.strip().lower() in _MISSING_WORDS:
+                found.setdefault(label, []).append(column.name)
+    if found:
+        names = list(dict.fromkeys(name for names in found.values() for name in names))
+        words = ", ".join(map(repr, found))
+        warn(
+            f"{words} in {listed(names)} counts as a label like any other: pass "
+            f"--missing {shlex.join(found)} if it means that the cell is missing."
+        )
+
+
+def listed(names: Sequence[str]) -> str:
     """Return some names, and how many more there are."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return ", ".join(map(repr, names[:8])) + more

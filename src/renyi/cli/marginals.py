@@ -37,6 +37,8 @@ def build(args: Args, recorded: Recorded) -> None:
         if own:
             inputs.warn_of_identifiers(rows.X)
         m = rows.marginals(encoder, args.class_conditional, order)
+    if own:
+        inputs.warn_of_missing_words(m.encoder.single.columns)
     output.print_notes(output.notes_of(recorded))
     _save(with_source(m, args.files), place, args)
 

@@ -32,9 +32,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
-from renyi.cli.process import HIDDEN, PrintableStream, printable
+from renyi.cli.process import PrintableStream
 from renyi.endings import MARGINALS, either
 from renyi.estimators import model_file
+from renyi.figures import HIDDEN, printable
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files

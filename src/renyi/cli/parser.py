@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from renyi import __version__, endings
@@ -51,12 +52,10 @@ class _Parser(argparse.ArgumentParser):
     color = property(lambda self: False, lambda self, value: None)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Read the arguments; an unknown one is reported by its command."""
-        known, rest = self.parse_known_args(args, namespace)
+        """Read the arguments, of which some stand in for others."""
+        known, _ = self.parse_known_args(args, namespace)
         names = [getattr(known, part, None) for part in ("command", "action")]
         place = " ".join([self.prog, *filter(None, names)])
-        if rest:
-            self._fail(f"unrecognized arguments: {' '.join(rest)}", place)
         lacking = ""  # what a command needs if no option stands in for it
         if getattr(known, "files", None) == [] and not known.sql:
             lacking = f"FILE{_BEFORE}"
@@ -66,9 +65,24 @@ class _Parser(argparse.ArgumentParser):
             self._fail(f"the following arguments are required: {lacking}", place)
         return known
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Read the arguments; an unknown one is reported by its command."""
+        self._given = list(args or [])
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
+
     def error(self, message: str) -> NoReturn:
-        """Exit with the message and where to read on."""
+        """Exit with the message, options that may have been meant, where to read on."""
         more = _BEFORE if message.endswith("FILE") else ""
+        options = list(self._option_string_actions)
+        for text in self._given:
+            name = text.partition("=")[0]
+            if name.startswith("-") and name not in options:
+                meant = f"--{name.lstrip('-').replace('_', '-')}"
+                close = get_close_matches(meant, options, n=1, cutoff=0.7)
+                more += f" (did you mean {close[0]}?)" if close else ""
         self._fail(message + more, self.prog)
 
     def _fail(self, message: str, place: str) -> NoReturn:

@@ -2,15 +2,14 @@
 
 Names and labels come from strangers' files. A terminal would obey the escape sequences
 among them, and the bidirectional controls of Unicode show a text in another order than
-it has. So all text passes through one place, `printable`, where such characters become
-visible escapes. Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
+it has. So all text becomes `printable`, with visible escapes for such characters.
+Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 import threading
@@ -19,21 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from renyi.checks import SIGNALS
+from renyi.figures import printable
 
 _ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
-# Controls of terminals (but tab and new line), line ends and directions of Unicode.
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-
-
-def printable(text: str) -> str:
-    r"""Return text that a terminal shows as it is, controls written as escapes.
-
-    >>> print(printable("\x1b[31mred\u202e"))
-    \x1b[31mred\u202e
-    """
-    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class PrintableStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import IO
 
@@ -28,6 +29,7 @@ from renyi.writing import replacing
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
 _TOO_MANY = "–: so many categories beside the rows that a figure would say nothing"
+_ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
 _WIDE = 6  # columns of a matrix side by side
 
 
@@ -47,6 +49,7 @@ def run(args: Args, recorded: Recorded) -> None:
         rule=args.rule,
     )
     model, _ = train(args, selector)
+    _warn_of_many_labels(selector)
     facts = {**model, **_facts(args, selector)}
     m = None if prefix is None else _marginals_to_write(args, selector)
     if args.plot is not None:
@@ -55,6 +58,20 @@ def run(args: Args, recorded: Recorded) -> None:
             _draw(selector, stream, picture.suffix[1:])
     clf = selector.classifier_
     output.keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
+
+
+def _warn_of_many_labels(selector: SelectorModel) -> None:
+    """Warn of columns that may have entered early for their many labels alone."""
+    n, columns = selector.classifier_.certificate_.n, selector.encoder_.columns
+    for name, size in zip(columns.names, columns.sizes.tolist(), strict=True):
+        many = size > _ROWS_PER_LABEL > n / size
+        if many and selector.order == 1:
+            warn(
+                f"{name!r} has {size:,} labels in {number_of(n, 'row')}. The penalty "
+                "is on a feature's largest point, so that a column of many rare labels "
+                "comes early whether it helps on new rows or not: compare with "
+                f"--drop {shlex.quote(name)}, or merge its rare labels (--min-count)."
+            )
 
 
 def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None:

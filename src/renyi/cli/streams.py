@@ -32,6 +32,7 @@ from renyi.cli.inputs import (
     opened_tables,
     usable_rows,
     warn_of_identifiers,
+    warn_of_missing_words,
 )
 from renyi.cli.output import Args, Meter, print_notes
 from renyi.counting.onehot import label_sums
@@ -49,8 +50,10 @@ from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
+from renyi.progress import Progress
 from renyi.sources import databases, files, sql
 from renyi.sources.frames import RowSample, TrainingRows
+from renyi.streaming.run import GOING_ON
 
 
 def is_streamed(args: Args, order: int) -> bool:
@@ -91,7 +94,9 @@ def counted(args: Args) -> Marginals:
         encoder = encoder_of(args)
         if is_too_large(args):
             return streamed_marginals(args, encoder, args.class_conditional, False)
-        return usable_rows(args, encoder).marginals(encoder, args.class_conditional)
+        m = usable_rows(args, encoder).marginals(encoder, args.class_conditional)
+        warn_of_missing_words(m.encoder.columns)
+        return m
     m = chosen_marginals(args)
     if args.class_conditional and m.class_counts is None:
         raise ValueError(
@@ -273,12 +278,22 @@ def _of_files(
         text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
         if kept is not None:
             text = f"{kept} keeps what was counted: the same command goes on."
-        if error is KeyboardInterrupt and (kept is None or Path(kept).exists()):
+        stopped = error is KeyboardInterrupt or (error and begun and kept is not None)
+        if stopped and (kept is None or Path(kept).exists()):
             print_notes([text])
+
+    begun = False
+
+    def follow(state: Progress) -> None:
+        nonlocal begun
+        begun = True
+        if state.step == GOING_ON:
+            print_notes([f"{state.step} {state.facts}"])
+        meter(state)
 
     args.until.push(tell)  # at the end, when it is clear what was kept
     with Meter() as meter:
-        return files.marginals(tables or None, *how, progress=meter, **which)
+        return files.marginals(tables or None, *how, progress=follow, **which)
 
 
 def in_database(args: Args) -> bool:

@@ -156,7 +156,7 @@ def describe() -> pd.DataFrame:
     >>> from renyi import datasets
     >>> table = datasets.describe().set_index("name")
     >>> int(table.loc["credit", "rows"]), table.loc["credit", "class_counts"]
-    (690, '- 383, + 307')
+    (690, '-: 383; +: 307')
     """
     import pandas as pd
 
@@ -173,7 +173,7 @@ def describe() -> pd.DataFrame:
                 "classes": len(counts),
                 "missing": int(X.isna().to_numpy().sum()),
                 "target": str(y.name),
-                "class_counts": ", ".join(f"{c} {n}" for c, n in counts.items()),
+                "class_counts": "; ".join(f"{c}: {n:,}" for c, n in counts.items()),
                 "source": _TABLES[name].source,
             }
         )

@@ -225,12 +225,10 @@ class SelectorModel(CountsModel):
                 break
             follow(self.path_.n_features)
         bounds = refit(np.sort(self.path_.places)).certificate_.bounds
-        advice = "Increase max_error (on the command line, --max-error)"
+        advice = "Increase max_error"
         if bounds["sharp"] <= cap:
             sharp = rounded_up(bounds["sharp"])
-            advice += (
-                f" or choose rule 'sharp' (--rule sharp), which reaches {sharp:.4f}"
-            )
+            advice += f", or choose rule='sharp', which reaches {sharp:.4f}"
         raise ValueError(
             f"max_error={cap:g} cannot be certified: a model of all "
             f"{len(self.path_.entries)} features reaches "

@@ -87,9 +87,10 @@ def opened(path: AnyPath) -> TableFile:
     place = existing(path)
     kinds = [k for k in _FORMATS if place.name.lower().endswith(k.ENDINGS)]
     if not kinds:
+        what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
         raise ValueError(
-            f"{place} has {place.suffix or 'no ending'!r} for an ending: renyi reads "
-            f"{endings.TABLES}; save the table as one of these."
+            f"{place} {what}, which does not say what it holds: renyi reads "
+            f"{endings.TABLES}; save the table as one of these, or rename the file."
         )
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that holds a table.")

@@ -47,6 +47,7 @@ Key = tuple[int, int]  # the number of a file and of a unit in it
 WHOLE = -1  # in place of a file: all files that are done
 
 _EDGE = 2**16  # bytes at either end of a file that are looked at
+GOING_ON = "going on"  # the step of a job that is resumed
 _THREADS = min(8, cores())
 _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
@@ -197,6 +198,9 @@ class Job:
         record = Record()
         if self.checkpoint is not None:
             files, record = self.checkpoint.files, self.checkpoint.load(self.spec)
+            if self.progress is not None and (record.done or record.spec is not None):
+                kept = f"from {record.rows:,} rows that {self.checkpoint.path} keeps"
+                self.progress(Progress(GOING_ON, facts=kept, rows=record.rows))
         if self.spec.undecided and record.spec is None:
             record = self._profile(record, self.checkpoint)
             if self.checkpoint is not None:

@@ -1,0 +1,201 @@
+"""What a newcomer meets: typing errors, names of options, notes on what was done."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from support.commandline import Run, save, table
+
+TARGET = ("--target", "y", "--id", "id")
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("fit t.csv --targt y", "--target"),
+        ("fit t.csv --target y --min_count=3", "--min-count"),
+        ("fit t.csv -target y", "--target"),
+        ("marginals merge a.renyi b.renyi --ouput c.renyi", "--out"),
+        ("marginals build t.csv --target y --checkpiont job", "--checkpoint"),
+    ],
+)
+def test_the_option_that_was_meant_is_named(run: Run, command: str, meant: str) -> None:
+    done = run(*command.split())
+    assert done.code == 2
+    assert f"did you mean {meant}?" in done.err
+    assert " ".join(command.split()[: 1 + command.startswith("m")]) in done.err
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ([f"c{k}" for k in range(12)], "'c11', 'c0', 'c1'"),
+        (["a", "Class", "b", "c"], "'Class', 'c', 'a', 'b'"),
+    ],
+)
+def test_likely_targets_are_suggested_first(
+    run: Run, names: list[str], first: str
+) -> None:
+    save(pd.DataFrame([["u"] * len(names), ["v"] * len(names)], columns=names))
+    done = run("fit", "t.csv")
+    assert done.code == 2
+    assert f"such as {first}" in done.err
+
+
+def test_columns_that_a_borrowed_encoder_ignores_are_named(run: Run) -> None:
+    frame = table()
+    save(frame)
+    run("fit", "t.csv", *TARGET, "--drop", "size", "--out", "m")
+    build = ("marginals", "build", "t.csv", "--target", "y", "--encoder", "m.json")
+    done = run(*build, "--out", "e.renyi", "--id", "id")
+    assert done.code == 0
+    assert "Ignored 1 column that --encoder does not know: 'size'." in done.err
+    assert "'size'" not in run(*build, "--out", "e.renyi", "--id", "size", "id").err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--n-features 30", "--n-features 30 is more than"),
+        ("--max-error 0.0001", "--max-error 0.0001 cannot be certified"),
+        ("--penalty 1000", "--penalty 1000 selects no feature"),
+    ],
+)
+def test_errors_name_options_not_parameters(run: Run, options: str, told: str) -> None:
+    save(table())
+    done = run("select", "t.csv", *TARGET, *options.split())
+    assert done.code == 2
+    assert told in done.err
+    assert not re.search(r"[a-z]_[a-z]+|\w=", done.err)
+
+
+def test_names_of_columns_are_left_as_they_are(run: Run) -> None:
+    save(table().rename(columns={"size": "min_count"}))
+    done = run("fit", "t.csv", "--target", "n_features")
+    assert done.code == 2
+    assert "'n_features'" in done.err
+
+
+@pytest.mark.parametrize("level", ["closed", "lp"])
+def test_marginals_that_lack_a_column_are_named(run: Run, level: str) -> None:
+    save(table())
+    run("fit", "t.csv", *TARGET, "--out", "m")
+    run("marginals", "build", "t.csv", *TARGET, "--drop", "size", "--out", "less.renyi")
+    done = run("certify", "m.json", "less.renyi", "--level", level)
+    assert done.code == 2
+    assert "less.renyi" in done.err
+    assert "'size'" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "t.csv"),
+        ("fit", "t.csv", "--memory", "20K"),
+        ("hgr", "t.csv"),
+        ("marginals", "build", "t.csv", "--out", "m.renyi"),
+    ],
+    ids=" ".join,
+)
+def test_words_for_missing_cells_are_noted(run: Run, command: tuple[str, ...]) -> None:
+    frame = table()
+    frame["state"] = np.resize(["NA", "n/a", "TX"], len(frame))
+    save(frame)
+    done = run(*command, *TARGET)
+    assert done.code == 0, done.err
+    told = " ".join((done.out + done.err).split())
+    assert "'state' counts as a label" in told
+    assert "--missing NA n/a" in told
+    declared = run(*command, *TARGET, "--missing", "NA", "n/a")
+    assert "counts as a label" not in declared.out + declared.err
+
+
+@pytest.mark.parametrize("failure", ["damaged", "stopped"])
+def test_what_a_checkpoint_keeps_is_announced(
+    run: Run, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for k in (1, 2):
+        save(table(seed=k), f"part-{k}.csv")
+    whole = Path("part-2.csv").read_text()
+    given = ("marginals", "build", "part-*.csv", *TARGET, "--out", "m.renyi")
+    given = (*given, "--checkpoint", "job")
+    with monkeypatch.context() as patch:
+        if failure == "damaged":
+            Path("part-2.csv").write_text(whole + '"never closed')
+        else:
+            patch.setattr("renyi.cli.output.Meter.__call__", _interrupt)
+        done = run(*given)
+    assert done.code == (2 if failure == "damaged" else 130)
+    assert "job keeps what was counted: the same command goes on." in done.err
+    assert "going on" not in done.err
+    if failure == "damaged":
+        Path("part-2.csv").write_text(whole)
+    again = run(*given)
+    assert again.code == 0, again.err
+    assert re.search(r"going on from \d+ rows that job keeps", again.err)
+    assert not Path("job").exists()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_checkpoint_of_another_job_is_not_said_to_go_on(run: Run) -> None:
+    Path("job").write_text("something else")
+    save(table())
+    done = run("marginals", "build", "t.csv", *TARGET, "--out", "m.renyi",
+               "--checkpoint", "job")  # fmt: skip
+    assert done.code == 2
+    assert "goes on" not in done.err
+
+
+def test_little_memory_is_refused_with_what_would_do(run: Run) -> None:
+    save(table())
+    done = run("fit", "t.csv", *TARGET, "--memory", "2K")
+    assert done.code == 2
+    assert "more than the 2 kB that --memory allows" in done.err
+    enough = re.search(r"--memory ([\d.]+[KM])\)", done.err)
+    assert enough
+    assert run("fit", "t.csv", *TARGET, "--memory", enough[1]).code == 0
+
+
+def test_escaped_names_are_as_wide_as_they_are_shown(run: Run) -> None:
+    save(table(400).rename(columns={"colour": "co\x1b\x1blour"}))
+    line = re.compile(r" +(\d+[* ] )?(?:co.*lour|length|size)  *(?=\d\.\d{3})")
+    for command in ("fit", "hgr", "select"):
+        out = run(command, "t.csv", *TARGET).out
+        found = [line.match(text) for text in out.splitlines()]
+        ends = {(each[1] is None, each.end()) for each in found if each}
+        assert len(ends) == 1 + (command == "select"), out  # which has two tables
+        assert r"'co\x1b\x1blour' alone" in out or command == "hgr"
+
+
+def test_minimax_states_its_promise_once(run: Run) -> None:
+    save(table()[["colour", "size", "y"]])
+    done = run("minimax", "t.csv", "--target", "y", "--method", "exact")
+    assert done.code == 0
+    end = done.out[done.out.index("Its rule errs") :]
+    assert end.count("at most") == 1
+
+
+def test_data_sets_set_counts_apart_from_labels(run: Run) -> None:
+    out = run("datasets").out
+    assert "-: 383; +: 307" in out
+    assert "48,842" in out
+
+
+def test_a_column_of_many_rare_labels_is_no_surprise_in_a_selection(run: Run) -> None:
+    frame, rng = table(1000), np.random.default_rng(0)
+    frame["city"] = [f"city{k}" for k in rng.integers(0, 346, len(frame))]
+    save(frame)
+    select = ("select", "t.csv", *TARGET, "--n-features", "1")
+    told = " ".join(run(*select).out.split())
+    assert re.search(r"'city' has \d+ labels in 1,000 rows", told)
+    assert "--drop city" in told
+    without = run(*select, "--drop", "city")
+    assert "many rare labels" not in without.out
