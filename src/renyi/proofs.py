@@ -104,7 +104,7 @@ def write_proof(
             "No proof was written: the counts do not agree with each other exactly."
         )
     if card is not None:
-        exact = counts.bounds(*counts.points(card.to_dict()))
+        exact = counts.of_model(card.to_dict())
         safe = {name: _up(value) for name, value in exact.items()}
         proof["claims"] = {"gamma": safe.pop("gamma"), "bounds": safe}
     if result is not None and len(m.classes) <= _MAX_CLASSES:

@@ -102,26 +102,22 @@ class Counts:
 
     def __init__(self, path: str, wanted: Any) -> None:
         with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()  # which zip cannot expand more than so
-            sizes = [
-                (p.file_size, min(8 * CELLS, 1032 * p.compress_size)) for p in parts
-            ]
-            small = len(parts) < 4 and all(size <= most for size, most in sizes)
-            check(small, "it is too large to be checked here, or sparse", 1)
+            parts = archive.infolist()
+            for part in parts:  # zip cannot expand a part more than 1032 times
+                small = part.file_size <= min(8 * CELLS, 1032 * part.compress_size)
+                check(small and len(parts) < 4, "it is too large to be checked here", 1)
             npy = {part.filename: archive.read(part) for part in parts}
         starts = {k: 10 + int.from_bytes(v[8:10], "little") for k, v in npy.items()}
         raw = {k.removesuffix(".npy"): v[starts[k] :] for k, v in npy.items()}
-        check(b"<i8" in npy["counts.npy"][:99], "its sums of weights are rounded", 1)
         header = parse(raw["header"], "renyi-marginals")
-        self.encoder, self.n, self.target = (
-            header["encoder"],
-            int(header["n"]),
-            header["target"],
-        )
-        self.columns, places, self.blocks = described(header["columns"]), [], []
+        dense = header["version"] == 1 and b"<i8" in npy["counts.npy"][:99]
+        check(dense, "it is sparse, or its sums of weights are rounded", 1)
+        self.encoder, self.target = header["encoder"], header["target"]
+        self.n, self.columns = int(header["n"]), described(header["columns"])
         sizes = {name: len(column[0]) for name, column in self.columns.items()}
         start = dict(zip(sizes, accumulate(sizes.values(), initial=0)))
-        self.names, heads = sorted({*(wanted or sizes)} - {self.target}), []
+        self.names = sorted({*(wanted or sizes)} - {self.target})
+        places, self.blocks, heads = [], [], []
         for name in [*self.names, self.target]:  # labels in the order of their texts
             texts, kind, edges, rare = self.columns[name]
             keys = [(t is None, "(missing)" if t is None else t) for t in texts]
@@ -134,13 +130,9 @@ class Counts:
             self.blocks.append(range(len(places), len(places) + len(order)))
             places += [start[name] + k for k in order]
         self.blocks.append(range(len(places), len(places) + 1))
-        self.classes, D, K = (
-            self.columns[self.target][0],
-            sum(sizes.values()),
-            sizes[self.target],
-        )
+        self.classes, first = self.columns[self.target][0], start[self.target]
+        D, K = sum(sizes.values()), len(self.classes)
         self.pairs, self.within = table(raw["counts"], D, [*places, EVERY], self.n), []
-        first = start[self.target]
         less = [k - K * (k > first) for k in places[:-K]]  # without the target
         for y, k in enumerate(places[-K:] if "class_counts" in raw else []):
             only, size = [EVERY if y == j else NO for j in range(K)], 8 * (D - K) ** 2
@@ -167,15 +159,15 @@ class Counts:
     def points(self, card: Any, how: Any = None) -> tuple[int, Any, list[int]]:
         """Return a unit, the points of each class in units, and where each class is."""
         encoder, K = card["encoder"], len(card["classes"])
-        missing, others = (
-            {*map(text_of, e["missing"])} for e in (encoder, self.encoder)
-        )
-        same = missing == others and encoder.get("base") == self.encoder.get("base")
+        missing = {*map(text_of, encoder["missing"])}
+        same = missing == {*map(text_of, self.encoder["missing"])}
+        same &= encoder.get("base") == self.encoder.get("base")
         z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
         weights, *z = exactly([card["counts"], *z])
         if how:  # scores are mapped: slope and intercept of each class
             slope, z[-1] = exactly([*how["slope"], how["intercept"]]), [*z[-1], 1]
             z = [[dot(row, column) for column in zip(*slope)] for row in z]
+            same &= len(slope) == K + 1
         found, at = {}, 0
         for name, (texts, *about) in described(encoder["columns"]).items():
             theirs, *others = self.columns[name]
@@ -189,9 +181,8 @@ class Counts:
             same &= about == others and all(v == known.get("(rare)") for v in rare)
             if about[0] == "number":  # bins go by their places
                 same &= [*filter(None, theirs)] == [*filter(None, texts)]
-            check(
-                same and (free or {*theirs} <= {*texts, None}), f"{name!r:.60} differs"
-            )
+            same &= free or {*theirs} <= {*texts, None}
+            check(same, f"column {name!r:.60} is encoded otherwise than in the model")
             found[name] = [known.get(text, mean) for text in theirs]
         rows = [row for name in self.names for row in found[name]]
         rows += [[Fraction()] * K] * len(self.classes) + z[at:]
@@ -215,13 +206,20 @@ class Counts:
             return B, 2 * (1 - part - (max(L, 0) ** 2 / V if V else 0))
 
         B, best = moments(self.pairs, self.pairs[-1 - len(own) :], own)
-        check(B >= 0, "no population has these counts")
+        check(min(B, best) >= 0, "no population has these counts")
         missed = Fraction(0 if self.within else self.n)
         for counts, y in zip(self.within, own):
             if n := counts[-1][-1]:
                 missed += n * min(1, moments(counts, counts[-1:], [y])[1])
         best, most = min(best, 2 * B, missed / self.n), min(B, Fraction(1))
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}
+
+    def of_model(self, card: Any) -> dict[str, Fraction]:
+        """Return gamma and bounds of a model; its map may compare other scores."""
+        exact, how = self.bounds(*self.points(card)), card.get("calibration") or {}
+        if how.get("kind", "temperature") != "temperature":
+            exact["map"] = self.bounds(*self.points(card, how))["map"]
+        return exact
 
     def upper(self, proof: Any) -> Fraction:
         """Return the error that the rule of the functions l_y does not exceed."""
@@ -252,12 +250,9 @@ class Counts:
         n, sums, mass = int(proof["rows"], 16), Counter(), {}
         short = len(proof["outcomes"]) * len(self.blocks) ** 2 < STEPS
         for *codes, y, text in proof["outcomes"] if short else ():
-            weight, places = (
-                int(text, 16),
-                zip(self.blocks, [*codes, y, 0], strict=True),
-            )
-            fits = weight > 0 and min(*codes, y) >= 0 and len(text) < 9_999
-            check(fits, "its outcomes are not valid")
+            places = zip(self.blocks, [*codes, y, 0], strict=True)
+            weight = int(text, 16) if len(text) < 9_999 else 0
+            check(weight > 0 and min(*codes, y) >= 0, "its outcomes are not valid")
             mass.setdefault(tuple(codes), Counter())[y] += weight
             for cell in product([block[k] for block, k in places], repeat=2):
                 sums[cell] += weight
@@ -287,9 +282,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         check(claimed and (M or "gamma" not in claimed), "nothing is claimed of it", 1)
         check(claimed.get("basis") in (None, "marginals"), "it speaks of samples", 1)
         if "gamma" in claimed:
-            exact, how = C.bounds(*C.points(card)), card.get("calibration") or {}
-            if how.get("kind", "temperature") != "temperature":  # map compares others
-                exact["map"] = C.bounds(*C.points(card, how))["map"]
+            exact = C.of_model(card)
             each = {"gamma": claimed["gamma"], **claimed["bounds"]}
             found = [(k, v, exact[k], exact[k] <= v) for k, v in each.items()]
         for what in (key for key in ("upper", "lower") if key in claimed):
