@@ -162,17 +162,22 @@ class Counts:
         missing = {*map(text_of, encoder["missing"])}
         same = missing == {*map(text_of, self.encoder["missing"])}
         same &= encoder.get("base") == self.encoder.get("base")
-        z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
+        unseen = [row if K > 2 else row[0] for row in card.get("unseen", ())]
+        z = [*card["z"], *unseen, card["intercept"]]
+        z = [row if K > 2 else [-row, row] for row in z]
         weights, *z = exactly([card["counts"], *z])
         if how:  # scores are mapped: slope and intercept of each class
             slope, z[-1] = exactly([*how["slope"], how["intercept"]]), [*z[-1], 1]
             z = [[dot(row, column) for column in zip(*slope)] for row in z]
             same &= len(slope) == K + 1
-        found, at = {}, 0
-        for name, (texts, *about) in described(encoder["columns"]).items():
+        columns, found, at = described(encoder["columns"]), {}, 0
+        same &= len(unseen) in (0, len(columns))
+        rest = iter(z[len(weights) : -1])
+        for name, (texts, *about) in columns.items():
             theirs, *others = self.columns[name]
             share, own = (v[at : at + len(texts)] for v in (weights, z))
             mean = [dot(share, column) / sum(share) for column in zip(*own)]
+            mean = next(rest, mean)  # what unseen labels get
             known, at = {None: mean, **dict(zip(texts, own))}, at + len(texts)
             if free := about[0] == "label" and "base" not in encoder:
                 known |= {text_of(v): known.get("(rare)", mean) for v in about[2]}
@@ -185,9 +190,10 @@ class Counts:
             check(same, f"column {name!r:.60} is encoded otherwise than in the model")
             found[name] = [known.get(text, mean) for text in theirs]
         rows = [row for name in self.names for row in found[name]]
-        rows += [[Fraction()] * K] * len(self.classes) + z[at:]
+        rows += [[Fraction()] * K] * len(self.classes) + z[-1:]
         unit = lcm(*(v.denominator for row in rows for v in row))
-        good = len(z) == at + 1 == len(weights) + 1 and {*map(len, rows)} == {K}
+        good = len(z) - len(unseen) == at + 1 == len(weights) + 1
+        good &= {*map(len, rows)} == {K}
         check(good and unit < 2**9999, "the points do not fit, or are too fine")
         places = {text_of(label): y for y, label in enumerate(card["classes"])}
         own = [places[text] for text in self.classes]

@@ -161,6 +161,41 @@ def test_held_out_classes_written_otherwise(good: Callable[..., Done]) -> None:
     assert good("certify", "m.json", "--rows", "b.csv", "--json").json == first
 
 
+# ---- halves
+
+
+def test_halves_certify_each_other(good: Callable[..., Done]) -> None:
+    rows = votes().sample(frac=1, random_state=0)
+    for name, part in (("a", rows[:217]), ("b", rows[217:])):
+        place = save(part, f"{name}.csv")
+        good("marginals", "build", place, "--target", "party", "--out", f"{name}.renyi")
+    done = good("certify", "--halves", "a.renyi", "b.renyi", "--out", "m.json")
+    halves = [renyi.Marginals.load(f"{name}.renyi") for name in "ab"]
+    c = renyi.CrossFitClassifier().fit_halves(*halves).certificate_
+    assert flat(str(c)) in flat(done.out)
+    assert "Wrote m.json" in done.out
+    assert renyi.RenyiClassifier.load("m.json").certificate_ == c
+    found = good("certify", "--halves", "a.renyi", "b.renyi", "--confidence", "0.9")
+    assert "With confidence 90 %" in found.out
+    told = good("certify", "--halves", "a.renyi", "b.renyi", "--json").json
+    assert told["bounds"] == dict(c.bounds)
+    assert told["basis"] == "crossfit"
+
+
+def test_halves_that_are_refused(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    fitted(good)
+    good("marginals", "build", few_votes(), "--target", "party", "--out", "same.renyi")
+    pair = ("--halves", "m.renyi", "same.renyi")
+    assert "the same marginals" in bad("certify", *pair)
+    assert "MODEL" in bad("certify", "m.json", *pair)
+    assert "--rows" in bad("certify", *pair, "--rows", "few.csv")
+    assert "--halves" in bad("certify", "m.json", "m.renyi", "--out", "n.json")
+    assert "m.renyi" in bad("certify", *pair, "--out", "m.renyi")
+    assert "--halves" in bad("certify")
+
+
 # ---- minimax
 
 

@@ -375,3 +375,47 @@ def test_decimal_commas_and_integer_targets_are_noted(
     assert sum("'price'" in note and "comma" in note for note in notes) == 1
     assert sum("'age'" in note and "30 different" in note for note in notes) == 1
     assert not any("'word'" in note for note in notes)
+
+
+# ---- a certificate for the population
+
+
+def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
+    place = save(table(300), "t.csv")
+    done = good("fit", place, *FIT, "--id", "id", "--confidence", "0.9", "--seed", "3")
+    frame = table(300)
+    X, y = frame[["colour", "size", "length"]], frame["y"]
+    safe = renyi.CrossFitClassifier(confidence=0.9, random_state=3).fit(X, y)
+    assert " ".join(str(safe.certificate_).split()) in " ".join(done.out.split())
+    loaded = renyi.RenyiClassifier.load("m.json")
+    assert loaded.certificate_ == safe.certificate_
+    np.testing.assert_array_equal(
+        loaded.decision_function(X), safe.decision_function(X)
+    )
+    for answer in ("certify", "m.json", "m.renyi"), ("predict", "m.json", place):
+        good(*answer)  # the marginals are those of the model's categories
+    told = good("fit", place, "--target", "y", "--id", "id", "--confidence", "0.9",
+                "--method", "mixture", "--json").json  # fmt: skip
+    mixed = renyi.CrossFitClassifier(method="mixture", confidence=0.9).fit(X, y)
+    assert told["certificate"]["sampled_error"] == mixed.certificate_.sampled_error
+    text = good("fit", place, *FIT[:2], "--confidence", "0.9", "--method=mixture",
+                "--id", "id").out  # fmt: skip
+    assert "--method=average --id id --out PREFIX" in text
+    assert "With confidence 90 %" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--confidence", "0.9", "--weight", "size"), "--weight"),
+        (("--confidence", "0.9", "--method", "mixture", "--out", "m"), "mixture"),
+        (("--confidence", "0.9", "--where", "size > 1"), "--where"),
+        (("--confidence", "95"), "95"),
+        (("--method", "mixture"), "--method"),
+    ],
+)
+def test_confidence_that_is_refused(
+    options: tuple[str, ...], named: str, bad: Callable[..., str]
+) -> None:
+    save(table(60), "t.csv")
+    assert named in bad("fit", "t.csv", "--target", "y", *options)

@@ -14,6 +14,7 @@ from renyi import (
     RenyiClassifier,
     Scorecard,
     certify,
+    verify,
 )
 from renyi.certificates.crossfit import average, crossfit_bounds
 from renyi.datasets import load
@@ -112,6 +113,19 @@ def test_file_keeps_scores_and_certificate(tmp_path):
     again = certify(safe, X, y)  # which are the training rows
     assert again.basis == "heldout"
     assert again.warning_codes == ("training-rows",)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_strangers_check_the_average(tmp_path, K):
+    X, y = table(120, 4, K)
+    X = X[["label", "gap"]]
+    card = CrossFitClassifier().fit(X, y).scorecard_
+    m = Marginals.from_data(X.replace({"label": {"a": "new"}, "gap": {"x": "z"}}), y)
+    m.save(tmp_path / "m.renyi")
+    counts = verify.Counts(str(tmp_path / "m.renyi"), None)
+    exact = counts.bounds(*counts.points(card.to_dict()))
+    bound = certify(card, m).bounds["map"]
+    assert float(exact["map"]) == pytest.approx(bound, abs=1e-12)
 
 
 def test_points_of_unseen_labels_of_a_stranger_are_checked():

@@ -36,8 +36,11 @@ _SHOWN = 5e-4  # a swing that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
-    """Print the worst error of a model, by marginals or by held-out rows."""
+    """Print the worst error of a model: by marginals, unseen rows, or two halves."""
     _check_basis(args)
+    if args.halves is not None:
+        _run_halves(args, recorded)
+        return
     if args.proof is not None:
         output.check_place(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
@@ -81,6 +84,22 @@ def _naming(path: str) -> Iterator[None]:
 
 def _check_basis(args: Args) -> None:
     """Refuse options that do not go together."""
+    if args.halves is not None:
+        for name in ("model", "level", "time_limit", "rows", "target", "proof"):
+            if getattr(args, name) is not None:
+                what = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+                raise ValueError(
+                    f"{what} does not go with --halves, which trains a model on each "
+                    "of two marginals: leave it out."
+                )
+        return
+    if args.out is not None:
+        raise ValueError("--out is for --halves: leave it out.")
+    if args.model is None:
+        raise ValueError(
+            "certify takes MODEL and MARGINALS, MODEL --rows FILE, or --halves A B: "
+            "name one of them."
+        )
     if (args.file is None) == (args.rows is None):
         raise ValueError("certify takes either MARGINALS or --rows FILE: name one.")
     if args.rows is not None:
@@ -96,6 +115,31 @@ def _check_basis(args: Args) -> None:
             raise ValueError(f"--{option} is for --rows: leave it out for marginals.")
     if args.time_limit is not None and args.level in (None, "closed"):
         raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
+
+
+def _run_halves(args: Args, recorded: Recorded) -> None:
+    """Train on the marginals of two halves, and certify by the other of each."""
+    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+
+    place = None
+    if args.out is not None:
+        place = output.check_place(args, args.out, (".json",))
+    halves = [inputs.load_marginals(path) for path in args.halves]
+    for m, path in zip(halves, args.halves, strict=True):
+        inputs.check_missing_class(m, path)
+    how = {} if args.confidence is None else {"confidence": args.confidence}
+    safe = CrossFitClassifier(**how).fit_halves(*halves)
+    written: Facts = {}
+    if place is not None:
+        safe.save(place)
+        written = {"written": {"model": str(place)}}
+    if args.json:
+        output.print_json(certificate_facts(safe.certificate_) | written)
+        return
+    output.print_notes(output.notes_of(recorded))
+    print("\n".join(certificate_text(safe.certificate_)))
+    if place is not None:
+        print(f"\nWrote {place} (the mean of the two scorecards)")
 
 
 def _heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:

@@ -7,6 +7,7 @@ estimate stands in its place.
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -55,17 +56,26 @@ def run(args: Args, recorded: Recorded) -> None:
     from_counts = args.file.endswith(MARGINALS)
     may_write = args.marginals or (args.marginals is None and not from_counts)
     prefix = output.prefix_of(args, may_write)
-    clf = RenyiModel(
-        order=args.order or 1,
-        alpha=args.alpha,
-        rule=args.rule,
-        fit_intercept=not args.no_intercept,
-        class_weight=args.class_weight,
-        random_state=args.seed,
-        calibration=None if args.calibration == "none" else args.calibration,
-    )
-    streamed = streams.is_streamed(args, clf.order)
-    facts, source = (_train_on_stream if streamed else train)(args, clf)
+    settings = {
+        "order": args.order or 1,
+        "alpha": args.alpha,
+        "rule": args.rule,
+        "fit_intercept": not args.no_intercept,
+        "class_weight": args.class_weight,
+        "random_state": args.seed,
+        "calibration": None if args.calibration == "none" else args.calibration,
+    }
+    if args.confidence is not None:
+        found = _cross_fit(args, settings, recorded)
+        if found is None:
+            return
+        clf, facts, source = found
+    elif args.method is not None:
+        raise ValueError("--method is for --confidence: add it, or leave both out.")
+    else:
+        clf = RenyiModel(**settings)
+        streamed = streams.is_streamed(args, clf.order)
+        facts, source = (_train_on_stream if streamed else train)(args, clf)
     m = _marginals_to_write(args, clf, source)
     if prefix is not None and m is None:
         place, other = Path(prefix + MARGINALS), Path(args.file)
@@ -103,6 +113,67 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
     inputs.warn_of_missing_words(estimator.encoder_.single.columns)
     error = rows.error(estimator)
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
+
+
+def _cross_fit(
+    args: Args, settings: dict[str, Any], recorded: Recorded
+) -> tuple[RenyiModel, Facts, Rows | Marginals] | None:
+    """Train on halves of the rows that certify each other; a mixture is told at once.
+
+    All that is learned from rows is learned inside the halves: no column is dropped.
+    """
+    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+
+    _check_rows_in_memory(args, settings["order"])
+    encoder = inputs.encoder_of(args)
+    rows = inputs.read_rows(args, encoder)
+    inputs.warn_of_identifiers(rows.X)
+    method = args.method or "average"
+    safe = CrossFitClassifier(
+        RenyiClassifier(**settings, encoder=encoder),
+        method=method,
+        confidence=args.confidence,
+        random_state=args.seed or 0,
+    ).fit(rows.X, rows.y)
+    error = rows.error(safe)
+    if method == "average":
+        clf = safe.classifier_
+        return clf, _fit_facts(clf, rows.target, rows.shares(), error), rows
+    c, first = safe.certificate_, safe.halves_[0]
+    facts = _fit_facts(first, rows.target, rows.shares(), error)
+    facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
+    facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
+    argv = [text.replace("mixture", "average") for text in args.argv]
+    again = shlex.join(["renyi", *argv, "--out", "PREFIX"])
+    facts["next"] = f"{again}   (one scorecard, which can be kept)"
+    output.show(args, facts, partial(fit_text, c=c), recorded)
+    return None
+
+
+def _check_rows_in_memory(args: Args, order: int) -> None:
+    """Refuse what has no rows to split, or of which nothing is proven."""
+    if args.weight is not None:
+        raise ValueError(
+            "--weight does not go with --confidence: the certificate is proven for "
+            "rows that were drawn independently and count alike. Leave one of them out."
+        )
+    if args.method == "mixture" and args.out is not None:
+        raise ValueError(
+            "--method mixture is two scorecards, and a model file holds one: leave out "
+            "--out, or use --method average."
+        )
+    if args.file.endswith(MARGINALS):
+        raise ValueError(
+            f"--confidence needs rows to split, and {args.file} holds marginals: "
+            "'renyi certify --halves A.renyi B.renyi' takes those of two halves."
+        )
+    if streams.is_streamed(args, order) or streams.is_too_large(args, order):
+        raise ValueError(
+            "--confidence needs the rows in memory: name one file that fits into it, "
+            "without --where, --sql, --table and --checkpoint, or count two halves and "
+            "use 'renyi certify --halves'."
+        )
 
 
 def _train_on_stream(
@@ -255,7 +326,9 @@ def _speaks_for(card: Scorecard, j: int, span: slice) -> list[Facts]:
 def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
     """Return the facts of a fit as plain text; `more` are paragraphs of a selection."""
     blocks = [_learned(facts), _errors(facts, c), certificate_text(c)]
-    blocks += [_features(facts["important"]), *([text] for text in more)]
+    if facts["important"] is not None:  # of a mixture of models it is
+        blocks.append(_features(facts["important"]))
+    blocks += [[text] for text in more]
     if facts["notes"]:
         blocks.append(["Notes", *_bullets(facts["notes"])])
     written = facts.get("written", {}).items()
@@ -272,6 +345,8 @@ def _learned(facts: Facts) -> list[str]:
         classes = [*classes[:6], f"and {len(classes) - 6} more"]
     size = f"{facts['features']:,} with {facts['categories']:,} categories"
     alpha = f"{facts['alpha']:.4g}, {_METHODS.get(facts['alpha_method'], '')}"
+    if facts["certificate"]["basis"] == "crossfit" and facts["alpha_method"] != "given":
+        alpha += " in each half"
     return [
         f"Learned to predict {facts['target']!r} from {facts['rows']:,.10g} {what}.",
         wrapped(", ".join(classes), "  classes   ", " " * 12),
@@ -283,6 +358,15 @@ def _learned(facts: Facts) -> list[str]:
 
 
 def _errors(facts: Facts, c: Certificate) -> list[str]:
+    if c.basis == "crossfit":
+        label, share = max(facts["classes"].items(), key=lambda pair: pair[1])
+        shares = {
+            "on new rows (each half by the other's model)": c.observed_error,
+            f"on these very rows (rule {c.rule})": facts["training_error"],
+            f"on these, always {one_line(label, 24)!r}": 1 - share,
+        }
+        lines = [f"  {text:<46} {percent(seen):>8}" for text, seen in shares.items()]
+        return ["Errors to expect", *lines]
     assert c.majority is not None  # as in every certificate of marginals
     assert c.one_feature is not None
     (label, always), (feature, alone) = c.majority, c.one_feature
@@ -311,7 +395,7 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
 
 def certificate_text(c: Certificate) -> list[str]:
     """Return the lines of a certificate and what it means; no bare bound."""
-    if c.basis == "heldout":
+    if c.basis != "marginals":
         # Lines that are too long are broken, and keep their indentation.
         lines = str(c).splitlines()
         return [wrapped(line, "", line[: -len(line.lstrip())]) for line in lines]

@@ -40,6 +40,7 @@ examples:
   renyi export visits.json --sql duckdb --table visits
   renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
+  renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
 
 'renyi COMMAND --help' explains a command.
 """
@@ -136,7 +137,18 @@ def _add_fit(commands: Any) -> None:
     _add(model, "--class-weight", "weigh classes")
     _add(model, "--calibration", "how scores become probabilities")
     _add(model, "--no-intercept", "fit the paper's literal form")
-    _add(model, "--seed N", "seed of the rules renyi and sharp")
+    _add(model, "--seed N", "seed of the rules renyi and sharp, and of the halves")
+    crossfit = parser.add_argument_group("a certificate for the population")
+    text = (
+        "train on two random halves of the rows that certify each other's models, with "
+        "this confidence, such as 0.95"
+    )
+    _add(crossfit, "--confidence SHARE", text)
+    text = (
+        "deploy the mean of the two scorecards (default), or answer by one of them at "
+        "random, with a smaller bound"
+    )
+    _add(crossfit, "--method average|mixture", text)
     text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
     _add(parser, "--marginals", text)
     _add(parser, "--json")
@@ -164,7 +176,7 @@ def _add_predict(commands: Any) -> None:
 def _add_certify(commands: Any) -> None:
     text = "print the worst error of a model under some marginals"
     parser = _command(commands, "certify", text)
-    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    parser.add_argument("model", metavar="MODEL", nargs="?", help=_MODEL)
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=_MARGINALS)
     level = parser.add_mutually_exclusive_group()
     text = (
@@ -179,6 +191,10 @@ def _add_certify(commands: Any) -> None:
     _add(rows, "--rows FILE", "certify by these rows, not by marginals")
     _add(rows, "--target COL", "their class (by default named as in training)")
     _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
+    halves = parser.add_argument_group("two halves of the rows, or two samples")
+    text = "train on the marginals of each, and certify by those of the other"
+    halves.add_argument("--halves", nargs=2, metavar=("A.renyi", "B.renyi"), help=text)
+    _add(halves, "--out FILE.json", "write the model, the mean of both")
     _add(parser, "--memory SIZE", _MEMORY)
     _add(parser, "--json")
 
@@ -426,6 +442,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--max-error SHARE": {"type": _SHARE},
     "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
     "--memory SIZE": {"type": _SIZE},
+    "--method average|mixture": {"choices": ("average", "mixture")},
     "--min-count N": {"type": _whole(1)},
     "--n-features K": {"type": _whole(1)},
     "--order R": {"type": _whole(1, 9)},
