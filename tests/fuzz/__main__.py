@@ -90,10 +90,11 @@ def child(module: str, seconds: float, gigabytes: float) -> None:
     targets = importlib.import_module(module).TARGETS
     faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, target in targets.items():  # imports and threads, before the limit
+        for name, target in targets.items():  # imports, loops, threads: no limit yet
             place = Path(folder, f"warm-{name}{target.ending}")
-            place.write_bytes(_seeds(target)[0])
-            attempt(target, place)
+            for seed in _seeds(target):
+                place.write_bytes(seed)
+                attempt(target, place)
         _limit(gigabytes)
         for line in sys.stdin:
             name, first, last = json.loads(line)

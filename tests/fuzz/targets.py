@@ -337,7 +337,12 @@ TARGETS = {
         ".renyi", _golden("marginals-v1.renyi"), _ARCHIVE, _marginals, share=16
     ),
     "checkpoint": Target(
-        ".ckpt", _golden("checkpoint-v2/job.ckpt"), _ARCHIVE, _checkpoint, False, 2
+        ".ckpt",
+        _golden("checkpoint-v2/job.ckpt", "checkpoint-v3/job.ckpt"),
+        _ARCHIVE,
+        _checkpoint,
+        False,
+        2,
     ),
     "csv": Target(
         ".csv", _csv_seeds, (mutations.of_csv, mutations.of_bytes), _table, False
