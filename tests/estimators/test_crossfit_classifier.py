@@ -210,6 +210,33 @@ def test_class_weight_is_told():
     assert safe.certificate_.warning_codes == ("class-weight",)
 
 
+def test_mixture_is_judged_by_its_calibrated_answers():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, (400, 2))
+    X = pd.DataFrame(x, columns=["a", "b"])
+    y = np.clip(x.sum(axis=1) // 4 + rng.integers(0, 2, 400), 0, 3)
+    safe = CrossFitClassifier(method="mixture").fit(X, y)
+    kinds = [half.scorecard_.calibration.kind for half in safe.halves_]
+    assert kinds == ["affine", "affine"]
+    c = safe.certificate_
+    assert c.bounds["map"] == 1
+    parts = split_rows(X, y, 0)
+    wrong = [
+        np.mean(half.predict(part.table) != part.y)
+        for half, part in zip(safe.halves_, parts[::-1], strict=True)
+    ]
+    assert c.observed_error == pytest.approx(np.mean(wrong))
+    linear = CrossFitClassifier(RenyiClassifier(calibration=None), method="mixture")
+    assert linear.fit(X, y).certificate_.bounds["sharp"] == c.bounds["sharp"]
+    for calibration in ("affine", "discriminant"):
+        clf = RenyiClassifier(calibration=calibration)
+        with pytest.raises(ValueError, match="calibration"):
+            CrossFitClassifier(clf).fit(X, y)
+    kept = CrossFitClassifier().fit(X, y)
+    shares = kept.predict_proba(X)
+    assert (kept.classes_[shares.argmax(axis=1)] == kept.predict(X)).all()
+
+
 # ---- in words
 
 

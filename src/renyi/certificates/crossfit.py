@@ -15,6 +15,7 @@ Rows are split at random. Model 1 is trained on one half and judged on the other
 * **mixture**: a fair coin per query says which of the models answers. Its error is the
   mean of the two, on every population; on the sampled one, the mean of two bounds from
   the errors seen: Clopper and Pearson's of map, by bets of rules that answer at random.
+  They are those of its answers, also where a calibration moves the decisions of map.
 
 From **marginals** of the two halves alone, γ̂ of each model under the other's is known
 exactly, and nothing but this mean of squared residuals: Chernoff's inequality bounds γ.
@@ -57,6 +58,7 @@ class JudgedHalf(NamedTuple):
     wrong: Floats  # probability that the model's answer is wrong
     upper: float  # the largest squared residual that the points allow
     rounding: float = 0.0  # what an estimate may be off by
+    mapped: bool = False  # whether the rule map goes by other scores
 
 
 def largest_residual(card: Scorecard) -> float:
@@ -71,6 +73,8 @@ def crossfit_bounds(
     each = _each(confidence)
     gammas = [heldout_gamma(h.t, h.y, h.upper, each) for h in halves]
     gamma, bounds = _robust(gammas)
+    if any(h.mapped for h in halves):  # 4γ is not about its answers
+        bounds["map"] = 1.0
     seen = float(np.mean([h.wrong.mean() for h in halves]))
     sampled = bounds[rule]  # which covers the population, too
     # Which bound it is must not depend on the rows, or the confidence would be less.

@@ -170,7 +170,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         settings = whole._settings()
         whole.classes_, codes = column_rules.distinct(labels)
         column_rules.check_class_labels(whole.classes_, settings.missing)
-        _keep_decisions(whole, len(whole.classes_), "temperature")
+        if self.method == "average":
+            _keep_decisions(whole, len(whole.classes_), "temperature")
         if len(codes) < _LEAST_ROWS:
             raise ValueError(
                 f"CrossFitClassifier needs at least {_LEAST_ROWS} rows to split, and "
@@ -388,14 +389,15 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> None:
-    """Let a calibration of more than two classes move no decision.
+    """Let a calibration of more than two classes move no decision of an average.
 
-    The bounds are about scores as they were fitted.
+    Its bounds are about scores as they were fitted.
     """
     if clf.calibration in ("affine", "discriminant"):
         raise ValueError(
-            f"calibration={clf.calibration!r} moves decisions, and the halves prove "
-            "nothing of those: use 'auto', 'temperature' or None."
+            f"calibration={clf.calibration!r} moves decisions, and nothing is proven "
+            "of those of an average: use 'auto', 'temperature' or None, or "
+            "method='mixture'."
         )
     if n_classes > 2 and clf.calibration == "auto":
         clf.set_params(calibration=kept)
@@ -426,6 +428,8 @@ def judged_half(clf: RenyiClassifier, rows: Half) -> JudgedHalf:
     # An unseen label has a value even where answers are refused.
     encoder = dataclasses.replace(card.encoder, unseen="mean")
     codes, n = encoder.transform(rows.table), len(rows.y)
-    t = card.estimates(codes)
-    right = rules.rule_proba(t, clf.rule)[np.arange(n), rows.y]
-    return JudgedHalf(t, rows.y, 1 - right, largest_residual(card), card.score_error)
+    t, deciding = card.estimates(codes), card.of_rule(clf.rule)
+    moved = t if deciding is card else deciding.estimates(codes)
+    right = rules.rule_proba(moved, clf.rule)[np.arange(n), rows.y]
+    largest, mapped = largest_residual(card), card.mapped is not card
+    return JudgedHalf(t, rows.y, 1 - right, largest, card.score_error, mapped)
