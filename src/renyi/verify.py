@@ -51,11 +51,6 @@ def dot(first: Any, second: Any) -> Any:
     return sum(map(mul, first, second))
 
 
-def exactly(rows: Any) -> list[list[Fraction]]:
-    """Return numbers as the fractions they are."""
-    return [[Fraction(*number.as_integer_ratio()) for number in row] for row in rows]
-
-
 def once(pairs: Any) -> dict[str, Any]:
     """Return a JSON object that gives no name twice."""
     check(len(dict(pairs)) == len(pairs), "it gives a name twice")
@@ -88,11 +83,18 @@ def described(data: Any) -> dict[str, Any]:
     return {k: found[at] for k, at in zip(data["names"], data["which"], strict=True)}
 
 
-def table(raw: bytes, width: int, places: list[int], n: int) -> list[list[int]]:
+def whole(raw: bytes, kind: str) -> list[int]:
+    """Return numbers, all of which must be whole."""
+    numbers = struct.unpack(f"<{len(raw) // 8}{kind}", raw)
+    check(kind == "q" or all(map(float.is_integer, numbers)), "fractional weights", 1)
+    return [*map(int, numbers)]
+
+
+def table(flat: Any, width: int, places: list[int], n: int) -> list[list[int]]:
     """Return counts of all pairs of places in a square; they may be EVERY or NO."""
-    square = enumerate(struct.iter_unpack(f"<{width}q", raw))
-    rows = [[*row, row[k], 0] for k, row in square]
-    check(len(rows) == width, "its counts do not fit its columns")
+    check(len(flat) == width**2, "its counts do not fit its columns")
+    square = (flat[k * width : k * width + width] for k in range(width))
+    rows = [[*row, row[k], 0] for k, row in enumerate(square)]
     rows += [[*(row[EVERY] for row in rows), n, 0], [0] * (width + 2)]
     return [[rows[a][b] for b in places] for a in places]
 
@@ -107,11 +109,11 @@ class Counts:
                 small = part.file_size <= min(8 * CELLS, 1032 * part.compress_size)
                 check(small and len(parts) < 4, "it is too large to be checked here", 1)
             npy = {part.filename: archive.read(part) for part in parts}
-        starts = {k: 10 + int.from_bytes(v[8:10], "little") for k, v in npy.items()}
-        raw = {k.removesuffix(".npy"): v[starts[k] :] for k, v in npy.items()}
-        header = parse(raw["header"], "renyi-marginals")
-        dense = header["version"] == 1 and b"<i8" in npy["counts.npy"][:99]
-        check(dense, "it is sparse, or its sums of weights are rounded", 1)
+        raw = {k[:-4]: v[10 + v[8] + 256 * v[9] :] for k, v in npy.items()}
+        header = parse(raw.pop("header"), "renyi-marginals")
+        form = "qd"[b"<f8" in npy["counts.npy"][:99]]
+        flat = {name: whole(each, form) for name, each in raw.items()}
+        check(header["version"] == 1, "it is sparse, which cannot be checked here", 1)
         self.encoder, self.target = header["encoder"], header["target"]
         self.n, self.columns = int(header["n"]), described(header["columns"])
         sizes = {name: len(column[0]) for name, column in self.columns.items()}
@@ -120,23 +122,23 @@ class Counts:
         places, self.blocks, heads = [], [], []
         for name in [*self.names, self.target]:  # labels in the order of their texts
             texts, kind, edges, rare = self.columns[name]
-            keys = [(t is None, "(missing)" if t is None else t) for t in texts]
-            order = [*range(len(keys))]
-            order.sort(key=keys.__getitem__ if kind == "label" else None)
-            shown = [keys[k][1] for k in order] * (kind == "label")
+            by = [(t is None, "(missing)" if t is None else t) for t in texts]
+            key = by.__getitem__ if kind == "label" else None
+            order = sorted(range(len(by)), key=key)
+            shown = [by[k][1] for k in order] * (kind == "label")
             hexed = [float(edge).hex() for edge in edges]
-            heads.append(json.dumps([kind, shown, hexed, keys[-1][0]]))
+            heads.append(json.dumps([kind, shown, hexed, by[-1][0]]))
             self.columns[name] = [texts[k] for k in order], kind, edges, rare
             self.blocks.append(range(len(places), len(places) + len(order)))
             places += [start[name] + k for k in order]
         self.blocks.append(range(len(places), len(places) + 1))
         self.classes, first = self.columns[self.target][0], start[self.target]
         D, K = sum(sizes.values()), len(self.classes)
-        self.pairs, self.within = table(raw["counts"], D, [*places, EVERY], self.n), []
+        self.pairs, self.within = table(flat["counts"], D, [*places, EVERY], self.n), []
         less = [k - K * (k > first) for k in places[:-K]]  # without the target
-        for y, k in enumerate(places[-K:] if "class_counts" in raw else []):
-            only, size = [EVERY if y == j else NO for j in range(K)], 8 * (D - K) ** 2
-            block = raw["class_counts"][(k - first) * size :][:size]
+        for y, k in enumerate(places[-K:] if "class_counts" in flat else []):
+            only, size = [EVERY if y == j else NO for j in range(K)], (D - K) ** 2
+            block = flat["class_counts"][(k - first) * size :][:size]
             n = self.pairs[y - K - 1][-1]
             self.within.append(table(block, D - K, [*less, *only, EVERY], n))
         head = [[self.names, heads[:-1]], [[""], heads[-1:]], []]
@@ -165,19 +167,19 @@ class Counts:
         unseen = [row if K > 2 else row[0] for row in card.get("unseen", ())]
         z = [*card["z"], *unseen, card["intercept"]]
         z = [row if K > 2 else [-row, row] for row in z]
-        weights, *z = exactly([card["counts"], *z])
+        rows = [card["counts"], *([*how["slope"], how["intercept"]] if how else []), *z]
+        weights, *z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in rows]
         if how:  # scores are mapped: slope and intercept of each class
-            slope, z[-1] = exactly([*how["slope"], how["intercept"]]), [*z[-1], 1]
+            slope, z = z[: K + 1], [*z[K + 1 : -1], [*z[-1], 1]]
             z = [[dot(row, column) for column in zip(*slope)] for row in z]
-            same &= len(slope) == K + 1
+            same &= len(how["slope"]) == K
         columns, found, at = described(encoder["columns"]), {}, 0
         same &= len(unseen) in (0, len(columns))
         rest = iter(z[len(weights) : -1])
         for name, (texts, *about) in columns.items():
             theirs, *others = self.columns[name]
             share, own = (v[at : at + len(texts)] for v in (weights, z))
-            mean = [dot(share, column) / sum(share) for column in zip(*own)]
-            mean = next(rest, mean)  # what unseen labels get
+            mean = next(rest, [dot(share, v) / sum(share) for v in zip(*own)])  # unseen
             known, at = {None: mean, **dict(zip(texts, own))}, at + len(texts)
             if free := about[0] == "label" and "base" not in encoder:
                 known |= {text_of(v): known.get("(rare)", mean) for v in about[2]}
@@ -192,9 +194,8 @@ class Counts:
         rows = [row for name in self.names for row in found[name]]
         rows += [[Fraction()] * K] * len(self.classes) + z[-1:]
         unit = lcm(*(v.denominator for row in rows for v in row))
-        good = len(z) - len(unseen) == at + 1 == len(weights) + 1
-        good &= {*map(len, rows)} == {K}
-        check(good and unit < 2**9999, "the points do not fit, or are too fine")
+        good = len(z) - len(unseen) - 1 == at == len(weights) and unit < 2**9999
+        check(good and {*map(len, rows)} == {K}, "the points do not fit the columns")
         places = {text_of(label): y for y, label in enumerate(card["classes"])}
         own = [places[text] for text in self.classes]
         return unit, [[int(v * unit) for v in row] for row in zip(*rows)], own
@@ -282,8 +283,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         C = Counts(at, card["encoder"]["columns"]["names"] if M else P["features"])
         same = "y" in (M.get("target", "y"), C.target) or M["target"] == C.target
         named = P["digest"] if P else (M.get("data_digest") or {}).get("pairs")
-        same &= named in (None, C.digest)
-        check(same, "these are not the counts that are spoken of")
+        check(same and named in (None, C.digest), "these are not the counts meant")
         check(C.agree(), "its counts do not agree with each other exactly", 1)
         check(claimed and (M or "gamma" not in claimed), "nothing is claimed of it", 1)
         check(claimed.get("basis") in (None, "marginals"), "it speaks of samples", 1)
@@ -304,13 +304,13 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
 
 def told(code: int, why: str, found: Any) -> str:
     """Return the claims, with exact numbers to 28 digits, and the answer as text."""
-    lines = [("claim", "claimed", "exact", "")]
+    lines = [f"{'claim':<16} {'claimed':<22} exact"] if found else []
     for what, number, exact, holds in found:
-        digits = Decimal(exact.numerator) / exact.denominator
-        lines.append((what, repr(number), str(digits), "" if holds else "not proved"))
-    rows = ["{:<16} {:<22} {:<32} {}".format(*line).rstrip() for line in lines]
-    answer = ("proved", "not proved", "wrong file")[code]
-    return "\n".join([*(rows if found else []), f"{answer}{why and ': '}{why}"])
+        digits = str(Decimal(exact.numerator) / exact.denominator)
+        digits += "" if holds else ", not proved"
+        lines.append(f"{what:<16} {number!r:<22} {digits}")
+    lines.append(("proved", "not proved", "wrong file")[code] + (why and f": {why}"))
+    return "\n".join(lines)
 
 
 def main(argv: list[str]) -> int:

@@ -279,6 +279,10 @@ def test_weights_and_claims_about_samples_are_not_proved(tmp_path, sign):
     m = renyi.Marginals.from_data(X, y, sample_weight=weights)
     clf = renyi.RenyiClassifier().fit_marginals(m)
     assert verify.answer(*saved(tmp_path, m, clf))[0] == 1
+    whole = np.arange(len(y)) % 3 + 1
+    m = renyi.Marginals.from_data(X, y, sample_weight=whole)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    assert verify.answer(*saved(tmp_path, m, clf))[0] == 0
     data = json.loads(MODEL.read_text("utf-8"))
     data["certificate"]["basis"] = "heldout"
     assert verify.answer(str(MARGINALS), sign(data))[0] == 1
