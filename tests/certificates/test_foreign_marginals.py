@@ -24,7 +24,7 @@ def check_rows(c, clf, X, y, atol=1e-9):
     gamma, scaled = risk_at_rows(clf, X, y)
     assert c.gamma == pytest.approx(gamma, abs=atol, rel=1e-6)
     if len(c.steps) == 1:
-        expected = min(1, scaled, 4 * gamma)
+        expected = min(1, scaled)
         assert c.bounds["map"] == pytest.approx(expected, abs=atol, rel=1e-6)
     own = clf.classes_.searchsorted(y)
     for rule, bound in c.bounds.items():

@@ -321,7 +321,8 @@ def fitted(K, rng, rule="map"):
         table = random_joint((2, 3, 2), K, kind="logistic", random_state=rng)
         X, y = rows_of(table, 60, rng)
         if y.nunique() == K:
-            clf = RenyiClassifier(rule=rule, alpha=0.01, random_state=int(K))
+            seed = {"random_state": int(K), "calibration": None}
+            clf = RenyiClassifier(rule=rule, alpha=0.01, **seed)
             return table, clf.fit(X, y)
 
 

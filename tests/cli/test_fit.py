@@ -103,6 +103,19 @@ def test_options_reach_the_classifier(good: Callable[..., Done]) -> None:
     assert kinds == {"colour": "label", "size": "number", "length": "number"}
 
 
+def test_calibration_is_chosen_and_told(good: Callable[..., Done]) -> None:
+    told = {}
+    for kind in ("auto", "temperature", "none"):
+        words = ("fit", "votes", "--out", kind, "--calibration", kind, "--json")
+        told[kind] = good(*words).json
+        clf = renyi.RenyiClassifier.load(f"{kind}.json")
+        assert clf.calibration == (None if kind == "none" else kind)
+    assert told["auto"]["calibration"] == "temperature"
+    assert told["none"]["calibration"] is None
+    assert told["auto"]["certificate"] == told["none"]["certificate"]
+    assert "one temperature" in good("fit", "votes").out
+
+
 def test_weights_count_as_repetition(good: Callable[..., Done]) -> None:
     frame = table().drop(columns="id")
     weights = np.arange(len(frame)) % 3

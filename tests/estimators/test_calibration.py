@@ -190,6 +190,21 @@ def test_samples_are_spread_over_periods_and_sorted_rows():
     assert not (more & ~kept).any()
 
 
+def test_halves_are_calibrated_without_moving_decisions():
+    X, y = table(400, 3)
+    safe = renyi.CrossFitClassifier().fit(X, y)
+    plain = renyi.CrossFitClassifier(RenyiClassifier(calibration=None)).fit(X, y)
+    np.testing.assert_array_equal(safe.predict(X), plain.predict(X))
+    assert safe.certificate_.bounds == plain.certificate_.bounds
+    slopes = [clf.scorecard_.calibration.slope for clf in safe.halves_]
+    assert safe.scorecard_.calibration.slope == pytest.approx(np.mean(slopes))
+    p = safe.predict_proba(X)
+    assert p.min() > 0
+    np.testing.assert_array_equal(safe.classes_[p.argmax(axis=1)], safe.predict(X))
+    with pytest.raises(ValueError, match="affine.* moves decisions"):
+        renyi.CrossFitClassifier(RenyiClassifier(calibration="affine")).fit(X, y)
+
+
 def test_calibrations_that_cannot_be_are_refused():
     two, three = table(60, 2), table(60, 3)
     for kind in ("affine", "discriminant"):

@@ -88,12 +88,10 @@ def worst_given_classes(table, loss):
 
 def risk_at_rows(clf, X, y):
     """Gamma of a classifier and the scaled bound of map, row by row."""
-    scores = clf.decision_function(X)
-    K = len(clf.classes_)
-    t = np.stack([-scores, scores], axis=1) if K == 2 else scores
-    t = t + 1 / K
+    card, codes, K = clf.scorecard_, clf._codes(X), len(clf.classes_)
+    t, mapped = card.estimates(codes), card.mapped.estimates(codes)
     own = np.eye(K)[[clf.classes_.tolist().index(label) for label in y]]
     gamma = ((t - own) ** 2).sum(axis=1).mean() / 2
-    off = t - t.mean(axis=1, keepdims=True)
+    off = mapped - mapped.mean(axis=1, keepdims=True)
     lead, spread = (off * own).sum(axis=1).mean(), (off**2).sum(axis=1).mean()
     return gamma, 2 * (1 - 1 / K - max(0, lead) ** 2 / spread)

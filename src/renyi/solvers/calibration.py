@@ -99,24 +99,30 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     """Fit one slope of all scores; None without rows."""
     if not len(rows.y):
         return None
-    s, w = _by_class(rows.scores), rows.weights
-    counts = np.bincount(rows.y, w, minlength=n_classes)[rows.y, None] + n_classes
-    targets = np.where(
-        _own(rows.y, n_classes), 1 - (n_classes - 1) / counts, 1 / counts
-    )
+    s, w, K = rows.scores, rows.weights, n_classes
     scale = float(np.sqrt(np.average((s**2).sum(axis=1), weights=w)))
     if scale == 0:  # nothing to tell classes apart: any will do
         return Calibration("temperature", np.array(4.0), np.array(0.0))
-    s = s / scale
+    s, total = s / scale, np.bincount(rows.y, w, minlength=K)[rows.y] + K
+    if K == 2:  # one score stands for both, and is quicker
+        s = s[:, 0]
+        wanted = np.where(rows.y == 1, 1 - 1 / total, 1 / total) * s
+    else:
+        own = s[np.arange(len(s)), rows.y]
+        wanted = (s.sum(axis=1) + (total - K) * own) / total
 
     def derivatives(a: float) -> tuple[float, float]:
-        p = softmax(a * s)
-        mean = (p * s).sum(axis=1)
-        first = w @ (mean - (targets * s).sum(axis=1))
-        return float(first), float(w @ ((p * s**2).sum(axis=1) - mean**2))
+        if K == 2:
+            p = 1 / (1 + np.exp(np.minimum(-a * s, 700)))
+            mean = p * s
+            square = mean * s
+        else:
+            p = softmax(a * s)
+            mean, square = (p * s).sum(axis=1), (p * s**2).sum(axis=1)
+        return float(w @ (mean - wanted)), float(w @ (square - mean**2))
 
     # The likelihood is concave in a, and targets that are not 0 or 1 bound it.
-    low, high, a = _FLOOR, np.inf, 1.0
+    low, high, a = _FLOOR, np.inf, 3.0
     if derivatives(low)[0] >= 0:
         return Calibration("temperature", np.array(low / scale), np.array(0.0))
     for _ in range(_STEPS):
@@ -136,11 +142,6 @@ def softmax(g: Floats) -> Floats:
     p = np.exp(g - g.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     return np.asarray(p)
-
-
-def _by_class(scores: Floats) -> Floats:
-    """Return a column for each class, whose differences for two are the score."""
-    return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores
 
 
 def _own(y: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:

@@ -147,6 +147,8 @@ class Rows:
 
     def part(self, kept: NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
+        if kept.all():
+            return self
         w, mass, unit = (
             None if weighed is None else weighed[kept]
             for weighed in (self.weights, self.mass, self.unit)

@@ -213,6 +213,9 @@ class TrainingRows:
 
     def part(self, kept: NDArray[Any]) -> TrainingRows:
         """Return some of the rows."""
+        if kept.all():
+            return self
+        kept = np.flatnonzero(kept)
         weights = None if self.sample_weight is None else self.sample_weight[kept]
         return TrainingRows(self.encoder, self.codes[:, kept], self.y[kept], weights)
 
