@@ -41,7 +41,8 @@ marginals = partial(counted.marginals, n=1000)
 
 
 def true_worst(clf: RenyiClassifier, table: np.ndarray) -> float:
-    t = clf.scorecard_.estimates(outcomes(table.shape[:-1]).T)
+    card = clf.scorecard_.of_rule(clf.rule)
+    t = card.estimates(outcomes(table.shape[:-1]).T)
     return worst_case(rules.rule_proba(t, clf.rule), *marginal_constraints(table))
 
 
