@@ -318,7 +318,8 @@ _DOCUMENT = (mutations.of_document, mutations.of_document, mutations.of_bytes)
 _ARCHIVE = (mutations.of_archive, mutations.of_archive, mutations.of_bytes)
 _BINARY = (mutations.of_bytes, mutations.within)
 
-_MODELS = ("model-v1.json", "model-v2.json", "model-v3.json", "model-v3-classes.json")
+_LATEST = ("model-v3.json", "model-v3-classes.json", "model-v3-halves.json")
+_MODELS = ("model-v1.json", "model-v2.json", *_LATEST)
 _MODEL, _COUNTS = GOLDEN / "model-v2.json", GOLDEN / "marginals-v1.renyi"
 TARGETS = {
     "claims": Target(

@@ -36,6 +36,8 @@ def main() -> None:
     groups = pd.Series([*"abcabcaa"], name="group")
     clf = renyi.RenyiClassifier(alpha=0.125, calibration="affine", encoder=ENCODER)
     clf.fit(X, groups).save(HERE / "model-v3-classes.json")
+    safe = renyi.CrossFitClassifier(renyi.RenyiClassifier(alpha=0.125, encoder=ENCODER))
+    safe.fit(X, y).save(HERE / "model-v3-halves.json")
     checkpoint(HERE / "checkpoint-v3")
 
 

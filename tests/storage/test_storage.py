@@ -79,6 +79,7 @@ def test_golden_model_predicts_the_same_bits(path, expected):
     ("name", "kind", "expected"),
     [
         ("model-v3.json", "temperature", [0.7550873664045499, 0.2449126335954501]),
+        ("model-v3-halves.json", "temperature", [0.497390107658102, 0.502609892341898]),
         (
             "model-v3-classes.json",
             "affine",
