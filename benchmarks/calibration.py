@@ -25,6 +25,7 @@ import renyi
 LIMITS = {"votes": 0.12, "credit": 0.36, "kr-vs-kp": 0.16, "promoters": 0.32}
 PENALTIES = (0.1, 1.0, 10.0)
 WITHIN = 1.1
+PEER_SPLITS = 5  # which take longer than all else
 TITLES = ("calibration=None", "default", "logistic regression")
 
 
@@ -32,7 +33,8 @@ def benchmark() -> list[Section]:
     two = [_two_classes(name, limit) for name, limit in LIMITS.items()]
     note = (
         f"{SPLITS} random splits, seeds 0 to {SPLITS - 1}, 70 % of the rows to train "
-        "on; mean log loss, a probability of 0 counting as 1e-15."
+        "on; mean log loss, a probability of 0 counting as 1e-15. Logistic regression "
+        f"on the first {PEER_SPLITS} of these splits."
     )
     many = [_row(name, X, y, n) for name, X, y, n in tables()]
     return [
@@ -83,8 +85,10 @@ def _two_classes(name: str, limit: float) -> dict[str, str]:
     X, y = renyi.datasets.load(name)
     cells = binned(X)
     found: dict[str, list[tuple[float, float, float]]] = {t: [] for t in TITLES}
-    for train, test in splits(len(y)):
+    for k, (train, test) in enumerate(splits(len(y))):
         for title, model in _models().items():
+            if title == TITLES[-1] and k >= PEER_SPLITS:
+                continue
             table = cells if title == TITLES[-1] else X
             model.fit(table.iloc[train], y.iloc[train])
             found[title].append(log_loss(model, table.iloc[test], y.iloc[test]))
@@ -110,12 +114,8 @@ def tables() -> Iterator[tuple[str, pd.DataFrame, np.ndarray, int]]:
     X, _ = renyi.datasets.load("adult")
     order = np.random.default_rng(0).permutation(len(X))
     ages = pd.qcut(X["age"], 5, labels=False).to_numpy()
-    yield (
-        "adult, age in five bins",
-        binned(X.drop(columns="age")).iloc[order],
-        ages[order],
-        10_000,
-    )
+    cells = binned(X.drop(columns="age")).iloc[order]
+    yield "adult, age in five bins", cells, ages[order], 4000
 
 
 def generated(
