@@ -187,7 +187,7 @@ class CountsModel:
                 "None."
             )
         table = as_table(X)
-        self._check_columns(X, reset)
+        self._check_columns(X, reset=reset)
         labels = column_rules.check_labels(y, table.shape[0])
         weights = check_sample_weight(sample_weight, len(labels))
         if weights is not None and not weights.all():
