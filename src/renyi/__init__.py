@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         MinimaxClassifier as MinimaxClassifier,
     )
     from renyi.estimators.selector import RenyiSelector as RenyiSelector
+    from renyi.exports.integer_card import IntegerScorecard as IntegerScorecard
     from renyi.marginals.marginals import Marginals as Marginals
     from renyi.proofs import write_proof as write_proof
     from renyi.robust.brier_risk import Separability as Separability
@@ -61,6 +62,7 @@ _HOME = {
     "Certificate": "certificates.record",
     "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
+    "IntegerScorecard": "exports.integer_card",
     "Marginals": "marginals.marginals",
     "MinimaxClassifier": "estimators.minimax_classifier",
     "MinimaxResult": "robust.minimax_problem",
@@ -91,6 +93,7 @@ __all__ = [
     "Certificate",
     "CrossFitClassifier",
     "Encoder",
+    "IntegerScorecard",
     "Marginals",
     "MinimaxClassifier",
     "MinimaxResult",

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from renyi.exports.integer_card import IntegerScorecard
     from renyi.marginals.marginals import Marginals
     from renyi.solvers import Solver
 
@@ -113,6 +114,8 @@ class Scorecard:
     target: str | None = None
     unseen: Floats | None = None
     calibration: Calibration | None = None
+    # Those that a classifier in memory was trained on; in no pickle and no file.
+    _marginals: ClassVar[Marginals | None] = None
 
     def __post_init__(self) -> None:
         """Keep copies of the arrays that nobody can write to."""
@@ -151,6 +154,14 @@ class Scorecard:
             intercept = (intercept[1] - intercept[0]) / 2
         counts = m.feature_counts.diagonal()
         return cls(m.encoder, m.classes, points, intercept, counts, m.target)
+
+    def _beside(self, m: Marginals | None) -> Scorecard:
+        """Keep the marginals it was trained on, which `rounded` takes."""
+        object.__setattr__(self, "_marginals", m)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_marginals"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Freeze the arrays again: pickles and deep copies make them writable."""
@@ -213,7 +224,11 @@ class Scorecard:
 
     def probabilities(self, codes: NDArray[Any]) -> Floats:
         """Class probabilities of codes: calibrated, or the nearest ones to t."""
-        t, c = self.mapped.estimates(codes), self.calibration
+        return self.probabilities_at(self.mapped.estimates(codes))
+
+    def probabilities_at(self, t: Floats) -> Floats:
+        """Class probabilities where the estimates that decide are t."""
+        c = self.calibration
         if c is None:
             return project(t)
         slope = 1.0 if c.moves_decisions else float(c.slope)
@@ -392,6 +407,34 @@ class Scorecard:
         if label is not None:
             raise ValueError("A query has the scores of all classes: give no label.")
         return sql.query(self, table, dialect)
+
+    def rounded(
+        self, max_points: int = 10, *, marginals: Marginals | None = None
+    ) -> IntegerScorecard:
+        """Return small whole points to add up by hand, the cheapest by their bound.
+
+        Parameters
+        ----------
+        max_points : int, default=10
+            The most points of a category; the least of each feature is 0.
+        marginals : Marginals, optional
+            What the bound speaks of; by default what a classifier in memory counted.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(5)
+        >>> card.frame().head(3)
+                        feature   category  points
+        0  physician-fee-freeze          n       0
+        1  physician-fee-freeze          y       5
+        2  physician-fee-freeze  (missing)       2
+        """
+        from renyi.exports import integer_card
+
+        m = self._marginals if marginals is None else marginals
+        return integer_card.rounded(self, max_points, m)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

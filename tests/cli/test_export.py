@@ -57,6 +57,51 @@ def test_a_random_rule_is_noted(good: Callable[..., Done]) -> None:
     assert good("export", "m.json", "--sql", "duckdb").err == ""
 
 
+def test_points_are_those_of_the_rounded_scorecard(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    good("fit", save(table()), *FIT)
+    clf, m = renyi.RenyiClassifier.load("m.json"), renyi.Marginals.load("m.renyi")
+    card = clf.scorecard_.rounded(4, marginals=m)
+    given = ("export", "m.json", "--points", "4")
+    assert good(*given).out == card.to_text("md")
+    assert good(*given, "--format", "csv").out == card.to_text("csv")
+    assert good(*given, "--out", "card.html").err == "Wrote card.html\n"
+    assert Path("card.html").read_text() == card.to_text("html")
+    good(*given, "--out", "card.csv")
+    assert Path("card.csv").read_text() == card.to_text("csv")
+    assert good(*given, "--marginals", "m.renyi").out == card.to_text("md")
+    for wrong, word in (
+        (("--points", "0"), "--points"),
+        (("--points", "4", "--sql", "duckdb"), "--sql"),
+        (("--points", "4", "--label", "no"), "--label"),
+        (("--sql", "duckdb", "--format", "md"), "--format"),
+        (("--points", "4", "--spreadsheet"), "--spreadsheet"),
+        (("--points", "4", "--format", "md", "--out", "c.html"), "c.html"),
+        (("--points", "4", "--out", "m.renyi"), "m.renyi"),
+        (("--points", "4", "--marginals", "none.renyi"), "none.renyi"),
+    ):
+        assert word in bad("export", "m.json", *wrong)
+    # Marginals of other rows beside the model are not taken by themselves.
+    good("marginals", "build", save(table(seed=5)), *FIT[:4], "--out", "m.renyi")
+    assert "--marginals" in bad(*given)
+    Path("m.renyi").unlink()
+    assert "--marginals" in bad(*given)
+
+
+def test_points_of_rules_and_weights_that_a_card_cannot_keep_are_noted(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    more = ("--rule", "sharp", "--class-weight", "balanced", "--class-conditional")
+    good("fit", save(table()), *FIT, *more)
+    err = good("export", "m.json", "--points", "3").err
+    assert "rule map" in err and "class weights" in err
+    frame = table()
+    frame["y"] = [("no", "yes", "maybe")[k % 3] for k in range(len(frame))]
+    good("fit", save(frame), *FIT)
+    assert "two classes" in bad("export", "m.json", "--points", "3")
+
+
 def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     good("fit", save(table()), *FIT)
     assert "--sql" in bad("export", "m.json")

@@ -38,6 +38,7 @@ examples:
   renyi marginals build 'visits-*.parquet' --target readmitted \\
         --where "year = 2024" --checkpoint job --out visits.renyi
   renyi export visits.json --sql duckdb --table visits
+  renyi export visits.json --points 10 --out visits.html
   renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
   renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
@@ -299,16 +300,26 @@ def _add_marginals(commands: Any) -> None:
 
 
 def _add_export(commands: Any) -> None:
-    parser = _command(commands, "export", "write a model as SQL", "predict.export")
+    text = "write a model as SQL, or as a card of integer points"
+    parser = _command(commands, "export", text, "predict.export")
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    _add(parser, "--sql", "the engine it is for")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    _add(kind, "--sql", "the engine that SQL is for")
+    text = "whole points to add up by hand, no more than N for a category (two classes)"
+    _add(kind, "--points N", text)
+    points = parser.add_argument_group("points")
+    text = "Markdown (default), HTML to print or CSV; by default as --out ends"
+    _add(points, "--format", text)
+    text = "choose and certify them by these marginals (default: MODEL's own .renyi)"
+    _add(points, "--marginals M", text)
+    _add(points, "--spreadsheet")
     text = (
         "write a SELECT that adds scores and answers to this table, not only the "
         "expression of a score"
     )
     _add(parser, "--table NAME", text)
     _add(parser, "--label CLASS", "whose score (by default the second of two)")
-    _add(parser, "--out FILE.sql", "write to a file, not to stdout")
+    _add(parser, "--out FILE", "write to a file, not to stdout")
     _add(parser, "--memory SIZE", _MEMORY)
 
 
@@ -436,9 +447,11 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--class-weight": {"choices": ("balanced",)},
     "--confidence SHARE": {"type": _SHARE},
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
+    "--format": {"choices": ("csv", "md", "html")},
     "--json": {"action": "store_true", "help": "print one JSON object"},
     "--level": {"choices": ("closed", "lp", "exact")},
     "--marginals": {"action": argparse.BooleanOptionalAction},
+    "--marginals M": {"dest": "file"},
     "--max-error SHARE": {"type": _SHARE},
     "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
     "--memory SIZE": {"type": _SIZE},
@@ -450,9 +463,10 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "help": "write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)"
     },
     "--penalty NUMBER": {"type": _POSITIVE},
+    "--points N": {"type": _whole(1, 1000)},
     "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
     "--seed N": {"type": _whole(0, 2**32 - 1)},
-    "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite"), "required": True},
+    "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite")},
     "--spreadsheet": {
         "action": "store_true",
         "help": "put ' before cells of CSV that a spreadsheet would compute (=…, @…)",

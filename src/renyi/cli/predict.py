@@ -23,7 +23,7 @@ from renyi.cli import inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import label_text
-from renyi.endings import WRITTEN
+from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
 from renyi.progress import Progress
@@ -74,7 +74,11 @@ def run(args: Args, recorded: Recorded) -> None:
 
 
 def export(args: Args, recorded: Recorded) -> None:
-    """Write a model as SQL."""
+    """Write a model as SQL, or as integer points."""
+    _check_export(args)
+    if args.points is not None:
+        _export_points(args, recorded)
+        return
     place = None if args.out is None else output.check_place(args, args.out, (".sql",))
     clf = inputs.load_model(args.model)
     known = {label_text(label): label for label in clf.classes_.tolist()}
@@ -88,11 +92,75 @@ def export(args: Args, recorded: Recorded) -> None:
         output.print_notes(
             [f"The answers are of rule map; {args.model} uses {clf.rule}."]
         )
+    _send(place, f"{text}\n")
+
+
+def _check_export(args: Args) -> None:
+    """Refuse options of the other kind of export."""
+    mine, others = "--sql", ["format", "file", "spreadsheet"]
+    if args.points is not None:
+        mine, others = "--points", ["table", "label"]
+    for name in others:
+        if getattr(args, name):
+            shown = "marginals" if name == "file" else name
+            raise ValueError(f"--{shown} does not go with {mine}: leave it out.")
+
+
+def _export_points(args: Args, recorded: Recorded) -> None:
+    """Write a card of integer points, certified by marginals."""
+    form = args.format or Path(args.out or ".md").suffix.removeprefix(".") or "md"
+    place = None
+    if args.out is not None:
+        endings = (f".{args.format}",) if args.format else (".md", ".html", ".csv")
+        place = output.check_place(args, args.out, endings)
+    if args.spreadsheet and form != "csv":
+        raise ValueError("--spreadsheet is for --format csv: leave it out.")
+    clf = inputs.load_model(args.model)
+    m = _own_marginals(args, clf)
+    try:
+        card = clf.scorecard_.rounded(args.points, marginals=m)
+    except ValueError as error:
+        raise ValueError(f"{args.model}: {error}") from None
+    notes = output.notes_of(recorded)
+    if clf.rule != "map":  # points draw nothing at random
+        notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")
+    if clf.class_weight is not None:
+        notes.append(
+            "The threshold is the cheapest by the bound: class weights are lost."
+        )
+    output.print_notes(notes)
+    if form != "csv":
+        _send(place, card.to_text(form))
+    elif place is None:
+        output.printing(args.spreadsheet)(card.table())
+    else:
+        with output.writing(place, {}, args.spreadsheet) as write:
+            write(card.table())
+        print(f"Wrote {place}", file=sys.stderr)
+
+
+def _own_marginals(args: Args, clf: RenyiModel) -> Any:
+    """Return the marginals that were named, or those that fit wrote beside a model."""
+    if args.file is not None:
+        return inputs.load_marginals(args.file)
+    beside, trained = Path(args.model).with_suffix(MARGINALS), clf.data_digest_
+    if beside.is_file():
+        m = inputs.load_marginals(str(beside))
+        if trained is not None and trained.matches(m.digest):
+            return m
+    raise ValueError(
+        f"--points needs counts of pairs: name marginals with --marginals, since there "
+        f"is no {beside} of the rows that {args.model} was trained on."
+    )
+
+
+def _send(place: Path | None, text: str) -> None:
+    """Write a text to its place, or print it."""
     if place is None:
-        output.print_data(f"{text}\n")
+        output.print_data(text)
         return
     with replacing(place) as stream:
-        stream.write(f"{text}\n".encode())
+        stream.write(text.encode("utf-8", "backslashreplace"))
     print(f"Wrote {place}", file=sys.stderr)
 
 

@@ -144,7 +144,9 @@ class ScorecardPredictions:
     def scorecard_(self) -> Scorecard:
         """The model as a table of points."""
         self._check_fitted()
-        return self._model.calibrated[0]
+        # The bound speaks of unweighted classes: by it, weights would not be kept.
+        known = None if self._weighted else self.marginals_
+        return self._model.calibrated[0]._beside(known)
 
     @property
     def alpha_choice_(self) -> AlphaChoice:

@@ -1,0 +1,380 @@
+"""Integer scorecards: points to add up by hand, and what the total means.
+
+`rounded` turns a scorecard of two classes into small whole points, the cheapest by the
+closed form (`renyi.solvers.integer_points`). Scale and threshold are free, and chosen
+by it too: the total T becomes the score ``τ(T − θ)``, a scorecard like any other, which
+`certify` takes. θ lies between two whole numbers, so that no total is a tie.
+
+The probability of a total is that of this scorecard: its calibration is the model's,
+at the slope by which T follows the model's scores; without one, ½ + τ(T − θ) within
+0 and 1. Both grow with the total.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.certificates.record import Certificate
+from renyi.certification import certify
+from renyi.checks import check_choice, check_whole, has_few_rows
+from renyi.counting.onehot import offsets
+from renyi.counting.sparse_counts import is_sparse, moved
+from renyi.encoding.columns import label_text
+from renyi.figures import (
+    at_most,
+    number_of,
+    percent,
+    printable,
+    rounded_up,
+    wrapped,
+)
+from renyi.marginals.marginals import Marginals
+from renyi.scorecard import Scorecard
+from renyi.solvers import integer_points
+from renyi.solvers.calibration import Calibration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+FORMATS = ("csv", "md", "html")
+OTHER = "(any other)"  # labels that training never saw
+_MOST = 1_000
+_NEAR = 0.02  # of a whole number, nearer than which no threshold lies
+_STYLE = (
+    "body{font-family:sans-serif;max-width:45em;margin:2em auto}"
+    "table{border-collapse:collapse;margin:1em 0}"
+    "td,th{border:1px solid #999;padding:.2em .6em;text-align:left}"
+    "td:last-child{text-align:right}tr{break-inside:avoid}"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerScorecard:
+    """Whole points per category of a model of two classes; see `Scorecard.rounded`.
+
+    Attributes
+    ----------
+    scorecard : Scorecard
+        The same as a model, whose score is ``scale`` times the total, and an intercept.
+    points : ndarray of shape (D,)
+        Points of every category; the least of each feature is 0.
+    other_points : ndarray of shape (features,)
+        Points of labels that training never saw.
+    scale : float
+        What a point adds to the score.
+    threshold : int
+        The second class is answered from this total on.
+    max_points : int
+        The most points that a category was allowed.
+    before, certificate : Certificate
+        Worst errors before and after rounding, on the same marginals.
+
+    Examples
+    --------
+    >>> import renyi
+    >>> X, y = renyi.datasets.load("votes")
+    >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    >>> card.total(X[:3]).tolist(), card.threshold
+    ([7, 7, 2], 4)
+    """
+
+    scorecard: Scorecard
+    points: Whole
+    other_points: Whole
+    scale: float
+    threshold: int
+    max_points: int
+    before: Certificate
+    certificate: Certificate
+
+    @property
+    def cost(self) -> float:
+        """What rounding adds to the bound of the rule map; below 0 if it gains."""
+        return self.certificate.bounds["map"] - self.before.bounds["map"]
+
+    def total(self, X: Any) -> Whole:
+        """Return the points of each row, added up."""
+        encoder = self.scorecard.encoder
+        sizes = encoder.columns.sizes
+        table = np.insert(self.points, offsets(sizes)[1:], self.other_points)
+        starts = offsets(sizes + 1)[:-1]
+        return np.asarray(table[encoder.transform(X).T + starts].sum(axis=1))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row: the second one from the threshold on."""
+        classes = np.asarray(self.scorecard.classes)
+        return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
+
+    def frame(self) -> pd.DataFrame:
+        """Table of the points; features whose points are all 0 are left out."""
+        import pandas as pd
+
+        columns = self.scorecard.encoder.columns
+        starts, rows = offsets(columns.sizes), []
+        for j in np.argsort(-self.scorecard.importance, kind="stable"):
+            points = self.points[starts[j] : starts[j + 1]]
+            if points.any():
+                both = [*zip(columns[int(j)].levels.texts, points, strict=True)]
+                both += [(OTHER, self.other_points[j])] * bool(self.other_points[j])
+                rows += [(columns.names[j], text, int(n)) for text, n in both]
+        names = ("feature", "category", "points")
+        values: Any = zip(*rows, strict=True) if rows else ((), (), ())
+        types = (object, object, np.int64)
+        return pd.DataFrame(
+            {
+                name: pd.Series(list(column), dtype=kind)
+                for name, column, kind in zip(names, values, types, strict=True)
+            }
+        )
+
+    def totals(self) -> pd.DataFrame:
+        """Table of all totals: probability of the second class, and the answer."""
+        import pandas as pd
+
+        card, starts = self.scorecard, offsets(self.scorecard.encoder.columns.sizes)
+        totals = np.arange(np.maximum.reduceat(self.points, starts[:-1]).sum() + 1)
+        scores = self.scale * totals[:, None] + card.intercept
+        p = card.probabilities_at(card.per_class(scores) + 0.5)[:, 1]
+        answers = np.array(card.classes, object)[(totals >= self.threshold) * 1]
+        return pd.DataFrame({"total": totals, "probability": p, "answer": answers})
+
+    def sentences(self) -> list[str]:
+        """Return how the points are used, and what is certified of them."""
+        first, second = map(label_text, self.scorecard.classes)
+        c, before = self.certificate, self.before.bounds["map"]
+        cost, after = self.cost, c.bounds["map"]
+        price = "nothing"
+        if cost > 0:
+            price = f"{100 * rounded_up(cost):.2f} points"
+        how = "the model's calibrated score"
+        if self.scorecard.calibration is None:
+            how = "the linear score, cut off at 0 and 1"
+        return [
+            f"Add up the points of a row: {second!r} from {self.threshold} on, else "
+            f"{first!r}. What is not listed has 0 points.",
+            f"Probabilities are those of {how}, at the total.",
+            *(f"{text[0].upper()}{text[1:]}" for text in c.warnings),
+            "On every distribution with the pair counts of these "
+            f"{number_of(c.n, 'row')}, the card errs at most {at_most(after)}, the "
+            f"model before rounding {at_most(before)}. Rounding costs {price} of the "
+            "bound.",
+        ]
+
+    def __str__(self) -> str:
+        """Return the points, what totals mean, and what rounding costs."""
+        tables = [self.frame(), _grouped(self)]
+        parts = [printable(table.to_string(index=False)) for table in tables]
+        return "\n\n".join([*parts, *(wrapped(each) for each in self.sentences())])
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+    def to_text(self, format: str = "md") -> str:
+        """Return the card in Markdown, as a page of HTML to print, or as CSV.
+
+        In CSV the rows of points come first, then those of totals.
+        """
+        check_choice("format", format, FORMATS)
+        if format == "csv":
+            return str(self.table().to_csv(index=False, lineterminator="\n"))
+        return _page(self) if format == "html" else _markdown(self)
+
+    def table(self) -> pd.DataFrame:
+        """Points and totals in one table; what a row does not tell is missing."""
+        import pandas as pd
+
+        both = pd.concat([self.frame(), self.totals()], ignore_index=True)
+        return both.astype({"points": "Int64", "total": "Int64"})
+
+
+# ---- rounding
+
+
+def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard:
+    """Return the cheapest integer scorecard that was found; `Scorecard.rounded`."""
+    check_whole("max_points", most, 1)
+    if most > _MOST:
+        raise ValueError(f"max_points is at most {_MOST:,}, not {most:,}.")
+    if card.n_classes != 2:
+        raise ValueError(
+            "Integer points are for two classes, whose totals one threshold tells "
+            f"apart; this model has {card.n_classes}."
+        )
+    if m is None:
+        raise ValueError(
+            "Rounding by the certificate needs counts of pairs, which this scorecard "
+            "does not have: give rounded(marginals=Marginals.from_data(X, y)). A "
+            "classifier has them until it is saved, unless there were more categories "
+            "than rows, or class weights."
+        )
+    before, sizes = certify(card, m), card.encoder.columns.sizes + 1
+    pairs, prior = _moments(card, m)
+    z = card.tables[0][:, 0]
+    few = bool(has_few_rows(before.n, before.n_indicators))
+    k = integer_points.search(z, pairs, int(most), improve=not few)
+    k, last = _with_others(k, pairs, card), offsets(sizes)[1:] - 1
+    own, other = np.delete(k, last), k[last]
+    scale, theta, slope = _line(k, z, pairs, prior)
+    calibration = card.calibration
+    if calibration is not None and slope > 0:  # log-odds that follow the model's
+        steep = np.asarray(calibration.slope * slope / scale)
+        calibration = Calibration("temperature", steep, np.array(0.0))
+    model = replace(
+        card,
+        z=scale * own.astype(np.float64),
+        intercept=np.array(-scale * theta),
+        unseen=scale * other[:, None].astype(np.float64),
+        calibration=calibration,
+    )
+    after, threshold = certify(model, m), int(np.floor(theta)) + 1
+    return IntegerScorecard(
+        model, own, other, scale, threshold, int(most), before, after
+    )
+
+
+def _moments(card: Scorecard, m: Marginals) -> tuple[integer_points.Pairs, float]:
+    """Return the moments of the model's categories, and P(1) − P(0).
+
+    The label for all others of a feature is its last category.
+    """
+    sizes = card.encoder.columns.sizes
+    last = offsets(sizes + 1)[1:] - 1
+    every = np.arange(last[-1] + 1)
+    # A scorecard whose points are the places of its categories tells where m's go.
+    places = replace(
+        card,
+        z=np.delete(every, last).astype(np.float64),
+        unseen=last[:, None].astype(np.float64),
+        intercept=np.array(0.0),
+        calibration=None,
+    )
+    match = places.match(m)
+    m, place = match.marginals, match.points[:, 1].astype(np.intp)
+    Q, sign = m.feature_counts / m.n, 2.0 * match.classes - 1
+    prior = float(m.class_probabilities @ sign)
+    if is_sparse(Q):
+        Q = moved(Q, place, len(every))
+    else:
+        dense = np.zeros((len(every), len(every)))
+        np.add.at(dense, np.ix_(place, place), Q)
+        Q = dense
+    mean = np.asarray(Q.diagonal(), np.float64)
+    dvec = np.bincount(place, m.F @ sign, len(every)) - prior * mean
+    return integer_points.Pairs(Q, mean, dvec, sizes + 1), prior
+
+
+def _with_others(k: Whole, pairs: integer_points.Pairs, card: Scorecard) -> Whole:
+    """Return the points, with the mean of its feature for labels that never occur."""
+    sizes, k = card.encoder.columns.sizes, k.copy()
+    starts, last = offsets(sizes)[:-1], offsets(sizes + 1)[1:] - 1
+    weights, own = card.counts.astype(np.float64), np.delete(k, last)
+    mean = np.add.reduceat(weights * own, starts) / np.add.reduceat(weights, starts)
+    k[last] = np.where(pairs.mean[last] > 0, k[last], np.rint(mean))
+    return integer_points.from_zero(k, sizes + 1)
+
+
+def _line(
+    k: Whole, z: Floats, pairs: integer_points.Pairs, prior: float
+) -> tuple[float, float, float]:
+    """Return scale, threshold, and the slope at which the total follows the model.
+
+    The scale is that of the least risk, given a threshold between whole numbers.
+    """
+    product, mean = pairs.product(k), float(pairs.mean @ k)
+    lead, spread = float(pairs.dvec @ k) / 2, float(k @ product)
+    if not lead > 0 < spread:  # points that tell nothing: always the likelier class
+        return max(abs(prior), _NEAR), -0.5 if prior > 0 else 0.5, 0.0
+    theta = mean - prior * spread / (2 * lead)
+    theta = float(np.clip(theta, np.floor(theta) + _NEAR, np.floor(theta) + 1 - _NEAR))
+    off = mean - theta
+    scale = (lead + prior / 2 * off) / (spread + off**2)
+    return scale, theta, float(z @ product) / spread
+
+
+# ---- as text
+
+
+def _grouped(card: IntegerScorecard) -> pd.DataFrame:
+    """Totals as texts, those with the same probability and answer in one row."""
+    import pandas as pd
+
+    totals, second = card.totals(), label_text(card.scorecard.classes[1])
+    shown = totals["probability"].map(_share)
+    group = (shown.ne(shown.shift()) | totals["total"].eq(card.threshold)).cumsum()
+    first = totals.groupby(group)["total"].agg(["min", "max"])
+    spans = [f"{a}" if a == b else f"{a}–{b}" for a, b in first.to_numpy().tolist()]
+    rows = ~group.duplicated()
+    answers = totals["answer"][rows].map(label_text)
+    table = {"total": spans, second: shown[rows].to_list(), "answer": answers.to_list()}
+    return pd.DataFrame(list(zip(*table.values(), strict=True)), columns=list(table))
+
+
+def _share(p: float) -> str:
+    """Return a probability in whole percent, none as certain that is not."""
+    if 0 < p < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 < p < 1 else percent(p, 0)
+
+
+def _tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
+    """Return head and rows of the points, then of the totals."""
+    second = label_text(card.scorecard.classes[1])
+    points = [(a, b, str(n)) for a, b, n in card.frame().itertuples(index=False)]
+    totals = [(a, c, b) for a, b, c in _grouped(card).itertuples(index=False)]
+    head = ("total", "answer", f"probability of {second}")
+    return [[("feature", "category", "points"), *points], [head, *totals]]
+
+
+def _title(card: IntegerScorecard) -> str:
+    target, second = card.scorecard.target, label_text(card.scorecard.classes[1])
+    return (
+        f"Points for {second}" if target is None else f"Points for {target} = {second}"
+    )
+
+
+def _markdown(card: IntegerScorecard) -> str:
+    def plain(text: str) -> str:
+        return re.sub(r"([\\`*|<>&\[\]#])", r"\\\1", " ".join(printable(text).split()))
+
+    parts = [f"# {plain(_title(card))}"]
+    for head, *rows in _tables(card):
+        lines = [head, ("---", "---", "---:"), *rows]
+        shown = [f"| {' | '.join(map(plain, line))} |" for line in lines]
+        parts.append("\n".join(shown))
+    return "\n\n".join([*parts, *map(plain, card.sentences())]) + "\n"
+
+
+def _html(card: IntegerScorecard) -> str:
+    """Return the tables and sentences in HTML."""
+
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        shown = (f"<{tag}>{escape(printable(each))}</{tag}>" for each in cells)
+        return f"<tr>{''.join(shown)}</tr>"
+
+    parts = []
+    for head, *rows in _tables(card):
+        body = "\n".join(row(each, "td") for each in rows)
+        parts.append(
+            f"<table>\n<thead>{row(head, 'th')}</thead>\n"
+            f"<tbody>\n{body}\n</tbody>\n</table>"
+        )
+    parts += [f"<p>{escape(printable(each))}</p>" for each in card.sentences()]
+    return "\n".join(parts)
+
+
+def _page(card: IntegerScorecard) -> str:
+    title = escape(printable(_title(card)))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{title}</h1>\n{_html(card)}\n</body>\n</html>\n"
+    )

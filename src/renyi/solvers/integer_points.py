@@ -1,0 +1,169 @@
+r"""Integer points: small whole numbers whose sum tells two classes apart.
+
+Let k be whole points, T = Wᵀk their total, and s = τ(T − θ) a score. Over all scales τ
+and thresholds θ, with c = ±½ the class, the least risk is
+
+    min γ = var(c) − cov(T, c)² / var(T),    cov(T, c) = kᵀd/2,    var(T) = kᵀQk
+
+(d and Q centred), and both closed forms, 2γ of the rules renyi and sharp and the scaled
+bound of map, 4γ at the best scale, are least where ``(kᵀd)₊² / kᵀQk`` is largest. A
+number added to all points of a feature changes neither: only their span is limited.
+
+For each of some scales, points that round those of a model are improved one by one:
+the step of ±1 that gains most is taken until none gains, in O(D) each. The best of
+all is then improved by steps of two points at once. Where rows are few, that would fit
+the sample and undo the ridge of the model: the best of the rounded points is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting.onehot import offsets
+from renyi.counting.sparse_counts import Table, is_sparse
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+_GAIN = 1e-12  # relative, below which a step is rounding
+_FEW = 600  # categories, up to which all starts and steps of two points are tried
+_STARTS = 4  # of more categories, the best ones
+# Of the largest feature over the most points: below 1 coarser, above 1 cut off.
+_SCALES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0)
+
+
+class Pairs(NamedTuple):
+    """What the risk of points needs to know: centred moments of the categories."""
+
+    Q: Table  # not centred
+    mean: Floats
+    dvec: Floats  # centred: twice the covariance with c = ±½
+    sizes: NDArray[Any]
+
+    def product(self, k: NDArray[Any]) -> Floats:
+        """Return the centred Q times k."""
+        return np.asarray(self.Q @ k - self.mean * (self.mean @ k))
+
+    def column(self, j: int) -> Floats:
+        """Return a column of the centred Q."""
+        column = self.Q[[j]].toarray()[0] if is_sparse(self.Q) else self.Q[j]
+        return np.asarray(column - self.mean[j] * self.mean)
+
+    def value(self, k: NDArray[Any]) -> float:
+        """Return (kᵀd)₊² / kᵀQk: the larger, the smaller is every bound."""
+        return float(_value(np.array(self.dvec @ k), np.array(k @ self.product(k))))
+
+
+def nearest(z: Floats, sizes: NDArray[Any], scale: float, most: int) -> Whole:
+    """Return the whole points nearest to z/scale, each feature from 0 to `most`."""
+    starts = offsets(sizes)[:-1]
+    low = np.repeat(np.minimum.reduceat(z, starts), sizes)
+    return np.asarray(np.minimum(np.rint((z - low) / scale), most), np.int64)
+
+
+def scales(z: Floats, sizes: NDArray[Any], most: int) -> Floats:
+    """Return the scales to search: none if all points of a feature are alike."""
+    starts = offsets(sizes)[:-1]
+    spans = np.maximum.reduceat(z, starts) - np.minimum.reduceat(z, starts)
+    if not spans.max() > 0:
+        return np.empty(0)
+    return np.asarray(spans.max() / (most * np.array(_SCALES)))
+
+
+def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
+    """Return whole points, each feature's from 0 to `most`, with a small bound.
+
+    Unless they are to be improved, they are z rounded at some scale.
+    """
+    sizes = pairs.sizes
+    middle = np.repeat(_means(z, pairs), sizes)
+    starts = [np.zeros(len(z), np.int64)]
+    for scale in scales(z, sizes, most):
+        around = from_zero(np.rint((z - middle) / scale).astype(np.int64), sizes)
+        starts += [nearest(z, sizes, scale, most), np.minimum(around, most)]
+    starts.sort(key=pairs.value, reverse=True)
+    if not improve or len(starts) == 1:
+        return starts[0]
+    few = len(z) <= _FEW
+    ends = [_improved(k, pairs, most) for k in starts[: -1 if few else _STARTS]]
+    best = max(ends, key=pairs.value)
+    found: Whole | None = best if few else None
+    while found is not None:
+        best = _improved(found, pairs, most)
+        found = _two_at_once(best, pairs, most)
+    return from_zero(best, sizes)
+
+
+def _means(z: Floats, pairs: Pairs) -> Floats:
+    """Return the mean points of each feature."""
+    starts = offsets(pairs.sizes)[:-1]
+    return np.asarray(np.add.reduceat(z * pairs.mean, starts))
+
+
+def from_zero(k: Whole, sizes: NDArray[Any]) -> Whole:
+    """Return the points with 0 as the least of each feature."""
+    low = np.minimum.reduceat(k, offsets(sizes)[:-1])
+    return np.asarray(k - np.repeat(low, sizes), np.int64)
+
+
+def _value(lead: Floats, spread: Floats) -> Floats:
+    found = np.zeros(np.broadcast_shapes(lead.shape, spread.shape))
+    good = (lead > 0) & (spread > _GAIN)
+    np.divide(lead**2, spread, out=found, where=good)
+    return found
+
+
+def _allowed(k: Whole, sizes: NDArray[Any], most: int) -> NDArray[np.bool_]:
+    """Whether each point may grow or shrink by 1: (2, D)."""
+    starts = offsets(sizes)[:-1]
+    low = np.repeat(np.minimum.reduceat(k, starts), sizes)
+    high = np.repeat(np.maximum.reduceat(k, starts), sizes)
+    return np.array([k + 1 - low <= most, high - k + 1 <= most])
+
+
+def _improved(k: Whole, pairs: Pairs, most: int) -> Whole:
+    """Take the best step of ±1 until none gains."""
+    k, step = k.copy(), np.array([[1], [-1]])
+    own = pairs.Q.diagonal() - pairs.mean**2
+    product = pairs.product(k)
+    lead, spread = float(pairs.dvec @ k), float(k @ product)
+    while True:
+        after = _value(lead + step * pairs.dvec, spread + 2 * step * product + own)
+        after[~_allowed(k, pairs.sizes, most)] = 0
+        sign, j = np.unravel_index(int(after.argmax()), after.shape)
+        now = float(_value(np.array(lead), np.array(spread)))
+        if not after[sign, j] > now * (1 + _GAIN) + _GAIN:
+            return k
+        way = 1 - 2 * int(sign)
+        k[j] += way
+        product = product + way * pairs.column(int(j))
+        lead, spread = float(pairs.dvec @ k), float(k @ product)
+
+
+def _two_at_once(k: Whole, pairs: Pairs, most: int) -> Whole | None:
+    """Return the points after the best steps of two at once; None if none gains."""
+    Q = pairs.Q.toarray() if is_sparse(pairs.Q) else pairs.Q
+    Q = Q - np.outer(pairs.mean, pairs.mean)
+    product, own = Q @ k, Q.diagonal()
+    lead, spread = float(pairs.dvec @ k), float(k @ product)
+    ways = [(1, a) for a in np.flatnonzero(_allowed(k, pairs.sizes, most)[0])]
+    ways += [(-1, a) for a in np.flatnonzero(_allowed(k, pairs.sizes, most)[1])]
+    if not ways:
+        return None
+    sign, place = np.array(ways).T
+    d, g = sign * pairs.dvec[place], 2 * sign * product[place] + own[place]
+    both = 2 * np.outer(sign, sign) * Q[np.ix_(place, place)]
+    after = _value(lead + d[:, None] + d, spread + g[:, None] + g + both)
+    # Two steps within a feature could together exceed the most points.
+    feature = np.repeat(np.arange(len(pairs.sizes)), pairs.sizes)[place]
+    after[feature[:, None] == feature] = 0
+    a, b = np.unravel_index(int(after.argmax()), after.shape)
+    now = float(_value(np.array(lead), np.array(spread)))
+    if not after[a, b] > now * (1 + _GAIN) + _GAIN:
+        return None
+    k = k.copy()
+    np.add.at(k, place[[a, b]], sign[[a, b]])
+    return k

@@ -1,0 +1,225 @@
+"""Integer scorecards: cheap by their certificate, true to it, safe to print."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from html.parser import HTMLParser
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.datasets import random_joint
+from renyi.solvers.integer_points import nearest, scales, search
+from support.counted import marginals
+from support.joints import marginal_constraints, outcomes, worst_case
+from support.noisyrows import noisy
+
+SIZES = [(2, 2, 2), (3, 2), (2, 3, 2), (4, 2)]
+SETS = ("votes", "credit", "kr-vs-kp", "promoters", "adult")
+TARGET = "<b>é|*</b>"
+
+
+def tiny(seed):
+    kind = ("dirichlet", "additive", "logistic")[seed % 3]
+    sizes = SIZES[seed % len(SIZES)]
+    table = random_joint(sizes, 2, kind=kind, random_state=seed)
+    return table, marginals(table, n=1e4)  # rows enough for points to be improved
+
+
+def card_of(m, alpha=1e-3):
+    return renyi.RenyiClassifier(alpha=alpha).fit_marginals(m).scorecard_
+
+
+def pairs_of(m):
+    """The moments of the solver, by its own formulas."""
+    from renyi.solvers.integer_points import Pairs
+
+    prior, mean = float(np.diff(m.class_probabilities)[0]), m.Q.diagonal()
+    return Pairs(m.Q, mean, m.dvec - prior * mean, m.encoder.columns.sizes)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_bounds_are_never_below_the_worst_case(seed):
+    table, m = tiny(seed)
+    card = card_of(m).rounded(1 + seed % 4)
+    codes = outcomes(table.shape[:-1]).T
+    answers = np.eye(2)[(card.scorecard.scores(codes)[:, 0] > 0).astype(int)]
+    worst = worst_case(answers, *marginal_constraints(table))
+    assert worst <= card.certificate.bounds["map"] + 1e-7
+    for rule in ("renyi", "sharp"):
+        t = card.scorecard.estimates(codes)
+        found = worst_case(
+            renyi.rules.rule_proba(t, rule), *marginal_constraints(table)
+        )
+        assert found <= card.certificate.bounds[rule] + 1e-7
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((3, 3, 2), 1), ((4, 3, 2), 2)])
+def test_among_all_cards_of_small_tables_it_finds_the_best(sizes, most):
+    cards = np.array(list(product(range(most + 1), repeat=sum(sizes))))
+    missed = []
+    for seed in range(15):
+        table = random_joint(sizes, 2, concentration=0.15, random_state=seed)
+        m = marginals(table, n=1e4)
+        pairs, z = pairs_of(m), card_of(m).z
+        lead = np.maximum(cards @ pairs.dvec, 0)
+        spread = ((cards @ pairs.Q) * cards).sum(axis=1) - (cards @ pairs.mean) ** 2
+        best = (lead**2 / np.where(spread > 1e-9, spread, np.inf)).max()
+        found = pairs.value(search(z, pairs, most))
+        rounded = [
+            nearest(z, pairs.sizes, s, most) for s in scales(z, pairs.sizes, most)
+        ]
+        missed.append(best - max(map(pairs.value, rounded)))
+        assert found == pytest.approx(best, abs=1e-9)
+    assert max(missed) > 0.001  # nearest integers alone do not
+
+
+@pytest.mark.parametrize("name", ["votes", "credit", "kr-vs-kp"])
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_never_worse_than_the_nearest_integers_of_any_scale(name, most):
+    m = renyi.Marginals.from_data(*renyi.datasets.load(name))
+    z, pairs = card_of(m).z, pairs_of(m)
+    found = search(z, pairs, most)
+    assert found.min() == 0 <= found.max() <= most
+    for scale in scales(z, pairs.sizes, most):
+        rounded = nearest(z, pairs.sizes, scale, most)
+        assert rounded.max() <= most
+        assert pairs.value(found) >= pairs.value(rounded) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_bundled_set(name):
+    X, y = renyi.datasets.load(name)
+    m = renyi.Marginals.from_data(X, y)
+    clf = renyi.RenyiClassifier(alpha=1e-3).fit_marginals(m)
+    card = clf.scorecard_.rounded(5)
+    assert card.points.dtype == np.int64 and card.points.min() == 0
+    assert card.points.max() <= 5 and card.other_points.max() <= 5
+    assert card.cost < 0.04
+    # The certificate is that of anyone who looks at the rounded card.
+    again = renyi.certify(card.scorecard, m)
+    assert dict(again.bounds) == dict(card.certificate.bounds)
+    # Adding up the points answers what the scorecard answers.
+    rows, codes = X[:2000], clf.encoder_.transform(X[:2000])
+    answers = np.asarray(card.scorecard.classes)[
+        card.scorecard.estimates(codes).argmax(axis=1)
+    ]
+    assert (card.predict(rows) == answers).all()
+    shown = card.totals().set_index("total")["probability"]
+    p = card.scorecard.probabilities(codes)[:, 1]
+    assert shown.loc[card.total(rows)].to_numpy() == pytest.approx(p, abs=1e-9)
+    assert shown.is_monotonic_increasing
+    assert ((shown > 0.5) == (shown.index >= card.threshold)).all()
+
+
+def test_a_fitted_classifier_has_what_is_needed_and_a_file_has_not(tmp_path):
+    X, y = noisy()
+    clf = renyi.RenyiClassifier().fit(X, y)
+    card, m = clf.scorecard_.rounded(3), clf.marginals_
+    assert card.scorecard.calibration.kind == "temperature"
+    clf.save(tmp_path / "m.json")
+    read = renyi.RenyiClassifier.load(tmp_path / "m.json").scorecard_
+    copied = pickle.loads(pickle.dumps(clf.scorecard_))
+    for other in (read, copied, copy.deepcopy(clf.scorecard_)):
+        with pytest.raises(ValueError, match="marginals="):
+            other.rounded(3)
+        assert (other.rounded(3, marginals=m).points == card.points).all()
+    assert b"_marginals" not in pickle.dumps(clf.scorecard_)
+    weighted = renyi.RenyiClassifier(class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="class weights"):
+        weighted.scorecard_.rounded(3)
+    # The rounded scorecard is a model, and its file holds integers times a scale.
+    card.scorecard.save(tmp_path / "card.json")
+    again = renyi.Scorecard.load(tmp_path / "card.json")
+    assert renyi.certify(again, m).bounds == card.certificate.bounds
+
+
+def test_labels_of_other_marginals_are_taken_as_predict_takes_them():
+    X, y = noisy(seed=1)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    other = X.assign(c0=X["c0"].replace("2", "new"))
+    m = renyi.Marginals.from_data(other, 1 - y)
+    card = clf.scorecard_.rounded(4, marginals=m)
+    # By these rows the classes are the other way round: points follow them.
+    assert np.mean(card.predict(other) == 1 - y) > 0.6
+    assert card.certificate.bounds["map"] < card.before.bounds["map"]
+
+
+def test_points_that_tell_nothing_answer_the_likelier_class():
+    X = pd.DataFrame({"a": ["x", "y"] * 30, "b": ["u"] * 60})
+    y = np.array([0, 0, 1, 1] * 10 + [1] * 20)
+    card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    assert not card.points.any() and len(card.frame()) == 0
+    assert (card.predict(X) == 1).all()
+    assert card.certificate.bounds["map"] >= 1 / 3
+    assert "Points for" in card.to_text("md") and str(card)
+
+
+def test_bad_requests():
+    X, y = noisy(n_classes=3)
+    card = renyi.RenyiClassifier().fit(X, y).scorecard_
+    with pytest.raises(ValueError, match="two classes"):
+        card.rounded()
+    card = renyi.RenyiClassifier().fit(*noisy()).scorecard_
+    for most in (0, -1, 2.5, True, 10**6):
+        with pytest.raises(ValueError, match="max_points"):
+            card.rounded(most)
+    with pytest.raises(ValueError, match="format"):
+        card.rounded(2).to_text("pdf")
+
+
+class _Cells(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.cells = set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self.cells:
+            self.cells[-1] += data
+
+
+def test_labels_are_escaped_in_every_format():
+    X, y = noisy()
+    evil = "<script>alert(1)</script>|\n*"
+    X = X.rename(columns={"c0": evil}).replace("2", "\x1b[31m<i>")
+    labels = np.where(y == 1, TARGET, "no")
+    card = renyi.RenyiClassifier().fit(X, labels).scorecard_.rounded(5)
+    page = card.to_text("html")
+    read = _Cells()
+    read.feed(page)
+    assert not {"script", "b", "i"} & read.tags and evil in read.cells
+    assert "\x1b" not in page and "\x1b" not in str(card)
+    assert "<script" not in card._repr_html_()
+    lines = card.to_text("md").splitlines()
+    head = lines.index("| feature | category | points |")
+    assert lines[head + 2].replace("\\|", "").count("|") == 4
+    assert "<script" not in card.to_text("md").replace("\\<", "")
+    table = pd.read_csv(io.StringIO(card.to_text("csv")))
+    points = table.dropna(subset="points")
+    assert points["points"].astype(int).tolist() == card.frame()["points"].tolist()
+    totals = table.dropna(subset="total")
+    assert totals["probability"].to_numpy() == pytest.approx(
+        card.totals()["probability"].to_numpy()
+    )
+
+
+def test_what_rounding_costs_is_said():
+    X, y = renyi.datasets.load("votes")
+    card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
+    text = " ".join(str(card).split())
+    assert card.cost > 0
+    assert f"Rounding costs {100 * np.ceil(1e4 * card.cost) / 1e4:.2f} points" in text
+    assert "the model's calibrated score" in text
+    m = renyi.Marginals.from_data(X, y)
+    card = renyi.RenyiClassifier().fit_marginals(m).scorecard_.rounded(3)
+    assert "the linear score" in " ".join(str(card).split())
