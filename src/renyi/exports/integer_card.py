@@ -84,7 +84,7 @@ class IntegerScorecard:
     >>> X, y = renyi.datasets.load("votes")
     >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_.rounded(3)
     >>> card.total(X[:3]).tolist(), card.threshold
-    ([7, 7, 2], 4)
+    ([5, 5, 1], 3)
     """
 
     scorecard: Scorecard
