@@ -83,6 +83,7 @@ def certificate(
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
     top = int(moments.priors.argmax())
+    auc, scores = (None, None) if closed.ranking is None else closed.ranking
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,
@@ -97,6 +98,8 @@ def certificate(
         warnings=tuple(sentence for _, sentence in warned),
         warning_codes=tuple(code for code, _ in warned),
         steps=tuple(steps),
+        auc=auc,
+        class_scores=scores,
     )
 
 

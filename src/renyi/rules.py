@@ -63,8 +63,22 @@ def logistic(t: Floats, slope: float) -> Floats:
     if not np.isfinite(t).all():
         raise ValueError("Scores are not finite: the model's points are too large.")
     p = np.maximum(softmax(slope * t), np.finfo(np.float64).tiny)
-    best, rows = decide(t), np.arange(len(t))
-    tied = p.argmax(axis=1) != best  # after rounding
+    return _agreeing(p, decide(t))
+
+
+def reweighted(p: Floats, odds: float, best: Places) -> Floats:
+    """Probabilities of two classes, the odds of the second so many times as large.
+
+    The larger one is that of the class that is known to be best.
+    """
+    q = p * [min(1.0, 1 / odds), min(1.0, odds)]
+    return _agreeing(q / q.sum(axis=1, keepdims=True), best)
+
+
+def _agreeing(p: Floats, best: Places) -> Floats:
+    """Let the largest probability be that of the best class, whatever rounding did."""
+    rows = np.arange(len(p))
+    tied = p.argmax(axis=1) != best
     p[rows[tied], best[tied]] = np.nextafter(p[tied].max(axis=1), 1)
     return p
 

@@ -31,6 +31,17 @@ bounds over the other classes. R = (I + 11ᵀ)/2 and a = 1 give the scaled bound
 closed form within the class; since ``Σ P(y) c_y² / d_y ≥ (Σ P(y) c_y)² / Σ P(y) d_y``,
 the sum over the classes is never worse than the closed form. R = N^½, brought to unit
 diagonal, is nearly the best where errors are rare. The least of the three counts.
+
+**Ranking, and other shares of two classes.** Let μ_y and σ_y² be mean and variance of
+the score s within class y, Δ = μ_1 − μ_0. By Cantelli's inequality for the difference
+of two independent rows, whatever the shares of the classes,
+
+.. math:: AUC \ge \Delta_+^2 / (\Delta_+^2 + \sigma_0^2 + \sigma_1^2),
+
+and with threshold c class 1 is missed at most ``σ_1² / (σ_1² + (μ_1 − c)₊²)``, class 0
+likewise; 0/0 counts as 1, of the AUC as 0. Pairs that were not counted within classes
+give μ_y and ``T = E[s²] − Σ P(y) μ_y² = Σ P(y) σ_y²``: each variance is at most
+``T / P(y)``, and their sum at most ``T / min P(y)``.
 """
 
 from __future__ import annotations
@@ -69,6 +80,23 @@ class ScoreMoments(NamedTuple):
     off_rounding: float  # what these two may be off by
     F: NDArray[Any]  # P(category, class), or its counts
     columns: Columns
+    by_class: ClassScores | None = None  # of two classes
+
+
+class ClassScores(NamedTuple):
+    """The score s within each of two classes."""
+
+    means: Floats
+    variances: Floats  # at most, each by itself
+    together: float  # at most, their sum
+    error: float  # what rounding may do to a mean
+
+
+class Ranking(NamedTuple):
+    """What holds of two classes whatever their shares."""
+
+    auc: float  # at least
+    scores: tuple[float, ...]  # mean and variance in the first class and the second
 
 
 class ClosedForm(NamedTuple):
@@ -78,6 +106,7 @@ class ClosedForm(NamedTuple):
     gamma: float
     bounds: dict[str, float]  # by the moments alone
     conditional: float | None = None  # of map, by the pairs within each class
+    ranking: Ranking | None = None
     seconds: tuple[float, float] = (0.0, 0.0)  # for the two
 
     @property
@@ -96,9 +125,14 @@ def closed_form(card: Scorecard, match: Match) -> ClosedForm:
         mapped = moments_of_marginals(match)
     found = bounds_of_moments(moments, card, mapped)
     then = time.perf_counter()
-    conditional = _class_conditional(match)
-    seconds = (then - begun, time.perf_counter() - then)
-    return found._replace(conditional=conditional, seconds=seconds)
+    within = _class_conditional(match)
+    if within is not None:
+        by_class, error = _class_scores(within, match.classes), within.score_error
+        found = found._replace(
+            conditional=cantelli(within, match.classes),
+            ranking=_ranking(by_class, error),
+        )
+    return found._replace(seconds=(then - begun, time.perf_counter() - then))
 
 
 def bounds_of_moments(
@@ -119,7 +153,8 @@ def bounds_of_moments(
         "renyi": min(1.0, B),
         "sharp": min(1.0, B),
     }
-    return ClosedForm(moments, B / 2, bounds)
+    ranking = _ranking(moments.by_class, card.score_error)
+    return ClosedForm(moments, B / 2, bounds, ranking=ranking)
 
 
 def _risk(moments: ScoreMoments, card: Scorecard) -> float:
@@ -164,10 +199,15 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
     spread = max(0.0, float(_squares(Q, mu, off, shift).sum()))
     rounding = len(mu) * _EPS * _magnitude(mu, P, b, columns)
     off_rounding = len(mu) * _EPS * _magnitude(mu, off, shift, columns)
-    used = int((mu > 0).sum())
-    return ScoreMoments(
-        m.n, used, priors, risk, rounding, spread, lead, off_rounding, F, columns
-    )
+    used, by_class = int((mu > 0).sum()), None
+    if K == 2 and priors.min() > 0:
+        means = shift[1] + off[:, 1] @ F / priors
+        pooled = max(0.0, spread / 2 - float(priors @ means**2)) + 3 * off_rounding
+        error = float(score_error(P, b, columns.sizes) + off_rounding / priors.min())
+        variances = pooled / priors
+        by_class = ClassScores(means, variances, float(variances.max()), error)
+    found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
+    return ScoreMoments(m.n, used, priors, *found)
 
 
 def _squares(Q: Table, mu: Floats, P: Floats, b: Floats) -> Floats:
@@ -206,9 +246,16 @@ def moments_of_rows(
     rounding = near + 2 * math.sqrt(K * risk) * error
     off_rounding = near + 2 * (1 + math.sqrt(K * spread)) * error
     used = int(np.count_nonzero(sum(F.T)))  # of short rows: 10 x faster
-    return ScoreMoments(
-        total, used, priors, risk, rounding, spread, lead, off_rounding, F, columns
-    )
+    by_class = None
+    if K == 2 and priors.min() > 0:
+        s = t[:, 1] - 0.5
+        means = np.bincount(y, share * s, 2) / priors
+        squares = np.bincount(y, share * (s - means[y]) ** 2, 2) / priors
+        variances = (np.sqrt(squares) + error) ** 2 + near / priors
+        together = float(variances.sum())
+        by_class = ClassScores(means, variances, together, error + near)
+    found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
+    return ScoreMoments(total, used, priors, *found)
 
 
 def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:
@@ -234,8 +281,8 @@ class ClassMoments(NamedTuple):
     largest: float  # absolute score
 
 
-def _class_conditional(match: Match) -> float | None:
-    """Worst error of the rule map by the pairs within each class; None without them."""
+def _class_conditional(match: Match) -> ClassMoments | None:
+    """Return the moments by the pairs within each class; None without them."""
     m = match.marginals
     if m.class_counts is None:
         return None
@@ -248,7 +295,28 @@ def _class_conditional(match: Match) -> float | None:
                 f"The variance of the scores within {m.target} = {label} is negative, "
                 "which no rows can have: count the pairs within the classes anew."
             )
-    return cantelli(moments, match.classes)
+    return moments
+
+
+def _class_scores(moments: ClassMoments, own: Array) -> ClassScores | None:
+    """Return the score of the second of two classes within each, if both occur."""
+    if moments.means.shape[1] != 2 or np.count_nonzero(moments.priors) < 2:
+        return None
+    order = np.argsort(own)
+    means = moments.means[order, 1]
+    variances = np.maximum(0, moments.covariances[order, 1, 1]) + moments.square_error
+    return ClassScores(means, variances, float(variances.sum()), moments.score_error)
+
+
+def _ranking(of: ClassScores | None, score_error: float) -> Ranking | None:
+    """Return what holds whatever the classes' shares, rounded outwards."""
+    if of is None or not np.isfinite([*of.means, *of.variances, of.together]).all():
+        return None
+    # A mean may be off here, and a score when rows are compared.
+    low, high = of.means + (of.error + score_error) * np.array([1, -1])
+    missed = _missed(np.array([high - low]), np.array([[of.together]]))
+    numbers = (low, of.variances[0], high, of.variances[1])
+    return Ranking(1 - missed, tuple(float(number) for number in numbers))
 
 
 @np.errstate(over="ignore", invalid="ignore")

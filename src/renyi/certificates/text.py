@@ -17,6 +17,7 @@ from renyi.figures import (
     number_of,
     percent,
     printable,
+    rounded_down,
     wrapped,
 )
 from renyi.rules import RULES
@@ -103,6 +104,7 @@ def _of_marginals(c: Certificate) -> list[str]:
     if len(c.steps) > 1:
         lines.append(f"Bounds for rule {c.rule}, from the cheap to the exact:")
         lines += map(_step_line, c.steps)
+    lines += ranking_lines(c)
     if c.separable is not None:
         lines.append(
             f"These marginals are {'' if c.separable else 'not '}separable: additive "
@@ -126,6 +128,14 @@ def rule_lines(c: Certificate) -> list[str]:
         + ("  <- this model" if rule == c.rule else "")
         for rule in RULES
     ]
+
+
+def ranking_lines(c: Certificate) -> list[str]:
+    """Return what holds whatever the shares of two classes, where that says much."""
+    if c.auc is None or c.any_prevalence is None or c.auc <= 0.5:
+        return []
+    area, error = f"{rounded_down(c.auc, 3):.3f}", at_most(c.any_prevalence, 1)
+    return [f"At any prevalence: AUC at least {area}, rule map errs at most {error}."]
 
 
 def _step_line(step: Step) -> str:

@@ -31,8 +31,10 @@ _PARAMETERS = {
     "method",
     "min_count",
     "n_features",
+    "objective",
     "order",
     "penalty",
+    "prevalence",
     "rule",
     "time_limit",
 }

@@ -13,16 +13,17 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import verify
-from renyi.certificates.record import Step
+from renyi.certificates.record import Certificate, Step
 from renyi.certificates.text import table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import number_of, wrapped
+from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
@@ -50,7 +51,8 @@ def run(args: Args, recorded: Recorded) -> None:
         with Meter() as meter, _naming(args.file):
             report = bound_report(clf, m, progress=meter.search, **limits)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
-        text = "\n".join([str(report), *_proof_text(facts)])
+        facts |= _prevalence_facts(args, clf, report.certificate)
+        text = "\n".join([str(report), *_prevalence_text(facts), *_proof_text(facts)])
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
@@ -60,17 +62,62 @@ def run(args: Args, recorded: Recorded) -> None:
         with _naming(args.file):
             c = certify(clf, m)
     facts = {} if args.rows else _proof_facts(args, m, clf)
+    facts |= _prevalence_facts(args, clf, c)
     notes = output.notes_of(recorded)
     if args.json:
         facts |= {"notes": notes} if args.rows else {}
         output.print_json(certificate_facts(c) | facts)
         return
     output.print_notes(notes)
-    print("\n".join([*certificate_text(c), *_proof_text(facts)]))
+    extra = [*_prevalence_text(facts), *_proof_text(facts)]
+    print("\n".join([*certificate_text(c), *extra]))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
         again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
+
+
+def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
+    """Return what holds where the second class has another share, if asked for."""
+    share = args.prevalence
+    if share is None:
+        return {}
+    if c.class_scores is None:
+        raise ValueError(
+            f"--prevalence is for two classes, and {args.file} has not rows of two: "
+            "leave it out."
+        )
+    moved = None
+    if c.rule == "map" and clf.certificate_.majority is not None:
+        moved = c.error_at(share, clf.threshold(share))
+    facts: Facts = {
+        "class": label_text(clf.classes_.tolist()[1]),
+        "share": share,
+        "error": c.error_at(share),
+        "error_if_moved": moved,
+        "any_prevalence": c.any_prevalence,
+        "doubtful": c.doubtful,
+    }
+    return {"prevalence": facts}
+
+
+def _prevalence_text(facts: Facts) -> list[str]:
+    """Return what holds at another share of the second class, as lines."""
+    found = facts.get("prevalence")
+    if found is None:
+        return []
+    text = (
+        f"Where {100 * found['share']:.10g} % are {one_line(found['class'], _NAME)!r}, "
+        f"rule map errs at most {at_most(found['error'], 1)}"
+    )
+    if found["error_if_moved"] is not None:
+        bound = at_most(found["error_if_moved"], 1)
+        text += f", with its threshold moved there ('predict --prevalence') {bound}"
+    always = percent(min(found["share"], 1 - found["share"]))
+    text += f"; always answering the more frequent class errs on {always}."
+    if found["doubtful"]:
+        text = f"Of these very rows alone: {text}"
+    return [wrapped(text)]
 
 
 @contextlib.contextmanager
@@ -85,7 +132,8 @@ def _naming(path: str) -> Iterator[None]:
 def _check_basis(args: Args) -> None:
     """Refuse options that do not go together."""
     if args.halves is not None:
-        for name in ("model", "level", "time_limit", "rows", "target", "proof"):
+        names = ("model", "level", "time_limit", "rows", "target", "proof")
+        for name in (*names, "prevalence"):
             if getattr(args, name) is not None:
                 what = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
                 raise ValueError(
@@ -103,11 +151,12 @@ def _check_basis(args: Args) -> None:
     if (args.file is None) == (args.rows is None):
         raise ValueError("certify takes either MARGINALS or --rows FILE: name one.")
     if args.rows is not None:
-        if any(v is not None for v in (args.level, args.time_limit, args.proof)):
+        given = (args.level, args.time_limit, args.proof, args.prevalence)
+        if any(value is not None for value in given):
             raise ValueError(
-                "--exact, --level, --time-limit and --proof are for marginals: leave "
-                "them out beside --rows, or count the rows with 'renyi marginals "
-                "build' first."
+                "--exact, --level, --time-limit, --proof and --prevalence are for "
+                "marginals: leave them out beside --rows, or count the rows with "
+                "'renyi marginals build' first."
             )
         return
     for option in ("target", "confidence"):

@@ -17,7 +17,7 @@ import numpy as np
 
 from renyi import __version__, rules
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import rule_lines
+from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import SMALL, Args, Facts, Recorded
@@ -64,6 +64,7 @@ def run(args: Args, recorded: Recorded) -> None:
         "class_weight": args.class_weight,
         "random_state": args.seed,
         "calibration": None if args.calibration == "none" else args.calibration,
+        "objective": args.objective,
     }
     if args.confidence is not None:
         found = _cross_fit(args, settings, recorded)
@@ -183,7 +184,7 @@ def _train_on_stream(
 
     Of a file that is `too_large`, all is told that is told of another.
     """
-    within = getattr(estimator, "class_weight", None) is not None
+    within = getattr(estimator, "_weighting", None) is not None
     within |= args.class_conditional
     encoder = inputs.encoder_of(args)
     m = streams.streamed_marginals(args, encoder, within, constants=False)
@@ -269,6 +270,7 @@ def _fit_facts(
         "categories": certificate.n_indicators,
         "classes": shares,
         "rule": clf.rule,
+        "objective": clf.objective,
         "alpha": float(choice.alpha),
         "alpha_method": choice.method,
         "calibration": None if card.calibration is None else card.calibration.kind,
@@ -282,7 +284,8 @@ def _fit_facts(
 
 def certificate_facts(certificate: Certificate) -> Facts:
     """Return a certificate as plain values, with whether it is doubtful."""
-    return {**certificate.to_dict(), "doubtful": certificate.doubtful}
+    ranking = {"auc": certificate.auc, "any_prevalence": certificate.any_prevalence}
+    return {**certificate.to_dict(), **ranking, "doubtful": certificate.doubtful}
 
 
 def _important(card: Scorecard) -> list[Facts]:
@@ -353,6 +356,7 @@ def _learned(facts: Facts) -> list[str]:
         f"  features  {size}",
         f"  alpha     {alpha}",
         f"  rule      {facts['rule']}",
+        *(["  objective ranking"] if facts["objective"] == "ranking" else []),
         f"  proba     {_PROBABILITIES[facts['calibration']]}",
     ]
 
@@ -408,6 +412,7 @@ def certificate_text(c: Certificate) -> list[str]:
     if len(c.steps) > 1:
         steps = ", ".join(f"{step.name} {at_most(step.upper, 1)}" for step in c.steps)
         lines.append(_indented(f"Rule {c.rule}: {steps}."))
+    lines += map(_indented, ranking_lines(c))
     meaning = _meaning(c, "pairs" if c.order == 1 else f"pairs of {features}")
     texts = [f"Meaning: {meaning}", *(f"Note: {text}" for text in c.warnings)]
     return [*lines, *map(_indented, texts)]

@@ -136,6 +136,7 @@ def _add_fit(commands: Any) -> None:
     )
     _add(model, "--rule", text)
     _add(model, "--class-weight", "weigh classes")
+    _add(model, "--objective", "what to be best at: error, or ranking two classes")
     _add(model, "--calibration", "how scores become probabilities")
     _add(model, "--no-intercept", "fit the paper's literal form")
     _add(model, "--seed N", "seed of the rules renyi and sharp, and of the halves")
@@ -169,6 +170,8 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--id COL ...", "columns to copy beside the answers")
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
+    text = "answer for rows among which the second of two classes has this share"
+    _add(parser, "--prevalence SHARE", text)
     _add(parser, "--memory SIZE", _MEMORY)
     _add(parser, "--spreadsheet")
     _add(parser, "--json")
@@ -188,6 +191,8 @@ def _add_certify(commands: Any) -> None:
     _add(level, "--exact", "short for --level exact")
     _add(parser, "--time-limit SECONDS")
     _add(parser, "--proof FILE", _PROOF)
+    text = "say what holds if the second of two classes has this share"
+    _add(parser, "--prevalence SHARE", text)
     rows = parser.add_argument_group("rows that were not used in training")
     _add(rows, "--rows FILE", "certify by these rows, not by marginals")
     _add(rows, "--target COL", "their class (by default named as in training)")
@@ -458,12 +463,14 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--method average|mixture": {"choices": ("average", "mixture")},
     "--min-count N": {"type": _whole(1)},
     "--n-features K": {"type": _whole(1)},
+    "--objective": {"choices": ("error", "ranking"), "default": "error"},
     "--order R": {"type": _whole(1, 9)},
     "--out PREFIX": {
         "help": "write PREFIX.json (model), PREFIX.log and PREFIX.renyi (marginals)"
     },
     "--penalty NUMBER": {"type": _POSITIVE},
     "--points N": {"type": _whole(1, 1000)},
+    "--prevalence SHARE": {"type": _SHARE},
     "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
     "--seed N": {"type": _whole(0, 2**32 - 1)},
     "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite")},

@@ -279,7 +279,7 @@ def _answer_all(
     count = judged = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_labels(rows.clf, X)
-        table = _answers(rows.clf, X, ids, args.proba, args.score)
+        table = _answers(rows.clf, X, ids, args.proba, args.score, args.prevalence)
         if truth is not None:
             classes = _known_classes(truth, labels)
             known = classes != None  # noqa: E711, cell by cell
@@ -305,15 +305,20 @@ def _answer_all(
 
 
 def _answers(
-    clf: RenyiModel, X: pa.Table, ids: pa.Table, proba: bool, score: bool
+    clf: RenyiModel,
+    X: pa.Table,
+    ids: pa.Table,
+    proba: bool,
+    score: bool,
+    prevalence: float | None = None,
 ) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
     # Integers with missing cells stay integers.
     kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
-    found: dict[str, Any] = {PREDICTION: clf.predict(X)}
+    found: dict[str, Any] = {PREDICTION: clf.predict(X, prevalence)}
     texts = [label_text(label) for label in clf.classes_.tolist()]
     if proba:
-        shares = clf.predict_proba(X).T
+        shares = clf.predict_proba(X, prevalence).T
         found |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
     if score:
         scores = clf.decision_function(X)

@@ -55,6 +55,11 @@ default="auto"
         from pairs alone. "auto" is a temperature for two classes (from marginals None),
         else affine, from marginals or fewer than 10·K² rows the discriminant. None is
         the paper's: the probabilities nearest to the scores.
+    objective : {"error", "ranking"}, default="error"
+        What the points are best at: the squared error, or for two classes the certified
+        AUC of `Certificate`: ``(Σ_0 + Σ_1 + 2·alpha·I) z ∝ μ_1 − μ_0``, from rows or
+        pairs counted within the classes. Least squares then scale and centre the score,
+        so that rules, threshold and probabilities mean what they mean otherwise.
 
     Attributes
     ----------

@@ -40,8 +40,10 @@ from renyi.solvers import ridge
 from renyi.solvers.calibration import (
     CALIBRATIONS,
     PairMoments,
+    label_map,
     moments_of_pairs,
     moments_of_scores,
+    rescaled,
 )
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
@@ -55,6 +57,9 @@ from renyi.sources.frames import (
 )
 
 Floats = NDArray[np.float64]
+
+OBJECTIVES = ("error", "ranking")
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class CountsModel:
@@ -269,6 +274,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         encoder: Encoder | None = None,
         random_state: Any = None,
         calibration: str | None = "auto",
+        objective: str = "error",
     ) -> None:
         self.order = order
         self.alpha = alpha
@@ -278,6 +284,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self.encoder = encoder
         self.random_state = random_state
         self.calibration = calibration
+        self.objective = objective
 
     # ---- training
 
@@ -337,14 +344,33 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
+        check_choice("objective", self.objective, OBJECTIVES)
+        if self.objective == "ranking":
+            self._check_ranking()
         if self.calibration is not None:
             check_choice("calibration", self.calibration, CALIBRATIONS)
         seed = self.random_state
         if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
 
+    def _check_ranking(self) -> None:
+        """Refuse what has no meaning where the classes' shares have none."""
+        if self.class_weight is not None or not self.fit_intercept:
+            name = "fit_intercept" if self.class_weight is None else "class_weight"
+            raise ValueError(
+                f"objective='ranking' takes no {name}={getattr(self, name)!r}: a "
+                "ranking depends neither on the classes' shares nor on an intercept."
+            )
+
     def _class_pairs_for(self) -> str | None:
+        if self.objective == "ranking":
+            return "objective='ranking'"
         return None if self.class_weight is None else "class_weight"
+
+    @property
+    def _weighting(self) -> Any:
+        """Weights of the classes in the fit; equal ones give the best ranking."""
+        return "balanced" if self.objective == "ranking" else self.class_weight
 
     def _train(self, m: Marginals) -> None:
         self._fit_counts(m)
@@ -356,7 +382,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         if block.n_indicators > len(block.y):
             self._fit_dual(block, rows)
         else:
-            sample = None if self.calibration is None else RowSample.of(block).rows
+            unused = self.calibration is None and self.objective == "error"
+            sample = None if unused else RowSample.of(block).rows
             m, n = self._count(block), block.effective_n
             self._fit_counts(m, rows, n, sample)
         self._kept, self._sample, self._notes = None, None, _weight_notes(block)
@@ -391,9 +418,14 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         return self.calibration not in (None, "discriminant")
 
     def _check_calibration(self, has_rows: bool) -> None:
-        """Check that there is what the calibration needs."""
-        kind = self.calibration
-        if len(self.classes_) == 2 and kind in ("affine", "discriminant"):
+        """Check that there is what objective and calibration need."""
+        kind, K = self.calibration, len(self.classes_)
+        if self.objective == "ranking" and K > 2:
+            raise ValueError(
+                f"objective='ranking' is for two classes, and there are {K}: use "
+                "'error', or one class against the rest."
+            )
+        if K == 2 and kind in ("affine", "discriminant"):
             raise ValueError(
                 f"calibration={kind!r} is for three classes or more, and there are "
                 "two: use 'temperature', which moves no decision."
@@ -411,7 +443,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         """
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
         factors = block.encoder.factors(block.codes) if m is None else None
-        if self.class_weight is None and block.sample_weight is None:
+        if self._weighting is None and block.sample_weight is None:
             return ridge.Rows(block.codes, sizes, block.y, K, factors=factors)
         mass = block.weights
         counts = np.bincount(block.y, mass, minlength=K).astype(np.float64)
@@ -425,7 +457,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         )
 
     def _class_factors(self, counts: Floats) -> Floats:
-        weights, classes = self.class_weight, self.classes_
+        weights, classes = self._weighting, self.classes_
         return column_rules.class_factors(weights, classes, counts)
 
     def _fit_block(self, block: TrainingRows, other: CountsModel) -> Self:
@@ -451,7 +483,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
         factor = None
-        if self.class_weight is not None:
+        if self._weighting is not None:
             factor = self._class_factors(m.class_probabilities * m.n)
         Q, F, priors = _pairs(m, factor)
         equations = ridge.moments(Q, F, priors, self.fit_intercept)
@@ -473,6 +505,10 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             s = lookup_sum(chosen.codes, fit.z, offsets(sizes)[:-1]) + fit.intercept
             left_out = ridge.leave_out(chosen, s, fit.leverage)
         pairs = partial(_pair_moments, m, factor, fit)
+        if self.objective == "ranking":
+            fit, left_out = rescaled(
+                fit, left_out, *label_map(_pair_moments(m, None, fit))
+            )
         self._finish(m.encoder, fit, m.feature_counts.diagonal(), left_out, pairs)
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
@@ -483,11 +519,18 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self.marginals_ = None
         totals = sum(counts.T, np.zeros((), counts.dtype))  # of short rows: 10 x faster
         left_out, kept = None, rows.sampled
-        if self.calibration is not None:
+        if self.calibration is not None or self.objective == "ranking":
             sample, h = rows.part(kept), dual.fit.leverage
             left_out = ridge.leave_out(sample, dual.scores[kept], h)
         share = np.ones(rows.n) if rows.weights is None else rows.weights
         pairs = partial(moments_of_scores, dual.scores, block.y, share)
+        if self.objective == "ranking":
+            both = np.hstack([-dual.scores, dual.scores])
+            a, b = label_map(moments_of_scores(both, block.y, block.weights))
+            fit, left_out = rescaled(dual.fit, left_out, a, b)
+            scores = a * dual.scores + b
+            error = a * dual.score_error + 4 * _EPS * float(np.abs(scores).max() + 1)
+            dual = dual._replace(fit=fit, scores=scores, score_error=error)
         self._finish(block.encoder, dual.fit, totals, left_out, pairs)
         weights = None if block.sample_weight is None else block.weights.copy()
         # Computed when the certificate is asked for, which may be never.

@@ -80,6 +80,8 @@ def write(clf: RenyiModel, path: Sink) -> None:
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "calibration": clf.calibration,
     }
+    if clf.objective != "error":  # as in files of before
+        settings["objective"] = str(clf.objective)
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -110,11 +112,12 @@ def _from_document(data: dict[str, Any], kind: type[M]) -> M:
     later = _DATA_DIGEST if data["version"] > 1 else {}
     check_fields(data, {**_DOCUMENT, **later}, "document")
     calibrated = _CALIBRATION if data["version"] > 2 else {}
-    check_fields(data["classifier"], {**_SETTINGS, **calibrated}, "classifier")
+    fields = {**_SETTINGS, **calibrated}
+    check_fields(data["classifier"], fields, "classifier", {"objective": (str,)})
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
     classes = np.asarray(card.classes)
-    settings = {"calibration": None, **data["classifier"]}
+    settings = {"calibration": None, "objective": "error", **data["classifier"]}
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
     column_rules.class_factors(settings["class_weight"], classes, np.ones(len(classes)))

@@ -6,6 +6,8 @@ what that takes, at most a few thousand rows' scores, and none of it in a pickle
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from renyi.certificates.closed_form import (
 )
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certificate
+from renyi.checks import check_share
 from renyi.encoding.encoder import Encoder
 from renyi.estimators import model_file
 from renyi.marginals.file import DataDigest, class_digest
@@ -119,6 +122,18 @@ def moments_of_dual(
     return found, moments_of_rows(t, y, weights, counts, columns, error)
 
 
+def _threshold(card: Scorecard, odds: float) -> float:
+    """Score above which the second class is likelier if its odds are multiplied."""
+    if card.calibration is None:
+        return 1 / (1 + odds) - 0.5
+    return -math.log(odds) / float(card.calibration.slope)
+
+
+def _moved(card: Scorecard, odds: float) -> Scorecard:
+    """Return the scorecard whose threshold at these odds is 0."""
+    return replace(card, intercept=card.intercept - _threshold(card, odds))
+
+
 class ScorecardPredictions:
     """What a classifier does with its scorecard, once there is one."""
 
@@ -139,6 +154,8 @@ class ScorecardPredictions:
         def _codes(self, X: Any) -> NDArray[Any]: ...
 
         def _check_fitted(self) -> None: ...
+
+        def _class_factors(self, counts: Floats) -> Floats: ...
 
     @property
     def scorecard_(self) -> Scorecard:
@@ -163,20 +180,83 @@ class ScorecardPredictions:
 
     # ---- prediction
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each row; the randomised rules draw it with `random_state`."""
-        codes = self._codes(X)
-        t = self.scorecard_.of_rule(self.rule).estimates(codes)
+    def predict(self, X: Any, prevalence: float | None = None) -> NDArray[Any]:
+        """Class of each row; the randomised rules draw it with `random_state`.
+
+        With the share of the second of two classes among these rows, if it is another
+        than in training: the likelier class there, by the rule map.
+        """
+        codes, card = self._codes(X), self.scorecard_.of_rule(self.rule)
+        if prevalence is not None:
+            if self.rule != "map":
+                raise ValueError(
+                    f"prevalence={prevalence} moves the threshold of rule 'map', and "
+                    f"this model's is {self.rule!r}: leave it out, or set rule='map'."
+                )
+            card = _moved(card, self._odds(prevalence))
+        t = card.estimates(codes)
         best = rules.answers(t, codes, self.rule, self.random_state)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any, prevalence: float | None = None) -> Floats:
         """Class probabilities: the calibrated scores, or the nearest to them if none.
 
-        The most probable class is what `predict` answers by the rule map.
+        The most probable class is what `predict` answers by the rule map. With the
+        share of the second of two classes among these rows, if it is another than in
+        training: the odds are moved by the ratio of the two odds.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> clf = renyi.RenyiClassifier().fit(X, y)
+        >>> clf.predict_proba(X[:1], prevalence=0.01).round(2)
+        array([[0.61, 0.39]])
         """
         codes = self._codes(X)  # first: it tells whether there is a model
-        return self.scorecard_.probabilities(codes)
+        card = self.scorecard_
+        if prevalence is None:
+            return card.probabilities(codes)
+        odds = self._odds(prevalence)
+        moved = _moved(card, odds)
+        if card.calibration is not None:
+            return moved.probabilities(codes)
+        best = rules.decide(moved.estimates(codes))
+        return rules.reweighted(card.probabilities(codes), odds, best)
+
+    def threshold(self, prevalence: float) -> float:
+        """Score above which `predict` answers the second class at a prevalence.
+
+        What it errs there at most is ``certificate.error_at(prevalence, threshold)``.
+
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> m = renyi.Marginals.from_data(X, y, class_conditional=True)
+        >>> clf = renyi.RenyiClassifier().fit(X, y)
+        >>> renyi.certify(clf, m).error_at(0.01, clf.threshold(0.01)) < 0.05
+        True
+        """
+        return _threshold(self.scorecard_, self._odds(prevalence))
+
+    def _odds(self, prevalence: float) -> float:
+        """Return the odds of the second class at a prevalence by those in training."""
+        check_share("prevalence", prevalence)
+        self._check_fitted()
+        labels, known = self.classes_.tolist(), self.certificate_.majority
+        if len(labels) != 2:
+            raise ValueError(
+                f"prevalence={prevalence} is for two classes, and there are "
+                f"{len(labels)}: leave it out."
+            )
+        if known is None or known[0] not in labels or not 0 < known[1] < 1:
+            raise ValueError(
+                f"prevalence={prevalence} cannot be moved to: this model does not tell "
+                "what shares the classes had in training."
+            )
+        shares = np.array([known[1], known[1]])
+        shares[labels.index(known[0])] = 1 - known[1]
+        if self._weighted:
+            shares *= self._class_factors(shares)
+        odds = float(prevalence / (1 - prevalence) * shares[0] / shares[1])
+        return max(odds, sys.float_info.min)
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
         """Probability with which the rule answers each class at each row."""

@@ -21,13 +21,13 @@ The mapped points zA are again a scorecard, whose decisions are those of `map`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.solvers.ridge import LeftOut
+from renyi.solvers.ridge import LeftOut, RidgeFit
 from renyi.storage import NUMBER, check_fields, finite_numbers
 
 Floats = NDArray[np.float64]
@@ -267,3 +267,34 @@ def discriminant(moments: PairMoments, leverage: float) -> Calibration | None:
     b = np.log(np.maximum(priors, least)) - (means * slope.T).sum(axis=1) / 2
     slope -= slope.mean(axis=1, keepdims=True)
     return Calibration("discriminant", slope, b - b.mean())
+
+
+# ---- scores that rank
+
+
+def label_map(moments: PairMoments) -> tuple[float, float]:
+    """Return slope and intercept by which a score estimates the class, coded ±½.
+
+    Least squares under the classes' own shares: rules and γ keep their meaning.
+    """
+    p, means, within = moments.priors, moments.means[:, -1], moments.covariance[-1, -1]
+    between = p[0] * p[1] * (means[1] - means[0])
+    width = max(0.0, within) + between * (means[1] - means[0])
+    slope = float(between / width) if between > 0 else 1.0  # which scores nothing
+    return slope, float((p[1] - p[0]) / 2 - slope * (p @ means))
+
+
+def rescaled(
+    fit: RidgeFit, rows: LeftOut | None, slope: float, start: float
+) -> tuple[RidgeFit, LeftOut | None]:
+    """Return a fit, and rows left out of it, whose scores are mapped."""
+    choice = replace(fit.choice, risk=None, error=None)
+    if rows is not None:
+        share, s = rows.mass / rows.mass.sum(), slope * rows.scores + start
+        if fit.choice.error is not None:
+            risk = share @ (s[:, 0] - (rows.y - 0.5)) ** 2
+            error = share @ ((s[:, 0] > 0) != rows.y)
+            choice = replace(choice, risk=float(risk), error=float(error))
+        rows = rows._replace(scores=s, weights=share * rows.weights.sum())
+    z, intercept = slope * fit.z, slope * fit.intercept + start
+    return fit._replace(z=z, intercept=intercept, choice=choice), rows
