@@ -156,9 +156,9 @@ def test_a_checkpoint_of_another_job_is_not_said_to_go_on(run: Run) -> None:
 
 def test_little_memory_is_refused_with_what_would_do(run: Run) -> None:
     save(table())
-    done = run("fit", "t.csv", *TARGET, "--memory", "2K")
+    done = run("fit", "t.csv", *TARGET, "--memory", "1K")
     assert done.code == 2
-    assert "more than the 2 kB that --memory allows" in done.err
+    assert "more than the 1 kB that --memory allows" in done.err
     enough = re.search(r"--memory ([\d.]+[KM])\)", done.err)
     assert enough
     assert run("fit", "t.csv", *TARGET, "--memory", enough[1]).code == 0

@@ -145,7 +145,7 @@ def _with_options(text: str, options: Iterable[str]) -> str:
     for name in _PARAMETERS & {*options}:
         option, alone = f"--{name.replace('_', '-')}", rf"(?<![\w'\"./-]){name}"
         text = re.sub(rf"{alone}=True\b", option, text)
-        text = re.sub(rf"{alone}='?([^\s',;:)]+[^\s',;:).])'?", rf"{option} \1", text)
+        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{option} \1", text)
         if "_" in name:
             text = re.sub(rf"{alone}(?![\w'\"=])", option, text)
     return text
