@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import renyi
 from renyi.datasets import random_joint
@@ -160,6 +161,31 @@ def test_points_that_tell_nothing_answer_the_likelier_class():
     assert "Points for" in card.to_text("md") and str(card)
 
 
+def test_few_rows_are_not_fitted_by_steps_of_the_points():
+    X, y = noisy(n=30, d=8)
+    m = renyi.Marginals.from_data(X, y)
+    card, pairs = card_of(m, alpha=0.1), pairs_of(m)
+    small = card.rounded(3)
+    assert "few-rows" in small.certificate.warning_codes
+    assert (small.points == search(card.z, pairs, 3, improve=False)).all()
+    assert pairs.value(search(card.z, pairs, 3)) > pairs.value(small.points)
+    assert "24 categories" in " ".join(str(small).split())
+
+
+def test_counts_that_are_stored_sparse():
+    m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
+    z, pairs = card_of(m).z, pairs_of(m)
+    sparse = pairs._replace(Q=csr_array(pairs.Q))
+    assert (search(z, sparse, 3) == search(z, pairs, 3)).all()
+    X, y = noisy(n=5000, d=2)
+    X["wide"] = [f"v{k % 2200}" for k in range(5000)]
+    m = renyi.Marginals.from_data(X, y)
+    assert hasattr(m.feature_counts, "indptr")
+    card = card_of(m, alpha=0.01).rounded(3)
+    assert card.points.max() <= 3
+    assert card.certificate.bounds["map"] <= card.before.bounds["map"] + 0.1
+
+
 def test_bad_requests():
     X, y = noisy(n_classes=3)
     card = renyi.RenyiClassifier().fit(X, y).scorecard_
@@ -169,6 +195,8 @@ def test_bad_requests():
     for most in (0, -1, 2.5, True, 10**6):
         with pytest.raises(ValueError, match="max_points"):
             card.rounded(most)
+    with pytest.raises(TypeError, match="marginals"):
+        card.rounded(2, marginals=noisy()[0])
     with pytest.raises(ValueError, match="format"):
         card.rounded(2).to_text("pdf")
 

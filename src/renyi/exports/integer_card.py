@@ -216,6 +216,8 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
             "classifier has them until it is saved, unless there were more categories "
             "than rows, or class weights."
         )
+    if not isinstance(m, Marginals):
+        raise TypeError(f"marginals must be Marginals, not a {type(m).__name__}.")
     before, sizes = certify(card, m), card.encoder.columns.sizes + 1
     pairs, prior = _moments(card, m)
     z = card.tables[0][:, 0]
