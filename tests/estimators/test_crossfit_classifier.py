@@ -232,9 +232,9 @@ def test_mixture_is_judged_by_its_calibrated_answers():
         clf = RenyiClassifier(calibration=calibration)
         with pytest.raises(ValueError, match="calibration"):
             CrossFitClassifier(clf).fit(X, y)
-    kept = CrossFitClassifier().fit(X, y)
-    shares = kept.predict_proba(X)
-    assert (kept.classes_[shares.argmax(axis=1)] == kept.predict(X)).all()
+    for kept in (CrossFitClassifier(), CrossFitClassifier(method="mixture")):
+        shares = kept.fit(X, y).predict_proba(X)
+        assert (kept.classes_[shares.argmax(axis=1)] == kept.predict(X)).all()
 
 
 # ---- in words

@@ -316,18 +316,22 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.method == "average":
             return self.classifier_.predict(X)
-        answers = np.stack([clf.predict(X) for clf in self.halves_])
-        codes = np.concatenate([clf._codes(X) for clf in self.halves_])
-        shares = np.full((codes.shape[1], 2), 0.5)
-        coins = rules.draw(shares, rules.row_keys(codes), self.random_state)
-        return np.asarray(np.where(coins == 0, answers[0], answers[1]))
+        return self._drawn(X, [clf.predict(X) for clf in self.halves_])
 
     def predict_proba(self, X: Any) -> Floats:
-        """Estimated class probabilities; of a mixture, the mean of the two."""
+        """Estimated class probabilities; of a mixture, of the one that answers."""
         check_is_fitted(self)
         if self.method == "average":
             return self.classifier_.predict_proba(X)
-        return np.asarray(np.mean([clf.predict_proba(X) for clf in self.halves_], 0))
+        return self._drawn(X, [clf.predict_proba(X) for clf in self.halves_])
+
+    def _drawn(self, X: Any, answers: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return each row's answer of the classifier that its coin says."""
+        codes = np.concatenate([clf._codes(X) for clf in self.halves_])
+        shares = np.full((codes.shape[1], 2), 0.5)
+        coins = rules.draw(shares, rules.row_keys(codes), self.random_state)
+        first = (coins == 0).reshape(-1, *[1] * (answers[0].ndim - 1))
+        return np.asarray(np.where(first, *answers))
 
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
         """Probability with which each class is answered at each row."""
