@@ -93,15 +93,18 @@ def _answered(arguments: list[str], came: list[int]) -> int:
     except BaseException as error:
         if came or isinstance(error, KeyboardInterrupt):
             # Whatever a library made of it.
-            number = came[0] if came else signal.SIGINT
-            word = "interrupted" if number == signal.SIGINT else "terminated"
-            print(f"renyi: {word}", file=sys.stderr)
-            return 128 + number
+            return _stopped(came[0] if came else signal.SIGINT)
         if not isinstance(error, Exception):  # argparse's way out
             raise
         return _told(error, vars(args))
     # What a search had found when it was interrupted has been printed by now.
-    return 128 + came[0] if came and came[0] != signal.SIGINT else code
+    return _stopped(came[0]) if came and came[0] != signal.SIGINT else code
+
+
+def _stopped(number: int) -> int:
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    print(f"renyi: {word}", file=sys.stderr)
+    return 128 + number
 
 
 def _told(error: Exception, options: Iterable[str]) -> int:
