@@ -8,7 +8,7 @@ that are independent of each other, on which the equations are solved in rationa
 numbers, digit by digit modulo a prime (Dixon). Should a probability turn negative, or
 the equations have no solution there, there is no exact witness, and none is written.
 
-Columns stand in the order of their names, labels in that of their texts, as in digests.
+Columns, categories and classes stand in the order of the marginals.
 Every number that a proof claims is the checker's own, rounded to its safe side.
 """
 
@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__, verify
-from renyi.marginals.file import sorted_levels
 from renyi.robust.ambiguity_set import Ambiguity, Floats, Outcomes
 from renyi.robust.distribution import WorstDistribution
 from renyi.robust.pairwise_program import solve_local, table_rule
@@ -86,33 +85,39 @@ def write_proof(
     """
     card = None if model is None else scorecard_of(model)
     if card is not None:
-        m = card.match(m).marginals
+        given, m = m, card.match(m).marginals
+        if m.feature_names != given.feature_names:
+            raise ValueError(
+                "No proof was written: the marginals have other columns than the model "
+                "or in another order; select() the model's and save them."
+            )
     proof: dict[str, Any] = {
         "format": FORMAT,
-        "version": 1,
+        "version": 2,
         "renyi": __version__,
         "digest": m.digest.pairs,
-        "features": sorted(m.feature_names),
+        "features": list(m.feature_names),
         "claims": {},
     }
-    with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder, "counts.renyi"))
-        m.save(place)
-        counts = verify.Counts(place, m.feature_names)
-    if not counts.agree():
-        raise ValueError(
-            "No proof was written: the counts do not agree with each other exactly."
-        )
-    if card is not None:
-        exact = counts.of_model(card.to_dict())
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            place = str(Path(folder, "counts.renyi"))
+            m.save(place)
+            counts = verify.Counts(place)
+        verify.check(counts.agree(), "its counts do not agree with each other exactly")
+        exact = {} if card is None else counts.bounds(card.to_dict())
+    except AssertionError as error:
+        why = error.args[-1]
+        raise ValueError(f"No proof was written of the marginals: {why}.") from None
+    if exact:
         safe = {name: _up(value) for name, value in exact.items()}
         proof["claims"] = {"gamma": safe.pop("gamma"), "bounds": safe}
     if result is not None and len(m.classes) <= _MAX_CLASSES:
-        kinds = [_program(m, *found) for found in _found(m, result)]
+        kinds = [_program(*found) for found in _found(m, result)]
         proof["upper"] = min(kinds, key=counts.upper)
         proof["claims"]["upper"] = _up(counts.upper(proof["upper"]))
     if result is not None and result.worst_distribution is not None:
-        witness = _witness(m, result.worst_distribution)
+        witness = _witness(result.worst_distribution, int(m.n))
         if witness is not None:
             proof["lower"] = witness
             proof["claims"]["lower"] = -_up(-counts.lower(witness))
@@ -125,14 +130,6 @@ def _up(value: Fraction) -> float:
     """Return the least float that is not smaller."""
     near = float(value)
     return near if near >= value else math.nextafter(near, math.inf)
-
-
-def _orders(m: Marginals) -> tuple[list[int], list[Any], Any]:
-    """Return features, their categories and the classes in the order of a proof."""
-    columns = m.encoder.columns
-    features = sorted(range(len(columns)), key=columns.names.__getitem__)
-    each = [sorted_levels(columns[i].levels)[0] for i in range(len(columns))]
-    return features, each, sorted_levels(m._column(m.target).levels)[0]
 
 
 # ---- the polynomial program
@@ -160,32 +157,27 @@ def _found(
     yield ambiguity, table_rule(ambiguity).multiplier, nothing
 
 
-def _program(
-    m: Marginals, ambiguity: Ambiguity, multiplier: Floats, found: Floats
-) -> dict[str, Any]:
+def _program(ambiguity: Ambiguity, multiplier: Floats, found: Floats) -> dict[str, Any]:
     """Return multipliers and messages as whole multiples of the checker's unit."""
-    features, each, classes = _orders(m)
-    K, sizes = len(classes), ambiguity.sizes
+    K, sizes = ambiguity.n_classes, ambiguity.sizes
     tables = {t.features: cells for t, cells in ambiguity.split(multiplier)}
-    pairs, layout = [], ambiguity.layout.pairs
+    layout, features = ambiguity.layout.pairs, range(len(sizes))
     ends = np.cumsum([0, *(sizes[i] + sizes[j] for i, j in layout)]).tolist()
-    starts, order = dict(zip(layout, ends, strict=False)), [np.empty(0, np.intp)]
-    for a, b in combinations(features, 2):
-        i, j = min(a, b), max(a, b)
-        cells = tables[i, j][np.ix_(each[i], each[j])]
-        pairs.append(cells if (a, b) == (i, j) else cells.T)
-        places = {i: starts[i, j] + each[i], j: starts[i, j] + sizes[i] + each[j]}
-        order += [places[a], places[b]]
-    sent, messages = found[:, np.concatenate(order)], []
+    spans = dict(zip(layout, map(np.arange, ends, ends[1:]), strict=True))
+    pairs = [*combinations(features, 2)]
+    sent = found[
+        :, np.concatenate([np.empty(0, int), *(spans[pair] for pair in pairs)])
+    ]
+    messages = []
     for S in range(1, 2**K):
-        chosen = [int(k) for y, k in enumerate(classes) if S >> y & 1]
-        others = [1 + k for k in range(K) if k not in chosen]
+        chosen = [y for y in range(K) if S >> y & 1]
+        others = [1 + y for y in range(K) if y not in chosen]
         if K == 2:
             messages.append(sent[0 if len(chosen) == 2 else 1 + chosen[0]])
         else:  # of 1 − Σ q_y, and of q_y for the others: see `pairwise_program`
             messages.append(sent[0] + sent[others].sum(axis=0))
-    single = [tables[i,][each[i]][:, classes] for i in features]
-    parts = {"single": single, "pair": pairs, "messages": messages}
+    single, cells = [tables[i,] for i in features], [tables[pair] for pair in pairs]
+    parts = {"single": single, "pair": cells, "messages": messages}
     return {name: _whole(arrays) for name, arrays in parts.items()}
 
 
@@ -197,23 +189,20 @@ def _whole(arrays: list[Floats]) -> list[int]:
 # ---- an exact witness
 
 
-def _witness(m: Marginals, worst: WorstDistribution) -> dict[str, Any] | None:
+def _witness(worst: WorstDistribution, n: int) -> dict[str, Any] | None:
     """Return outcomes with exact probabilities; None if they cannot be mended."""
     rows, answers = np.nonzero(worst.p > 0)
-    weights = exact_weights(worst.ambiguity, worst.outcomes, worst.p, int(m.n))
+    weights = exact_weights(worst.ambiguity, worst.outcomes, worst.p, n)
     if weights is None:
         return None
     whole = math.lcm(*(w.denominator for w in weights))
-    features, each, classes = _orders(m)
-    codes = [np.argsort(each[i])[worst.outcomes[rows, i]] for i in features]
-    codes.append(np.argsort(classes)[answers])
-    listed = np.stack(codes, axis=1).tolist()
+    listed = np.column_stack([worst.outcomes[rows], answers]).tolist()
     outcomes = [
         [*cells, f"{int(w * whole):x}"]
         for cells, w in zip(listed, weights, strict=True)
         if w
     ]
-    return {"rows": f"{whole * int(m.n):x}", "outcomes": outcomes}
+    return {"rows": f"{whole * n:x}", "outcomes": outcomes}
 
 
 def exact_weights(

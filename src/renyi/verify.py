@@ -6,38 +6,33 @@ The answer is "proved" (exit code 0), "not proved" (1) or "wrong file" (2). E is
 over ANY population with the pair counts of the marginals: they determine every E here.
 A model gives class y the score s_y = b_y + the points of a row's categories; K classes,
 t_y = 1/K + s_y, s the mean of the s_y. Rules renyi and sharp err at most B = 2 gamma =
-E|t - e_Y|². Rule map, the largest score, errs at most 2B, and 2(1 - 1/K - L²/V), where
-V = E[sum of (s_y - s)²], L = max(0, E[s_Y - s]). With pairs counted within each class
-it misses each class at most so; for two classes this is Cantelli's inequality.
+E|t - e_Y|². Rule map, the largest score, errs at most 2(1 - 1/K - L²/V), where V is the
+sum of E[(s_y - s)²], L = max(0, E[s_Y - s]); with pairs of each class, so within each.
 A proof is of ANY rule. Upper: functions l_y(x), sums of a number for each cell of each
 table, that for every set S of classes add up to |S| - 1 or more, at every x. Then rules
-that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages, whatever
-they are, move numbers between tables; then the least cells of all tables are added up,
-and what is lacking is added to l. Lower: outcomes with probabilities whose counts are
-EXACTLY the given ones, a population on which every rule errs as often as told, or more.
-Counts are whole, points are binary fractions: nothing is rounded. So are the scores; a
-computer that adds floats may decide a near-tie otherwise.
+that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages (any) move
+numbers between tables; the least cells of all tables are added up, and what is lacking
+is added to l. Lower: outcomes whose weights add up EXACTLY to these counts, that is, a
+population where no rule errs less. Nothing is rounded; scores in floats may tie or not.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import struct
-import sys
 import zipfile
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, combinations, product
-from math import lcm
-from operator import mul
-from os.path import isfile
+from operator import add, ge, le, mul
+from pathlib import Path
 from typing import Any
 
-BYTES, LISTS, CELLS, STEPS = 2**25, 10**6, 2**22, 10**7  # the most of each
+BYTES, LISTS, STEPS = 2**25, 10**6, 10**7  # the most of each
 UNIT = 2**50  # numbers of a proof are whole multiples of 1/UNIT
-EVERY, NO = -2, -1  # categories that all rows have, and none
 
 
 def check(holds: Any, why: str, answer: int = 2) -> None:
@@ -58,9 +53,8 @@ def once(pairs: Any) -> dict[str, Any]:
 
 
 def parse(raw: bytes, kind: str) -> Any:
-    """Return a JSON object; it has a checksum, as have the parts of marginals."""
-    small = len(raw) <= BYTES and raw.count(b"[") + raw.count(b"{") <= LISTS
-    check(small, "it is too large to be checked here")
+    """Return a JSON object of some kind; models and proofs have a checksum."""
+    check(raw.count(b"[") + raw.count(b"{") <= LISTS, "it is too large")
     data = json.loads(raw.decode(), object_pairs_hook=once)
     check(data["format"] == kind and data["version"] in (1, 2, 3), f"it is no {kind}")
     plain = {key: value for key, value in data.items() if key != "checksum"}
@@ -70,257 +64,187 @@ def parse(raw: bytes, kind: str) -> Any:
     return data
 
 
-def text_of(label: Any) -> Any:
-    """Return the text that labels are compared by: 1, 1.0 and "1" are one label."""
-    whole = isinstance(label, float) and label.is_integer()
-    return None if label is None else str(int(label) if whole else label)
-
-
-def described(data: Any) -> dict[str, Any]:
-    """Return the labels (as texts), kind, bins and merged labels of each column."""
-    levels = [(v, [*map(text_of, v["categories"])]) for v in data["levels"]]
-    found = [(t, v["kind"], v.get("edges", []), v.get("rare", [])) for v, t in levels]
-    return {k: found[at] for k, at in zip(data["names"], data["which"], strict=True)}
-
-
-def whole(raw: bytes, kind: str) -> list[int]:
-    """Return numbers, all of which must be whole."""
-    numbers = struct.unpack(f"<{len(raw) // 8}{kind}", raw)
-    check(kind == "q" or all(map(float.is_integer, numbers)), "fractional weights", 1)
-    return [*map(int, numbers)]
-
-
-def table(flat: Any, width: int, places: list[int], n: int) -> list[list[int]]:
-    """Return counts of all pairs of places in a square; they may be EVERY or NO."""
-    check(len(flat) == width**2, "its counts do not fit its columns")
-    square = (flat[k * width : k * width + width] for k in range(width))
-    rows = [[*row, row[k], 0] for k, row in enumerate(square)]
-    rows += [[*(row[EVERY] for row in rows), n, 0], [0] * (width + 2)]
-    return [[rows[a][b] for b in places] for a in places]
+def described(columns: Any, encoder: Any) -> dict[str, Any]:
+    """Return by name how many categories a column has, and how cells become them."""
+    how = json.dumps([encoder["missing"], encoder.get("base")], sort_keys=True)
+    levels, names = columns["levels"], columns["names"]
+    each = [(len(v["categories"]), json.dumps(v, sort_keys=True), how) for v in levels]
+    return once([(k, each[at]) for k, at in zip(names, columns["which"], strict=True)])
 
 
 class Counts:
-    """Counts of pairs of categories: of features, of the target, and of all rows."""
+    """Counts of pairs of categories: of the features, and of these with the classes."""
 
-    def __init__(self, path: str, wanted: Any) -> None:
+    def __init__(self, path: str) -> None:
         with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-            for part in parts:  # zip cannot expand a part more than 1032 times
-                small = part.file_size <= min(8 * CELLS, 1032 * part.compress_size)
-                check(small and len(parts) < 4, "it is too large to be checked here", 1)
-            npy = {part.filename: archive.read(part) for part in parts}
-        raw = {k[:-4]: v[10 + v[8] + 256 * v[9] :] for k, v in npy.items()}
-        header = parse(raw.pop("header"), "renyi-marginals")
-        form = "qd"[b"<f8" in npy["counts.npy"][:99]]
-        flat = {name: whole(each, form) for name, each in raw.items()}
-        check(header["version"] == 1, "it is sparse, which cannot be checked here", 1)
-        self.encoder, self.target = header["encoder"], header["target"]
-        self.n, self.columns = int(header["n"]), described(header["columns"])
-        sizes = {name: len(column[0]) for name, column in self.columns.items()}
-        start = dict(zip(sizes, accumulate(sizes.values(), initial=0)))
-        self.names = sorted({*(wanted or sizes)} - {self.target})
-        places, self.blocks, heads = [], [], []
-        for name in [*self.names, self.target]:  # labels in the order of their texts
-            texts, kind, edges, rare = self.columns[name]
-            by = [(t is None, "(missing)" if t is None else t) for t in texts]
-            key = by.__getitem__ if kind == "label" else None
-            order = sorted(range(len(by)), key=key)
-            shown = [by[k][1] for k in order] * (kind == "label")
-            hexed = [float(edge).hex() for edge in edges]
-            heads.append(json.dumps([kind, shown, hexed, by[-1][0]]))
-            self.columns[name] = [texts[k] for k in order], kind, edges, rare
-            self.blocks.append(range(len(places), len(places) + len(order)))
-            places += [start[name] + k for k in order]
-        self.blocks.append(range(len(places), len(places) + 1))
-        self.classes, first = self.columns[self.target][0], start[self.target]
-        D, K = sum(sizes.values()), len(self.classes)
-        self.pairs, self.within = table(flat["counts"], D, [*places, EVERY], self.n), []
-        less = [k - K * (k > first) for k in places[:-K]]  # without the target
-        for y, k in enumerate(places[-K:] if "class_counts" in flat else []):
-            only, size = [EVERY if y == j else NO for j in range(K)], (D - K) ** 2
-            block = flat["class_counts"][(k - first) * size :][:size]
-            n = self.pairs[y - K - 1][-1]
-            self.within.append(table(block, D - K, [*less, *only, EVERY], n))
-        head = [[self.names, heads[:-1]], [[""], heads[-1:]], []]
-        text = "".join(map(json.dumps, head)) + str(self.n)
-        total = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-        for row in self.pairs[:-1]:
-            total.update(struct.pack(f"<{len(places)}q", *row[:-1]))
-        self.digest = total.hexdigest()
+            size = sum(part.file_size for part in archive.infolist())
+            check(size <= BYTES, "it is too large to be checked here", 1)
+            npy = {part.filename: archive.read(part) for part in archive.infolist()}
+        raw = {name: v[10 + v[8] + 256 * v[9] :] for name, v in npy.items()}
+        header = parse(raw.pop("header.npy"), "renyi-marginals")
+        form = "d" if b"<f8" in npy["counts.npy"][:99] else "q"
+        flat = {k: struct.unpack(f"<{len(v) // 8}{form}", v) for k, v in raw.items()}
+        every, inner = flat["counts.npy"], flat.get("class_counts.npy", ())
+        numbers = [*map(int, every + inner)]
+        whole = numbers == [*every, *inner] and header["version"] == 1
+        check(whole, "it is weighted or sparse, which is not checked here", 1)
+        self.columns = described(header["columns"], header["encoder"])
+        ends = [*accumulate((size for size, *_ in self.columns.values()), initial=0)]
+        self.blocks, D, width = [*map(range, ends, ends[1:])], *ends[-2:]
+        check(len(every) == width**2, "its counts do not fit its columns")
+        check((width - D) * size < 2**29, "it has too many classes", 1)
+        self.rows, (self.target, (_, level, _)) = header["n"], self.columns.popitem()
+        check(self.target == header["target"], "its target is not its last column", 1)
+        self.classes = json.dumps(json.loads(level)["categories"])
+        self.table = [numbers[k * width : (k + 1) * width] for k in range(width)]
+        self.n = sum(self.table[a][a] for a in self.blocks[-1])
+        self.pairs = [row[:D] for row in self.table[:D]]
+        self.by_class = [row[:D] for row in self.table[D:]]
+        rows = [numbers[k : k + D] for k in range(width**2, len(numbers), D)]
+        self.within = [rows[k : k + D] for k in range(0, len(rows), D)]
 
     def agree(self) -> bool:
         """Whether the counts agree with each other exactly, as those of rows do."""
+        good = self.n == self.rows > 0
+        for table in [self.table, *self.within]:
+            blocks = [block for block in self.blocks if block.stop <= len(table)]
+            for a, row in enumerate(table):
+                good &= min(row) >= 0 and row == [other[a] for other in table]
+                good &= {sum(row[b.start : b.stop]) for b in blocks} == {row[a]}
+        alone = [[row[a] for a, row in enumerate(table)] for table in self.within]
         sums = [[*map(sum, zip(*rows))] for rows in zip(*self.within)]
-        good = self.n > 0 and sums in ([], self.pairs)
-        for counts in [self.pairs, *self.within]:
-            sums = [{sum(row[b.start : b.stop]) for b in self.blocks} for row in counts]
-            good &= sums == [{row[a]} for a, row in enumerate(counts)]
-            good &= [*map(list, zip(*counts))] == counts and min(map(min, counts)) >= 0
-        return good
+        return good and (alone, sums) in (([], []), (self.by_class, self.pairs))
 
-    def points(self, card: Any, how: Any = None) -> tuple[int, Any, list[int]]:
-        """Return a unit, the points of each class in units, and where each class is."""
-        encoder, K = card["encoder"], len(card["classes"])
-        missing = {*map(text_of, encoder["missing"])}
-        same = missing == {*map(text_of, self.encoder["missing"])}
-        same &= encoder.get("base") == self.encoder.get("base")
-        unseen = [row if K > 2 else row[0] for row in card.get("unseen", ())]
-        z = [*card["z"], *unseen, card["intercept"]]
-        z = [row if K > 2 else [-row, row] for row in z]
-        rows = [card["counts"], *([*how["slope"], how["intercept"]] if how else []), *z]
-        weights, *z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in rows]
-        if how:  # scores are mapped: slope and intercept of each class
-            slope, z = z[: K + 1], [*z[K + 1 : -1], [*z[-1], 1]]
-            z = [[dot(row, column) for column in zip(*slope)] for row in z]
-            same &= len(how["slope"]) == K
-        columns, found, at = described(encoder["columns"]), {}, 0
-        same &= len(unseen) in (0, len(columns))
-        rest = iter(z[len(weights) : -1])
-        for name, (texts, *about) in columns.items():
-            theirs, *others = self.columns[name]
-            share, own = (v[at : at + len(texts)] for v in (weights, z))
-            mean = next(rest, [dot(share, v) / sum(share) for v in zip(*own)])  # unseen
-            known, at = {None: mean, **dict(zip(texts, own))}, at + len(texts)
-            if free := about[0] == "label" and "base" not in encoder:
-                known |= {text_of(v): known.get("(rare)", mean) for v in about[2]}
-                known |= dict.fromkeys(missing, known[None])
-            rare = [known.get(text_of(v), mean) for v in about[2]]
-            same &= about == others and all(v == known.get("(rare)") for v in rare)
-            if about[0] == "number":  # bins go by their places
-                same &= [*filter(None, theirs)] == [*filter(None, texts)]
-            same &= free or {*theirs} <= {*texts, None}
-            check(same, f"column {name!r:.60} is encoded otherwise than in the model")
-            found[name] = [known.get(text, mean) for text in theirs]
-        rows = [row for name in self.names for row in found[name]]
-        rows += [[Fraction()] * K] * len(self.classes) + z[-1:]
-        unit = lcm(*(v.denominator for row in rows for v in row))
-        good = len(z) - len(unseen) - 1 == at == len(weights) and unit < 2**9999
-        check(good and {*map(len, rows)} == {K}, "the points do not fit the columns")
-        places = {text_of(label): y for y, label in enumerate(card["classes"])}
-        own = [places[text] for text in self.classes]
-        return unit, [[int(v * unit) for v in row] for row in zip(*rows)], own
+    def points(self, card: Any) -> tuple[int, Any, Any]:
+        """Return a unit, and points of each class in it: of s, and those of map."""
+        theirs = described(card["encoder"]["columns"], card["encoder"])
+        check([*theirs.items()] == [*self.columns.items()], "it has other categories")
+        check(json.dumps(card["classes"]) == self.classes, "it has other classes")
+        K, D, how = len(self.by_class), len(self.pairs), card.get("calibration")
+        if not how or how["kind"] == "temperature":  # which changes no decision
+            check(not how or how["slope"] > 0, "its temperature is not positive")
+            unity = [[int(a == b) for a in range(K)] for b in range(K)]
+            how = {"slope": unity, "intercept": [0] * K}
+        z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
+        z = [*z, *how["slope"], how["intercept"]]
+        z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in z]
+        check(len(z) == D + K + 2 and {*map(len, z)} == {K}, "its points do not fit")
+        z, start, (*slope, shift) = z[: -K - 2], z[-K - 2], z[-K - 1 :]
+        first = len(
+            self.blocks[0]
+        )  # of which each row has one: they take the intercept
+        z = [[*map(add, row, start)] for row in z[:first]] + z[first:]
+        g = [[dot(row, column) for column in zip(*slope, strict=True)] for row in z]
+        g = [[*map(add, row, shift)] for row in g[:first]] + g[first:]
+        unit = max(v.denominator for row in z + g for v in row)  # a power of two
+        return unit, *([[int(v * unit) for v in f] for f in zip(*r)] for r in (z, g))
 
-    def bounds(self, unit: int, f: Any, own: list[int]) -> dict[str, Fraction]:
-        """Return gamma and the bounds of the rules."""
-        part, whole = Fraction(1, len(f)), [*map(sum, zip(*f))]
+    def bounds(self, card: Any) -> dict[str, Fraction]:
+        """Return gamma and the bounds of a model's rules."""
+        unit, z, g = self.points(card)
+        part, columns = Fraction(1, len(z)), len(self.columns)
 
-        def moments(counts: Any, rows: Any, own: list[int]) -> tuple[Any, Any]:
-            n, mean = counts[-1][-1], part * dot(counts[-1], whole)
-            *each, both = (dot(g, [dot(row, g) for row in counts]) for g in [*f, whole])
-            L = sum(dot(row, f[y]) for row, y in zip(rows, own)) - mean
-            B = Fraction(sum(each), n * unit**2) - 2 * L / (n * unit) + 1 - part
-            V = n * (sum(each) - part * both)
-            return B, 2 * (1 - part - (max(L, 0) ** 2 / V if V else 0))
+        def closed(z: Any, pairs: Any, by_class: Any) -> tuple[Any, Any]:
+            n, total = sum(map(sum, by_class)) // columns, [*map(sum, zip(*z))]
+            *each, both = (dot(f, [dot(row, f) for row in pairs]) for f in [*z, total])
+            mean = part * sum(dot(row, total) for row in by_class)
+            L, V = sum(map(dot, by_class, z)) - mean, n * (sum(each) - part * both)
+            B = (Fraction(sum(each), unit) - 2 * L) / (n * unit) + 1 - part
+            best = 2 * (1 - part - (max(L, 0) ** 2 / V if V else 0))
+            check(min(B, best) >= 0, "no population has these counts")
+            return B, best
 
-        B, best = moments(self.pairs, self.pairs[-1 - len(own) :], own)
-        check(min(B, best) >= 0, "no population has these counts")
+        B, _ = closed(z, self.pairs, self.by_class)
+        _, best = closed(g, self.pairs, self.by_class)
         missed = Fraction(0 if self.within else self.n)
-        for counts, y in zip(self.within, own):
-            if n := counts[-1][-1]:
-                missed += n * min(1, moments(counts, counts[-1:], [y])[1])
-        best, most = min(best, 2 * B, missed / self.n), min(B, Fraction(1))
+        for y, pairs in enumerate(self.within):
+            rows = [[v * (k == y) for v in row] for k, row in enumerate(self.by_class)]
+            n = sum(rows[y]) // columns
+            missed += n * min(1, closed(g, pairs, rows)[1]) if n else 0
+        best, most = min(best, missed / self.n), min(B, Fraction(1))
         return {"gamma": B / 2, "map": best, "renyi": most, "sharp": most}
-
-    def of_model(self, card: Any) -> dict[str, Fraction]:
-        """Return gamma and bounds of a model; its map may compare other scores."""
-        exact, how = self.bounds(*self.points(card)), card.get("calibration") or {}
-        if how.get("kind", "temperature") != "temperature":
-            exact["map"] = self.bounds(*self.points(card, how))["map"]
-        return exact
 
     def upper(self, proof: Any) -> Fraction:
         """Return the error that the rule of the functions l_y does not exceed."""
-        K, blocks, sent = len(self.classes), self.blocks[:-2], iter(proof["messages"])
+        K, blocks = len(self.by_class), self.blocks[:-1]
         cells = [(a, b) for i, j in combinations(blocks, 2) for a in i for b in j]
-        one, two = [proof["single"][y::K] for y in range(K)], proof["pair"]
-        fits = {*map(len, one)} == {blocks[-1].stop} and len(two) == len(cells)
-        fits &= {type(v) for part in proof.values() for v in part} == {int}
-        check(fits and 2**K * len(cells) < STEPS, "its numbers do not fit")
-        mean, lack = dot(two, [self.pairs[a][b] for a, b in cells]), Fraction()
-        mean += sum(map(dot, one, self.pairs[-1 - K :]))  # of l_Y, times n
+        whole = {type(v) for part in proof.values() for v in part} == {int}
+        check(whole and 2**K * len(cells) < STEPS, "its numbers do not fit")
+        one = [proof["single"][y::K] for y in range(K)]
+        two = dict(zip(cells, proof["pair"], strict=True))
+        mean = sum(v * self.pairs[a][b] for (a, b), v in two.items())  # of l_Y, times n
+        mean += sum(map(dot, one, self.by_class))
+        sent, lack = iter(proof["messages"]), Fraction()
         for S in range(1, 2**K):
             ys = [y for y in range(K) if S >> y & 1]
-            left = [*map(sum, zip(*(one[y] for y in ys)))]
-            low, rest = UNIT * (1 - len(ys)), (len(ys) * v for v in two)
+            left, low = [*map(sum, zip(*(one[y] for y in ys)))], UNIT * (1 - len(ys))
             for i, j in combinations(blocks, 2):
                 m = {a: next(sent) for a in (*i, *j)}
-                cell = {(a, b): next(rest) - m[a] - m[b] for a in i for b in j}
-                low += min(v for (a, b), v in cell.items() if self.pairs[a][b])
-                for a in m:
-                    left[a] += m[a]
+                some = ((a, b) for a in i for b in j if self.pairs[a][b])
+                low += min(len(ys) * two[a, b] - m[a] - m[b] for a, b in some)
+                left = [v + m.get(a, 0) for a, v in enumerate(left)]
             low += sum(min(left[a] for a in i if self.pairs[a][a]) for i in blocks)
             lack = max(lack, Fraction(-low, len(ys)))
-        return (mean + self.n * lack) / (self.n * UNIT)
+        return Fraction(mean + self.n * lack, self.n * UNIT)
 
     def lower(self, proof: Any) -> Fraction:
         """Return the Bayes error of a population that has these counts exactly."""
-        n, sums, mass = int(proof["rows"], 16), Counter(), {}
-        short = len(proof["outcomes"]) * len(self.blocks) ** 2 < STEPS
-        for *codes, y, text in proof["outcomes"] if short else ():
-            places = zip(self.blocks, [*codes, y, 0], strict=True)
+        n, sums, mass = int(proof["rows"], 16), Counter[Any](), dict[Any, Any]()
+        check(len(proof["outcomes"]) * len(self.blocks) ** 2 < STEPS, "it is too long")
+        for *codes, y, text in proof["outcomes"]:
             weight = int(text, 16) if len(text) < 9_999 else 0
             check(weight > 0 and min(*codes, y) >= 0, "its outcomes are not valid")
             mass.setdefault(tuple(codes), Counter())[y] += weight
-            for cell in product([block[k] for block, k in places], repeat=2):
+            own = zip(self.blocks, [*codes, y], strict=True)
+            for cell in product([block[k] for block, k in own], repeat=2):
                 sums[cell] += weight
-        cells = product(range(len(self.pairs)), repeat=2)
-        same = all(sums[a, b] * self.n == self.pairs[a][b] * n for a, b in cells)
+        cells = product(range(len(self.table)), repeat=2)
+        same = all(sums[a, b] * self.n == self.table[a][b] * n for a, b in cells)
         check(same, "its outcomes have other counts", 1)
         return Fraction(sum(m.total() - max(m.values()) for m in mass.values()), n)
 
 
 def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, Any]:
     """Return 0, 1 or 2, why, and claims: what, the number, the exact one, if proved."""
-    at, found, M, P = marginals, [], {}, {}
+    at, found, read = marginals, [], []
     try:
-        for at in filter(None, (model, proof, marginals)):
-            check(isfile(at), "there is no such file")
-            with open(at, "rb") as stream:
-                raw = stream.read(BYTES + 1) if at != marginals else b""
-            M = parse(raw, "renyi-model") if at == model else M
-            P = parse(raw, "renyi-proof") if at == proof else P
-        claimed, card = P["claims"] if P else M.get("certificate"), M.get("scorecard")
-        C = Counts(at, card["encoder"]["columns"]["names"] if M else P["features"])
-        same = "y" in (M.get("target", "y"), C.target) or M["target"] == C.target
-        named = P["digest"] if P else (M.get("data_digest") or {}).get("pairs")
-        check(same and named in (None, C.digest), "these are not the counts meant")
+        for at, kind in (model, "renyi-model"), (proof, "renyi-proof"), (marginals, ""):
+            small = not at or Path(at).is_file() and Path(at).stat().st_size <= BYTES
+            check(small, "there is no such file, or it is too large")
+            read.append(parse(Path(at).read_bytes(), kind) if at and kind else {})
+        M, P, _ = read
+        claimed = (P["claims"] if P else M.get("certificate")) or {}
+        check(claimed.get("basis", "marginals") == "marginals", "it speaks of rows", 1)
+        check(M or "gamma" not in claimed, "it speaks of a model", 1)
+        C, card = Counts(at), M.get("scorecard", {})
+        alone = [row[a] for a, row in enumerate(C.pairs)]
+        same = P["features"] == [*C.columns] if P else card["counts"] == alone
+        same &= len({M.get("target"), C.target} - {None, "y"}) < 2
+        check(same, "these are not the counts meant")
         check(C.agree(), "its counts do not agree with each other exactly", 1)
-        check(claimed and (M or "gamma" not in claimed), "nothing is claimed of it", 1)
-        check(claimed.get("basis") in (None, "marginals"), "it speaks of samples", 1)
         if "gamma" in claimed:
-            exact = C.of_model(card)
+            exact = C.bounds(card)
             each = {"gamma": claimed["gamma"], **claimed["bounds"]}
             found = [(k, v, exact[k], exact[k] <= v) for k, v in each.items()]
-        for what in (key for key in ("upper", "lower") if key in claimed):
-            bound, number = getattr(C, what)(P[what]), claimed[what]
-            holds = bound <= number if what == "upper" else bound >= number
-            found.append((f"{what}, any rule", number, bound, holds))
+        for what, holds in ("upper", le), ("lower", ge):
+            if what in claimed:
+                bound, number = getattr(C, what)(P[what]), claimed[what]
+                found.append((f"{what}, any rule", number, bound, holds(bound, number)))
+        check(found, "nothing is claimed of it", 1)
     except Exception as error:
-        known = type(error) is AssertionError
+        known = type(error) is AssertionError and len(error.args) == 2
         code, why = error.args if known else (2, f"it is not valid ({error!r:.60})")
         return code, f"{at}: {why}", []
-    return int(not (found and all(row[3] for row in found))), "", found
-
-
-def told(code: int, why: str, found: Any) -> str:
-    """Return the claims, with exact numbers to 28 digits, and the answer as text."""
-    lines = [f"{'claim':<16} {'claimed':<22} exact"] if found else []
-    for what, number, exact, holds in found:
-        digits = str(Decimal(exact.numerator) / exact.denominator)
-        digits += "" if holds else ", not proved"
-        lines.append(f"{what:<16} {number!r:<22} {digits}")
-    lines.append(("proved", "not proved", "wrong file")[code] + (why and f": {why}"))
-    return "\n".join(lines)
-
-
-def main(argv: list[str]) -> int:
-    """Check the files that are named; print and return the answer."""
-    proof = argv.pop(argv.index("--proof") + 1) if "--proof" in argv else ""
-    *model, marginals = (name for name in argv if name != "--proof")
-    found = answer(marginals, *model, proof=proof)
-    print(told(*found))
-    return found[0]
+    return int(not all(row[3] for row in found)), "", found
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="Check what renyi claims.")
+    parser.add_argument("model", nargs="?", default="")
+    parser.add_argument("marginals")
+    parser.add_argument("--proof", default="")
+    code, why, found = answer(**vars(parser.parse_args()))
+    for what, number, exact, _ in found:
+        print(what, number, Decimal(exact.numerator) / exact.denominator, sep=", ")
+    print(("proved", "not proved", "wrong file")[code], why, sep=": " if why else "")
+    raise SystemExit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import os
@@ -104,25 +103,35 @@ def test_bounds_are_above_the_worst_case(tmp_path):
         m = renyi.Marginals.from_data(*drawn(seed), class_conditional=seed > 1)
         clf = renyi.RenyiClassifier().fit_marginals(m)
         counts, _ = saved(tmp_path, m, clf)
-        C = verify.Counts(counts, None)
-        exact = C.of_model(clf.scorecard_.to_dict())
+        C = verify.Counts(counts)
+        exact = C.bounds(clf.scorecard_.to_dict())
         for rule in ("map", "renyi", "sharp"):
             worst = renyi.worst_case(clf, m, rule=rule)
             assert worst.lower <= exact[rule] + 1e-9
 
 
-def test_foreign_categories_get_the_points_of_predict(tmp_path):
+def test_foreign_categories_are_the_wrong_file(tmp_path):
     X, y = drawn(1, n=90)
     X.iloc[:9, 0] = "?"
     clf = renyi.RenyiClassifier(alpha=0.1).fit(X, y)
     Z, answers = drawn(2, n=70, labels=4)  # with a label that is new
-    Z.iloc[:5, 1] = None
-    other = renyi.Marginals.from_data(Z[Z.columns[::-1]], answers)
-    C = verify.Counts(saved(tmp_path, other)[0], list(X.columns))
-    exact = C.of_model(clf.scorecard_.to_dict())
-    c = renyi.certify(clf, other)
-    assert float(exact["gamma"]) == pytest.approx(c.gamma, abs=1e-12)
-    assert float(exact["map"]) == pytest.approx(c.bounds["map"], abs=1e-12)
+    other = renyi.Marginals.from_data(Z, answers)
+    assert verify.answer(*saved(tmp_path, other, clf))[0] == 2
+    with pytest.raises(ValueError, match="No proof was written.*categories"):
+        renyi.write_proof(tmp_path / "proof.json", other, clf)
+    swapped = other.select([*Z.columns[::-1]])
+    with pytest.raises(ValueError, match="No proof was written.*order"):
+        renyi.write_proof(tmp_path / "proof.json", swapped, clf)
+
+
+def test_the_same_counts_of_categories_in_other_pairs_prove_only_themselves(tmp_path):
+    X, y = drawn(1, n=90)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    X = X.assign(f0=X["f0"].to_numpy()[::-1])
+    m = renyi.Marginals.from_data(X, y)
+    code, _, found = verify.answer(*saved(tmp_path, m, clf))
+    assert code == 1
+    assert float(found[0][2]) == pytest.approx(renyi.certify(clf, m).gamma, abs=1e-12)
 
 
 @pytest.mark.parametrize("change", ["rare", "missing", "bins", "edges"])
@@ -154,9 +163,9 @@ def test_mapped_scores_are_those_of_map(tmp_path):
     clf = renyi.RenyiClassifier().fit_marginals(m)
     card = clf.scorecard_
     slope = np.array([[1.0, 0.5, 0], [0, 2, 0.25], [0.5, 0, 1]])
-    C = verify.Counts(saved(tmp_path, m)[0], None)
+    C = verify.Counts(saved(tmp_path, m)[0])
     how = {"kind": "affine", "slope": slope.tolist(), "intercept": [0.5, 0, 0.25]}
-    exact = C.bounds(*C.points(card.to_dict(), how))
+    exact = C.bounds({**card.to_dict(), "calibration": how})
     start = card.intercept @ slope + [0.5, 0, 0.25]
     other = renyi.Scorecard(
         card.encoder, card.classes, card.z @ slope, start, card.counts
@@ -168,17 +177,8 @@ def test_mapped_scores_are_those_of_map(tmp_path):
 # ---- the file by itself
 
 
-def test_the_file_has_at_most_250_lines_of_code():
-    text = Path(verify.__file__).read_text("utf-8")
-    words = {
-        line
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    lines = enumerate(text.splitlines(), 1)
-    code = [at for at, line in lines if line.strip() and at not in words]
-    assert len(code) <= 250  # blank lines and docstrings are not counted
+def test_the_file_has_at_most_250_lines():
+    assert len(Path(verify.__file__).read_text("utf-8").splitlines()) <= 250
 
 
 def test_the_file_runs_without_renyi(tmp_path):
@@ -299,7 +299,7 @@ def test_counts_that_disagree_prove_nothing(tmp_path):
     m.save(path)
     header = storage.read_header(path, "renyi-marginals")
     storage.write_arrays(path, header, {"counts": counts})
-    assert not verify.Counts(str(path), None).agree()
+    assert not verify.Counts(str(path)).agree()
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_numbers_of_strangers_are_taken_as_they_are_or_refused(sign, value, fiel
         card[field] = value
     begun = time.perf_counter()
     code, _, _ = verify.answer(str(MARGINALS), sign(data))
-    assert code == 0 if (field, value) == ("counts", 5e-324) else code in (0, 1, 2)
+    assert code == 2 if field == "counts" else code in (0, 1, 2)
     assert time.perf_counter() - begun < 5
 
 

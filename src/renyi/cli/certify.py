@@ -267,7 +267,12 @@ def run_verify(args: Args, recorded: Recorded) -> int:
         ]
         output.print_json({"answer": answer, "reason": why, "claims": claims})
     else:
-        print(verify.told(code, why, found))
+        lines = [f"{'claim':<16} {'claimed':<22} exact"] if found else []
+        for what, number, exact, holds in found:
+            digits = Decimal(exact.numerator) / exact.denominator
+            end = "" if holds else ", not proved"
+            lines.append(f"{what:<16} {number!r:<22} {digits}{end}")
+        print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
     return code
 
 
