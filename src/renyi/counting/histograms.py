@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.compiled import run_all
+from renyi import compiled
 from renyi.counting.onehot import offsets
 
 ROWS = 61_440  # of a block: half a MB of int64 codes, and 16 bits hold its counts
@@ -181,7 +181,9 @@ def histograms(
             step = -(-len(pairs) // threads)
             fill = partial(_fill_compiled, kernels, codes, weights, groups, flat)
             spans = [slice(p, p + step) for p in range(0, len(pairs), step)]
-            run_all([partial(fill, pairs[s], begins[s.start :]) for s in spans])
+            compiled.run_all(
+                [partial(fill, pairs[s], begins[s.start :]) for s in spans]
+            )
         for p, (a, b) in enumerate(pairs):
             table = flat[begins[p] : begins[p + 1]].reshape(shapes[p])
             block = groups[b].fold(groups[a].fold(table).T)
