@@ -220,6 +220,27 @@ def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
 
 
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM"])
+def test_control_c_where_nothing_can_be_raised(how: str, tmp_path: Path) -> None:
+    """As in the callbacks by which Python lets go of the locks of its imports."""
+    code = (
+        "import os, signal, time, weakref, renyi.__main__, renyi.cli\n"
+        "def work(*_):\n"
+        "    gone = set()\n"
+        f"    call = lambda _: os.kill(os.getpid(), signal.{how})\n"
+        "    held = weakref.ref(gone, call)\n"
+        "    del gone\n"
+        "    time.sleep(30)\n"
+        "    return 0\n"
+        "renyi.cli._command = work\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    answer = stop(begin("datasets", cwd=tmp_path, code=code), LONGEST)
+    number = getattr(signal, how)
+    word = "interrupted" if how == "SIGINT" else "terminated"
+    assert (answer.code, answer.err) == (128 + number, f"renyi: {word}\n")
+
+
 def test_a_signal_while_the_command_ends(tmp_path: Path) -> None:
     code = (
         "import os, signal, renyi.__main__, renyi.cli, renyi.cli.process as process\n"

@@ -8,6 +8,7 @@ Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -21,6 +22,7 @@ from renyi.checks import SIGNALS
 from renyi.figures import printable
 
 _ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
+_AGAIN = 0.01  # seconds after which an interrupt that was swallowed is raised anew
 
 
 class PrintableStream:
@@ -103,8 +105,17 @@ def stoppable() -> Iterator[list[int]]:
         heard = [each for each in SIGNALS if signal.getsignal(each) not in deaf]
         usual = {each: signal.signal(each, stop) for each in heard}
     unraisable = sys.unraisablehook
-    # An interrupt in a place that can raise nothing is not told by Python either.
-    sys.unraisablehook = lambda told: None if came else unraisable(told)
+
+    def swallowed(told: Any) -> None:
+        """Raise it anew, of an interrupt that came where nothing can be raised."""
+        nonlocal deaf_until
+        if not came:
+            unraisable(told)
+        elif isinstance(told.exc_value, KeyboardInterrupt):
+            deaf_until = 0.0
+            threading.Timer(_AGAIN, _thread.interrupt_main, (came.pop(),)).start()
+
+    sys.unraisablehook = swallowed
     try:
         yield came
     finally:
