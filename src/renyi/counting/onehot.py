@@ -50,6 +50,7 @@ LOOKUP_SECONDS = 3e-9  # per row, column and output, with numpy
 COMPARE_SECONDS = 1e-11  # per pair of rows and column, with numpy
 SUM_SECONDS = 5e-10  # per row, column and output, with numpy
 COMPILED_CELLS = 1_000_000  # of wide tables whose sums are compiled
+_SQUARE = 512  # rows of a square that is copied at once
 BLOCK_COLUMNS = 1_024  # of a compiled loop over wide rows
 FEW_CATEGORIES = 16  # up to here a product beats a scattered sum or a comparison
 
@@ -275,15 +276,16 @@ def agreement(codes: NDArray[Any], levels: int) -> NDArray[np.float64]:
     rows = np.ascontiguousarray(codes.T)
     kernels = kernels_for(COMPARE_SECONDS * codes.size * n)
     if kernels is None:
-        _subtract_differences(_bit_planes(rows, planes), out)
+        subtract_differences(bit_planes(rows, planes), out)
+        mirror(out)
     elif planes == 1:
         kernels.bit_agreements(rows.astype(np.uint8, copy=False), out)
     else:
-        kernels.agreements(_bit_planes(rows, planes), out)
+        kernels.agreements(bit_planes(rows, planes), out)
     return out
 
 
-def _bit_planes(rows: NDArray[Any], planes: int) -> NDArray[np.uint64]:
+def bit_planes(rows: NDArray[Any], planes: int) -> NDArray[np.uint64]:
     """Return the bits of the codes: (rows, planes, words of 64 columns)."""
     n, d = rows.shape
     one = rows.dtype.type(1)
@@ -294,8 +296,16 @@ def _bit_planes(rows: NDArray[Any], planes: int) -> NDArray[np.uint64]:
     return packed.view(np.uint64)
 
 
-def _subtract_differences(planes: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
-    """Subtract the columns on which two rows differ, as the compiled loops do."""
+def subtract_differences(
+    planes: NDArray[np.uint64],
+    out: NDArray[np.float64],
+    join: Any = np.bitwise_or,
+    times: int = 1,
+) -> None:
+    """Subtract the columns on which two rows differ, from `out` above its diagonal.
+
+    That is where any plane differs, or where every one does if `join` says so.
+    """
     words = planes.shape[2]
     step = max(1, ELEMENTS // words)
     dtype: Any = np.uint16 if 64 * words < 2**16 else np.uint32
@@ -304,11 +314,20 @@ def _subtract_differences(planes: NDArray[np.uint64], out: NDArray[np.float64]) 
             block = planes[low : low + step]
             differ = row[0] ^ block[:, 0]
             for p in range(1, planes.shape[1]):
-                differ |= row[p] ^ block[:, p]
+                join(differ, row[p] ^ block[:, p], out=differ)
             bits = np.bitwise_count(differ)
-            out[a, low : low + step] -= np.add.reduce(bits, axis=1, dtype=dtype)
-    below = np.tril_indices(len(out), -1)
-    out[below] = out.T[below]
+            counts = np.add.reduce(bits, axis=1, dtype=dtype)
+            out[a, low : low + step] -= float(times) * counts
+
+
+def mirror(out: NDArray[np.float64]) -> None:
+    """Copy what is above the diagonal below it."""
+    for low in range(0, len(out), _SQUARE):
+        high = min(low + _SQUARE, len(out))
+        out[high:, low:high] = out[low:high, high:].T
+        square = out[low:high, low:high]
+        below = np.tril_indices(high - low, -1)
+        square[below] = square.T[below]
 
 
 def product(
