@@ -41,8 +41,9 @@ COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 512  # variants whose points are added up before they join the rest
-_UNPACKED = (np.arange(256, dtype=np.uint8)[:, None] >> np.arange(0, 8, 2)) & 3
-_UNPACKED = _UNPACKED.astype(np.uint8)
+_UNPACKED: NDArray[np.uint8] = (
+    np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3
+).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
