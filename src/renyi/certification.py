@@ -188,7 +188,8 @@ def certify(
     if separable:
         from renyi.robust.brier_risk import separable as test
 
-        found = replace(found, separable=test(m).answer)
+        limit = _part(deadline, 1.0)
+        found = replace(found, separable=test(m, time_limit=limit).answer)
     return found
 
 

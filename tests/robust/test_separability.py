@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from renyi import Marginals, RenyiClassifier
+from renyi import Marginals, RenyiClassifier, certify
 from renyi.datasets import load, random_joint, sample_joint
 from renyi.robust import brier_risk
 from renyi.robust.brier_risk import Separability, separable, theta
@@ -278,6 +279,24 @@ def test_wide_tables_are_not_looked_into(monkeypatch):
     monkeypatch.setattr(brier_risk, "MAX_CATEGORIES", 3)
     small = Marginals.from_data(X[["crime", "immigration"]], y)
     assert separable(small) == Separability(None, "none")
+
+
+@pytest.mark.parametrize(
+    "shape, n_labels, tight",
+    [((80, 12), 2, False), ((80, 12), 2, True), ((80, 30), 20, False)],
+)
+def test_a_time_limit_ends_the_programs(shape, n_labels, tight):
+    """Without it they take 0.3 s, 6 s and more than a minute."""
+    X = np.random.default_rng(0).integers(0, n_labels, shape)
+    m = Marginals.from_data(X, X[:, :3].sum(axis=1) % 2, class_conditional=tight)
+    begun = time.process_time()
+    assert separable(m, time_limit=0.05) == Separability(None, "none", None, tight)
+    assert time.process_time() - begun < 4
+    if tight:
+        clf = RenyiClassifier().fit_marginals(m)
+        assert certify(clf, m, separable=True, time_limit=0.05).separable is None
+    with pytest.raises(ValueError, match="time_limit"):
+        separable(m, time_limit=0)
 
 
 def test_texts():

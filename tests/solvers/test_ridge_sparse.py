@@ -199,3 +199,15 @@ def test_what_does_not_converge_is_told(monkeypatch) -> None:
     with pytest.warns(DataWarning, match="conjugate gradients") as told:
         krylov.solve(lambda V: A @ V, R, 1e-9, np.ones(50))
     assert told[0].message.code == "not-converged"
+
+
+def test_estimates_that_have_not_settled_are_told_of(monkeypatch) -> None:
+    values, alphas = np.linspace(0, 1, 400)[:, None], np.array([1e-6, 0.1])
+    fit, _, _ = krylov.spectrum(lambda V: values * V, np.ones((400, 1)), alphas)
+    exact = (1 / (values + alphas)).sum(axis=0)
+    np.testing.assert_allclose(fit, exact, rtol=1e-6)
+    monkeypatch.setattr(krylov, "_STEPS", 60)
+    with pytest.warns(DataWarning, match="Lanczos") as told:
+        krylov.spectrum(lambda V: values * V, np.ones((400, 1)), alphas)
+    assert told[0].message.code == "not-converged"
+    krylov.spectrum(lambda V: values * V, np.ones((400, 1)), alphas[1:])

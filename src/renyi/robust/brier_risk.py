@@ -361,6 +361,7 @@ def separable(
     sample_weight: Any = None,
     class_conditional: bool = True,
     tolerance: float = 1e-7,
+    time_limit: float | None = 60.0,
 ) -> Separability:
     """Whether additive scores reach the minimax Brier risk of the marginals.
 
@@ -374,6 +375,9 @@ def separable(
         Use the pairs within each class where m has them, as `theta` does.
     tolerance : float, default=1e-7
         What an estimate may be below 0, or a probability be off, by rounding.
+    time_limit : float, optional
+        Seconds for the linear programs; a test that has not ended by then decides
+        nothing.
 
     Examples
     --------
@@ -385,13 +389,14 @@ def separable(
     >>> renyi.separable(renyi.Marginals.from_data(X, y)).answer is None
     True
     """
-    sizes = m.encoder.columns.sizes
+    check_time_limit(time_limit)
+    deadline, sizes = Deadline(time_limit), m.encoder.columns.sizes
     tight = class_conditional and m.class_counts is not None and len(sizes) > 1
     if sizes.sum() > MAX_CATEGORIES:
         return Separability(None, "none", None, tight)
     rows = None if X is None else _rows(m, X, sample_weight)
     Z, null = minimisers(m)
-    if not tight and lowest_estimate(Z, null, sizes) >= -tolerance:
+    if not tight and lowest_estimate(Z, null, sizes, deadline.limit) >= -tolerance:
         return Separability(True, "scores")
     if rows is not None:
         W, p = rows
@@ -401,7 +406,9 @@ def separable(
     ambiguity = Ambiguity.of(m, tight)
     if ambiguity.n_table <= MAX_OUTCOMES:
         test = _drawn_by_estimates if tight else _within_simplex
-        return Separability(test(ambiguity, Z, tolerance), "outcomes", None, tight)
+        answer = test(ambiguity, Z, tolerance, deadline)
+        if answer is not None:
+            return Separability(answer, "outcomes", None, tight)
     return Separability(None, "none", None, tight)
 
 
@@ -424,7 +431,9 @@ def minimisers(m: Marginals) -> tuple[Floats, Floats]:
     return np.asarray(Z), np.asarray(U[:, singular > 0.5])
 
 
-def lowest_estimate(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
+def lowest_estimate(
+    Z: Floats, null: Floats, sizes: NDArray[np.intp], time_limit: float | None = None
+) -> float:
     """Lowest t_y(x) over all outcomes and classes, for the best of the minimisers."""
     starts = offsets(sizes)[:-1]
     plain = float(np.minimum.reduceat(Z, starts, axis=0).sum(axis=0).min())
@@ -444,7 +453,8 @@ def lowest_estimate(Z: Floats, null: Floats, sizes: NDArray[np.intp]) -> float:
     cost = np.append(np.zeros(K * (r + d)), -1.0)
     low = np.concatenate([-Z.T.ravel(), np.zeros(K + r)])
     high = np.concatenate([np.full(K * D + K, np.inf), np.zeros(r)])
-    answer = solve(Program(cost, sparse.block_array(rows), low, high, -np.inf))
+    program = Program(cost, sparse.block_array(rows), low, high, -np.inf)
+    answer = solve(program, time_limit=time_limit)
     return -answer.value if answer.status == "optimal" else -np.inf
 
 
@@ -486,18 +496,24 @@ def _estimates(ambiguity: Ambiguity, X: Outcomes, Z: Floats) -> Floats:
 # ---- the test by outcomes
 
 
-def _within_simplex(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+def _within_simplex(
+    ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline
+) -> bool | None:
     """Whether a member of C lives where the estimates are probabilities."""
     X = ambiguity.outcomes()
     t = _estimates(ambiguity, X, Z)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    _, answer = worst_member(ambiguity, good.astype(float), X)
+    _, answer = worst_member(ambiguity, good.astype(float), X, deadline.limit)
+    if answer.status == "stopped":
+        return None
     if answer.status != "optimal":
         raise ValueError(contradiction(ambiguity))
     return bool(-answer.value >= 1 - tolerance)
 
 
-def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bool:
+def _drawn_by_estimates(
+    ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline
+) -> bool | None:
     """Whether a member of C has classes drawn by the estimates.
 
     Minimise the largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and
@@ -505,7 +521,10 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
     """
     X = ambiguity.outcomes()
     t = _estimates(ambiguity, X, Z)
-    if worst_member(ambiguity, np.zeros(t.shape), X)[1].status != "optimal":
+    _, answer = worst_member(ambiguity, np.zeros(t.shape), X, deadline.limit)
+    if answer.status == "stopped":
+        return None
+    if answer.status != "optimal":
         raise ValueError(contradiction(ambiguity))  # θ is about none
     good = t.min(axis=1) >= -tolerance
     X, t = X[good], t[good]
@@ -517,5 +536,8 @@ def _drawn_by_estimates(ambiguity: Ambiguity, Z: Floats, tolerance: float) -> bo
     off, infinite = np.ones((len(b), 1)), np.full(len(b), np.inf)
     both = sparse.block_array([[tables, off], [tables, -off]])
     low, high = np.append(b, -infinite), np.append(infinite, b)
-    answer = solve(Program(np.append(np.zeros(N), 1.0), both, low, high))
+    program = Program(np.append(np.zeros(N), 1.0), both, low, high)
+    answer = solve(program, time_limit=deadline.limit)
+    if answer.status == "stopped":
+        return None
     return answer.status == "optimal" and answer.value <= tolerance

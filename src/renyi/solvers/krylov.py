@@ -61,6 +61,13 @@ def spectrum(
             )
             if same or not beta.any():
                 break
+    else:
+        warn(
+            "The estimates by which alpha is chosen still changed after "
+            f"{_STEPS:,} steps of the Lanczos process: another alpha may do better. "
+            "The points are those of the chosen one, and their certificate holds.",
+            "not-converged",
+        )
     return _estimates(diagonal, off, norms, R.shape[1], alphas)
 
 
