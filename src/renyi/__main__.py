@@ -3,8 +3,8 @@
 Python tells of Ctrl-C only between two of its own steps, and one call of a compiled
 library may last for minutes. So the work is done in a child process, which hears of a
 signal as usual and tidies up; should it still be there after `PATIENCE` seconds, its
-parent ends it. Nothing but a few modules, most of the system, is imported before the
-fork.
+parent ends it, and says that it was stopped, once. Nothing but a few modules, most of
+the system, is imported before the fork.
 """
 
 import atexit
@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from renyi.checks import SIGNALS
+from renyi.checks import SIGNALS, farewell
 
 PATIENCE = 1.5  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux: what a child gets when its parent dies
@@ -25,7 +25,7 @@ def main() -> int:
     for number in listened:
         signal.signal(number, _leave)
     if not hasattr(os, "fork") or os.environ.get("RENYI_DEBUG"):
-        return _work()  # for debuggers, all in one process
+        return _told(_work())  # for debuggers, all in one process
     parent = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else its exit code may be lost
     signal.pthread_sigmask(signal.SIG_BLOCK, listened)  # until it is known who answers
@@ -33,8 +33,10 @@ def main() -> int:
         child = os.fork()
     except OSError:  # there may be no more processes
         signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
-        return _work()
+        return _told(_work())
     if child == 0:
+        for number in listened:
+            signal.signal(number, lambda number, _: os._exit(128 + number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
         _die_with(parent)
         os._exit(_work())  # what called us is for the parent to go on with
@@ -51,9 +53,10 @@ def _open_streams() -> None:
     os.close(number)
 
 
-def _say(number: int) -> None:
-    word = "interrupted" if number == signal.SIGINT else "terminated"
-    _write(f"renyi: {word}\n")
+def _told(code: int) -> int:
+    """Say so if it is the exit code of what a signal ended."""
+    _write(farewell(code))
+    return code
 
 
 def _write(text: str) -> None:
@@ -71,8 +74,7 @@ def _leave(number: int, frame: object) -> None:
     """End at once: while modules are loaded there is nothing to tidy up."""
     for each in SIGNALS:  # which may come twice
         signal.signal(each, _ignore)
-    _say(number)
-    os._exit(128 + number)
+    os._exit(_told(128 + number))
 
 
 def _die_with(parent: int) -> None:
@@ -99,7 +101,6 @@ def _work() -> int:
         code, stopped = int(end.code or 0), False
     except KeyboardInterrupt as signalled:  # before the command began, or after its end
         number = signalled.args[0] if signalled.args else signal.SIGINT
-        _say(number)
         code, stopped = 128 + number, True
     except BaseException:  # shown to those who asked for it
         with printable_streams():
@@ -137,10 +138,9 @@ def _watch(child: int, listened: list[signal.Signals]) -> int:
     for number in (signal.SIGALRM, *listened):
         signal.signal(number, signal.SIG_IGN)
     if code >= 0:
-        return code
+        return _told(code)
     if asked:
-        _say(asked[0])
-        return 128 + asked[0]
+        return _told(128 + asked[0])
     name = signal.Signals(-code).name
     text = f"renyi: error: The system ended the work ({name})"
     if code == -signal.SIGKILL:

@@ -30,6 +30,13 @@ SIGNALS = tuple(
 CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
 
 
+def farewell(code: int) -> str:
+    """Return what a command says that a signal ended, by its exit code; else ''."""
+    if code - 128 not in SIGNALS:
+        return ""
+    return f"renyi: {'interrupted' if code - 128 == signal.SIGINT else 'terminated'}\n"
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; truth values are none."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)

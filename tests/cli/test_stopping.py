@@ -205,6 +205,22 @@ def test_a_call_that_never_returns_is_ended(tmp_path: Path) -> None:
         assert answer.seconds < LONGEST / 2
 
 
+def test_what_is_ended_after_its_answer_says_so_once(tmp_path: Path) -> None:
+    """As on a busy machine, where a child may need longer than its parent waits."""
+    code = (
+        "import time, renyi.__main__, renyi.cli\n"
+        "run = renyi.cli.run\n"
+        "renyi.cli._command = lambda args: print(flush=True) or time.sleep(60)\n"
+        "renyi.cli.run = lambda argv: run(argv) and sum(range(10**13))\n"
+        "raise SystemExit(renyi.__main__.main())"
+    )
+    child = begin("datasets", cwd=tmp_path, code=code)
+    assert child.stdout is not None
+    child.stdout.readline()
+    answer = stop(child, 0.1)
+    assert (answer.code, answer.err) == (130, "renyi: interrupted\n")
+
+
 def test_whatever_a_library_makes_of_control_c(tmp_path: Path) -> None:
     code = (
         "import os, signal, renyi.__main__, renyi.cli\n"
@@ -235,10 +251,11 @@ def test_control_c_where_nothing_can_be_raised(how: str, tmp_path: Path) -> None
         "renyi.cli._command = work\n"
         "raise SystemExit(renyi.__main__.main())"
     )
+    begun, number = time.monotonic(), getattr(signal, how)
     answer = stop(begin("datasets", cwd=tmp_path, code=code), LONGEST)
-    number = getattr(signal, how)
     word = "interrupted" if how == "SIGINT" else "terminated"
     assert (answer.code, answer.err) == (128 + number, f"renyi: {word}\n")
+    assert time.monotonic() - begun < 20  # not when the call of the system ends
 
 
 def test_a_signal_while_the_command_ends(tmp_path: Path) -> None:

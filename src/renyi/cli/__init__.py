@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from renyi.checks import MemoryBudgetError, memory_limit
+from renyi.checks import MemoryBudgetError, farewell, memory_limit
 from renyi.cli.parser import parser
 from renyi.cli.process import printable_streams, stoppable
 
@@ -64,11 +64,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     {...
     0
     """
-    return run(sys.argv[1:] if argv is None else argv)[0]
+    code, _ = run(sys.argv[1:] if argv is None else argv)
+    with printable_streams():
+        sys.stderr.write(farewell(code))
+    return code
 
 
 def run(argv: Sequence[str]) -> tuple[int, bool]:
-    """Run the command line; return its exit code, and whether a signal came."""
+    """Run the command line; return its exit code, and whether a signal came.
+
+    That a signal ended it is for the caller to say: see `renyi.checks.farewell`.
+    """
     with stoppable() as came, printable_streams():
         code = _answered(list(argv), came)
     return code, bool(came)
@@ -93,18 +99,12 @@ def _answered(arguments: list[str], came: list[int]) -> int:
     except BaseException as error:
         if came or isinstance(error, KeyboardInterrupt):
             # Whatever a library made of it.
-            return _stopped(came[0] if came else signal.SIGINT)
+            return 128 + (came[0] if came else signal.SIGINT)
         if not isinstance(error, Exception):  # argparse's way out
             raise
         return _told(error, vars(args))
     # What a search had found when it was interrupted has been printed by now.
-    return _stopped(came[0]) if came and came[0] != signal.SIGINT else code
-
-
-def _stopped(number: int) -> int:
-    word = "interrupted" if number == signal.SIGINT else "terminated"
-    print(f"renyi: {word}", file=sys.stderr)
-    return 128 + number
+    return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
 def _told(error: Exception, options: Iterable[str]) -> int:

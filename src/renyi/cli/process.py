@@ -8,7 +8,6 @@ Tables, SQL and JSON are for other programs: see `renyi.cli.output`.
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import os
 import signal
@@ -113,7 +112,9 @@ def stoppable() -> Iterator[list[int]]:
             unraisable(told)
         elif isinstance(told.exc_value, KeyboardInterrupt):
             deaf_until = 0.0
-            threading.Timer(_AGAIN, _thread.interrupt_main, (came.pop(),)).start()
+            # To this thread, since a call of the system ends by nothing else.
+            again = (threading.main_thread().ident, came.pop())
+            threading.Timer(_AGAIN, signal.pthread_kill, again).start()
 
     sys.unraisablehook = swallowed
     try:
