@@ -1,0 +1,305 @@
+"""Products with packed genotypes on a GPU: those of `renyi.counting.packed`, with CuPy.
+
+The two bits of every genotype stay packed in the memory of the GPU. Vectors are rounded
+to whole numbers of 31 bits, a share of 2⁻³¹ of the largest entry, and the products are
+then exact (see ``gpu_kernels.cu``): the same bits at every run, and the CPU's results
+but for that rounding. Counts, as of `DeviceGenotypes.agreement`, are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from renyi.counting.packed import PackedGenotypes
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 2.0**30 - 1  # of a number in four digits
+_PAIR = 2  # vectors of one pass
+_SPAN = 48  # blocks of 256 samples whose digits are in shared memory: 96 kB
+_CHUNK = 32_768  # variants of one block of threads: no sum of digits reaches 2**31
+_THREADS = 256
+_SAMPLES = 2_048  # of a block of threads of `scores`
+_UPLOAD = 2**28  # bytes on their way at a time
+_INT8, _INT32 = 3, 10  # as CUDA numbers them
+_CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
+
+
+@cache
+def module() -> tuple[Any, Any]:
+    """Return CuPy and the compiled kernels, or say what is missing."""
+    try:
+        import cupy
+    except ImportError:
+        raise ImportError(
+            "device='cuda' needs CuPy, which is not installed: pip install "
+            "'renyi[gpu]', or use device='cpu'."
+        ) from None
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        found = 0
+    if not found:
+        raise RuntimeError(
+            "device='cuda' needs an NVIDIA GPU, and there is none (or no driver of "
+            "it): use device='cpu'."
+        )
+    code = resources.files("renyi.counting").joinpath("gpu_kernels.cu").read_text()
+    kernels = cupy.RawModule(code=code, options=("-std=c++17",))
+    kernels.get_function("sums").max_dynamic_shared_size_bytes = 2_048 * _SPAN
+    return cupy, kernels
+
+
+class DeviceGenotypes:
+    """Genotypes in the memory of a GPU, and the products with their one-hot matrix W.
+
+    Arguments and results are arrays of numpy; between two products of `gram` nothing
+    leaves the GPU.
+    """
+
+    def __init__(self, G: PackedGenotypes) -> None:
+        cp, _ = module()
+        self.n, self.d = G.n, G.d
+        self._pitch = 16 * -(-self.n // 64)  # bytes of a variant
+        needed, free = self.d * self._pitch, cp.cuda.Device().mem_info[0]
+        if needed + 400 * self.d > free:  # with the vectors of a product
+            raise MemoryError(
+                f"{self.n:,} samples of {self.d:,} variants need "
+                f"{(needed + 400 * self.d) / 1e9:.1f} GB on the GPU, and "
+                f"{free / 1e9:.1f} GB are free: use fewer variants, or device='cpu'."
+            )
+        self._data = cp.zeros((self.d, self._pitch), cp.uint8)
+        self._upload(G)
+
+    def _upload(self, G: PackedGenotypes) -> None:
+        """Copy the variants that are kept, and of these the samples that are."""
+        cp, _ = module()
+        width = G.data.shape[1]
+        step = max(1, _UPLOAD // max(1, width))
+        chosen = None if G.samples is None else cp.asarray(G.samples)
+        for low in range(0, self.d, step):
+            high = min(self.d, low + step)
+            block = cp.asarray(np.ascontiguousarray(G.rows(low, high)))
+            target = self._data[low:high]
+            if chosen is None:
+                target[:, :width] = block
+            else:
+                self._gather(block, chosen, target)
+
+    def _gather(self, block: Any, chosen: Any, target: Any) -> None:
+        cp, kernels = module()
+        words = self._pitch // 4
+        kernels.get_function("gather")(
+            (-(-words // 64), min(len(block), 65_535)),
+            (64,),
+            (
+                block,
+                np.int64(block.shape[1]),
+                np.int64(len(block)),
+                chosen,
+                np.int32(self.n),
+                target,
+                np.int64(words),
+            ),
+        )
+
+    # ---- products
+
+    def scores(self, points: Floats) -> Floats:
+        """Return `W z` of points (d, 4) or (d, 4, k): (n,) or (n, k)."""
+        cp, _ = module()
+        given = np.asarray(points, np.float64)
+        z = cp.asarray(np.moveaxis(given.reshape(self.d, 4, -1), 2, 0))
+        out: Floats = self._scores(z).get().T
+        return np.ascontiguousarray(out[:, 0] if given.ndim == 2 else out)
+
+    def sums(self, V: Floats) -> Floats:
+        """Return `W.T @ V` of V (n,) or (n, k): (d, 4) or (d, 4, k)."""
+        cp, _ = module()
+        given = np.asarray(V, np.float64)
+        v = cp.asarray(np.ascontiguousarray(given.reshape(self.n, -1).T))
+        out: Floats = np.moveaxis(self._sums(v).get(), 0, 2)
+        return np.ascontiguousarray(out[:, :, 0] if given.ndim == 1 else out)
+
+    def gram(self, V: Floats, between: Callable[[Any], Any] | None = None) -> Floats:
+        """Return `W W.T @ V` of V (n, k), or `W between(W.T @ V)`.
+
+        `between` maps sums to points, CuPy arrays of shape (k, d, 4).
+        """
+        cp, _ = module()
+        t = self._sums(cp.asarray(np.ascontiguousarray(np.asarray(V).T)))
+        out: Floats = self._scores(t if between is None else between(t)).get().T
+        return np.ascontiguousarray(out)
+
+    def _sums(self, v: Any) -> Any:
+        """Return sums over the samples of every code, (k, d, 4), of vectors (k, n)."""
+        cp, kernels = module()
+        blocks = -(-self.n // 256)
+        out = cp.empty((len(v), self.d, 4))
+        for low in range(0, len(v), _PAIR):
+            pair = cp.ascontiguousarray(v[low : low + _PAIR])
+            k, scale = len(pair), _scales(pair)
+            digits = cp.empty((blocks, 512), cp.uint32)
+            _launch(
+                "sample_digits",
+                blocks * 512,
+                (pair, np.int32(k), np.int32(self.n), scale, digits, np.int32(blocks)),
+            )
+            found = cp.zeros((k, self.d, 3), cp.int64)
+            tiles = -(-self.d // 16)
+            per_block = _THREADS // 32
+            kernels.get_function("sums")(
+                (min(-(-tiles // per_block), 4_096), -(-blocks // _SPAN)),
+                (_THREADS,),
+                (
+                    self._data,
+                    np.int64(self._pitch // 16),
+                    np.int64(self.d),
+                    digits,
+                    np.int32(blocks),
+                    np.int32(_SPAN),
+                    np.int32(k),
+                    found,
+                ),
+                shared_mem=2_048 * _SPAN,
+            )
+            total = cp.rint(pair * scale[:, None]).astype(cp.int64).sum(axis=1)
+            _by_code(found, total[:, None], scale[:, None], out[low : low + _PAIR])
+        return out
+
+    def _scores(self, z: Any) -> Any:
+        """Return scores (k, n) of points (k, d, 4)."""
+        cp, kernels = module()
+        out = cp.empty((len(z), self.n))
+        blocks = -(-self.d // 32)
+        for low in range(0, len(z), _PAIR):
+            points = z[low : low + _PAIR]
+            features = _features(points)
+            k, scale = len(points), _scales(features)
+            digits = cp.empty((blocks, 192), cp.uint32)
+            _launch(
+                "variant_digits",
+                blocks * 192,
+                (
+                    features,
+                    np.int32(k),
+                    np.int64(self.d),
+                    scale,
+                    digits,
+                    np.int64(blocks),
+                ),
+            )
+            found = cp.zeros((k, self.n), cp.int64)
+            kernels.get_function("scores")(
+                (-(-self.n // _SAMPLES), -(-self.d // _CHUNK)),
+                (_THREADS,),
+                (
+                    self._data,
+                    np.int64(self._pitch // 8),
+                    np.int64(self.d),
+                    np.int32(self.n),
+                    digits,
+                    np.int32(_CHUNK),
+                    np.int32(k),
+                    found,
+                ),
+            )
+            offset = cp.stack([each[:, 0].sum() for each in points])
+            out[low : low + _PAIR] = found / scale[:, None] + offset[:, None]
+        return out
+
+    def agreement(self) -> Floats:
+        """Count the variants on which two samples have the same code, exactly.
+
+        With u = ±1 by the first bit of a code and v = ±1 by the second, two codes are
+        the same or not as ``(1 + uu' + vv' + uv·u'v')/4`` is 1 or 0: three products of
+        matrices of whole numbers.
+        """
+        cp, _ = module()
+        from cupy_backends.cuda.libs import cublas
+
+        n = -(-self.n // 4) * 4  # as the matrix units want it
+        step = max(4, _CHARACTERS // (3 * n) // 4 * 4)
+        total = cp.zeros((n, n), cp.int64)
+        part = cp.empty((n, n), cp.int32)
+        one, none = np.array(1, np.int32), np.array(0, np.int32)
+        for low in range(0, self.d, step):
+            count = min(step, self.d - low)
+            width = -(-3 * count // 4) * 4
+            block = cp.zeros((n, width), cp.int8)
+            _launch(
+                "characters",
+                count,
+                (
+                    self._data,
+                    np.int64(self._pitch // 4),
+                    np.int64(low),
+                    np.int32(count),
+                    np.int32(self.n),
+                    block,
+                    np.int64(width),
+                ),
+                rows=-(-self.n // 16),
+            )
+            cublas.gemmEx(
+                cp.cuda.device.get_cublas_handle(),
+                cublas.CUBLAS_OP_T,
+                cublas.CUBLAS_OP_N,
+                n,
+                n,
+                width,
+                one.ctypes.data,
+                block.data.ptr,
+                _INT8,
+                width,
+                block.data.ptr,
+                _INT8,
+                width,
+                none.ctypes.data,
+                part.data.ptr,
+                _INT32,
+                n,
+                cublas.CUBLAS_COMPUTE_32I,
+                cublas.CUBLAS_GEMM_DEFAULT,
+            )
+            total += part
+        same = (total[: self.n, : self.n] + self.d) // 4
+        out: Floats = same.astype(cp.float64).get()
+        return out
+
+
+def _launch(name: str, items: int, arguments: tuple[Any, ...], rows: int = 1) -> None:
+    """Run a kernel of one thread per item, and per row."""
+    _, kernels = module()
+    grid = (-(-items // _THREADS), rows)
+    kernels.get_function(name)(grid, (_THREADS,), arguments)
+
+
+def _scales(v: Any) -> Any:
+    """Return the factors by which vectors (k, …) become whole numbers of 31 bits."""
+    cp, _ = module()
+    largest = cp.stack([cp.abs(each).max() for each in v])  # 10 x faster than an axis
+    return _LARGEST / cp.where(largest > 0, largest, 1.0)
+
+
+def _features(points: Any) -> Any:
+    """Return the points of b0, b1 and b0 & b1, from those of the codes 0 to 3."""
+    cp, _ = module()
+    z0, z1, z2, z3 = (points[:, :, c] for c in range(4))
+    return cp.stack([z1 - z0, z2 - z0, z3 - z2 - z1 + z0], axis=2)
+
+
+def _by_code(found: Any, total: Any, scale: Any, out: Any) -> None:
+    """Write the sums of the codes 0 to 3, from those of b0, b1 and b0 & b1."""
+    first, second, both = (found[:, :, f] for f in range(3))
+    out[:, :, 3] = both / scale
+    out[:, :, 2] = (second - both) / scale
+    out[:, :, 1] = (first - both) / scale
+    out[:, :, 0] = (total - first - second + both) / scale
