@@ -7,15 +7,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 programs=${PROGRAMS-"
+plink2 plink2 libblas3 libdeflate0 libgfortran5 liblapack3 libquadmath0
 "}
 
-missing=
+missing= commands=
 while read -r command packages; do
     [ -n "$command" ] || continue
     if [ -x ".tools/usr/bin/$command" ] || command -v "$command" >/dev/null; then
         echo "tools: $command is here"
     else
-        missing="$missing $packages"
+        missing="$missing $packages" commands="$commands $command"
     fi
 done <<LIST
 $programs
@@ -31,3 +32,18 @@ for package in .tools/packages/*.deb; do
     dpkg -x "$package" .tools
 done
 rm -r .tools/packages
+
+# Libraries lie beside the programs, where no system looks for them: each command
+# becomes a wrapper that says where they are.
+cd .tools/usr
+folders=$(find lib -name '*.so*' -exec dirname {} \; | sort -u | sed 's|^|$here/|' | paste -sd:)
+mkdir -p unpacked
+for command in $commands; do
+    mv "bin/$command" unpacked/
+    cat >"bin/$command" <<WRAPPER
+#!/bin/sh
+here=\$(dirname "\$(readlink -f "\$0")")/..
+LD_LIBRARY_PATH=$folders\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH} exec "\$here/unpacked/$command" "\$@"
+WRAPPER
+    chmod +x "bin/$command"
+done

@@ -12,6 +12,7 @@ DATABASE = (".duckdb", ".db", ".sqlite", ".sqlite3")
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # of tables
 PICTURE = (".svg", ".png", ".pdf")
 MARGINALS = ".renyi"
+GENOTYPES = (".bed", ".pgen")
 
 
 def either(endings: Sequence[str]) -> str:

@@ -1,0 +1,218 @@
+"""Which samples and variants are used: filters as PLINK has them, and haploid calls.
+
+The filters are applied in PLINK's order: lists and places first, then samples with too
+many missing calls, then variants with too many, then rare alleles. Frequencies are
+those of founders; a male has one copy of X.
+
+*Haploid calls.* A male's X is written as if he had two equal copies, and counts so
+(plink2's ``--xchr-model 2``, which its ``--score`` uses too). A variant of X at which a
+male is heterozygous is left out, as are Y and MT; a warning says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from renyi.counting.packed import PackedGenotypes, code_counts, missing_per_sample
+from renyi.figures import number_of
+from renyi.sources.genotype_tables import chromosome_name
+from renyi.sources.genotypes import Genotypes
+from renyi.sources.phenotypes import listed_samples, listed_variants
+from renyi.warnings import warn
+
+_HAPLOID = ("Y", "MT")
+_UP = 1 + 1e-11  # a share that is equal to a limit stays within it, as in plink2
+_TWO, _MISSING, _ONE, _NONE = range(4)  # copies of A1, by code
+_REGION = re.compile(r"([^:]+):([\d,]+)-([\d,]+)")
+
+Mask = NDArray[np.bool_]
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to keep of some genotypes.
+
+    Parameters
+    ----------
+    keep, remove : str or None
+        Files of samples.
+    extract, exclude : str or None
+        Files of ids of variants.
+    chromosomes : sequence of str
+        Chromosomes and ranges of them, such as ``1-22`` or ``X``; empty for all.
+    regions : sequence of str
+        Places such as ``6:25,000,000-34,000,000``; empty for all.
+    mind, geno : float or None
+        The largest share of missing calls that a sample, or a variant, may have.
+    maf : float or None
+        The smallest frequency of the rarer allele.
+    """
+
+    keep: str | None = None
+    remove: str | None = None
+    extract: str | None = None
+    exclude: str | None = None
+    chromosomes: Sequence[str] = ()
+    regions: Sequence[str] = ()
+    mind: float | None = None
+    geno: float | None = None
+    maf: float | None = None
+
+    def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
+        """Return what is kept; `say` is told of every step, in PLINK's manner."""
+        found = genotypes
+        for option, path in (("keep", self.keep), ("remove", self.remove)):
+            if path is not None:
+                kept = listed_samples(path, found.samples) == (option == "keep")
+                found = _narrowed(found, option, say, samples=kept)
+        for option, path in (("extract", self.extract), ("exclude", self.exclude)):
+            if path is not None:
+                kept = listed_variants(path, found.variants) == (option == "extract")
+                found = _narrowed(found, option, say, variants=kept)
+        if self.chromosomes:
+            kept = _on_chromosomes(found.variants, self.chromosomes)
+            found = _narrowed(found, "chr", say, variants=kept)
+        if self.regions:
+            kept = _in_regions(found.variants, self.regions)
+            found = _narrowed(found, "region", say, variants=kept)
+        found = _without_haploid(found)
+        if self.mind is not None:
+            kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
+            found = _narrowed(found, "mind", say, samples=kept)
+        if self.geno is not None:
+            missing = code_counts(found.packed)[:, _MISSING]
+            kept = missing <= self.geno * found.packed.n * _UP
+            found = _narrowed(found, "geno", say, variants=kept)
+        if self.maf is not None:
+            kept = minor_allele_frequencies(found) >= self.maf / _UP
+            found = _narrowed(found, "maf", say, variants=kept)
+        return found
+
+
+def _narrowed(
+    genotypes: Genotypes,
+    option: str,
+    say: Say,
+    samples: Mask | None = None,
+    variants: Mask | None = None,
+) -> Genotypes:
+    """Return what an option keeps, unless that is nothing."""
+    what, kept = ("sample", samples) if variants is None else ("variant", variants)
+    assert kept is not None
+    count = int(kept.sum())
+    if not count:
+        raise ValueError(
+            f"--{option} leaves no {what} of {genotypes.path}: check its value, or "
+            "whether the ids and chromosomes are written as there."
+        )
+    gone = number_of(len(kept) - count, what)
+    say(f"--{option}: {number_of(count, what)} remaining ({gone} removed).")
+    return genotypes if count == len(kept) else genotypes.select(samples, variants)
+
+
+# ---- places
+
+
+def _on_chromosomes(variants: pd.DataFrame, names: Sequence[str]) -> Mask:
+    wanted: set[str] = set()
+    for text in (part for name in names for part in name.split(",") if part):
+        ends = [chromosome_name(end) for end in text.split("-")]
+        if len(ends) == 2 and all(end.isdecimal() for end in ends):
+            wanted |= {str(k) for k in range(int(ends[0]), min(int(ends[1]), 99) + 1)}
+        elif len(ends) == 1:
+            wanted.add(ends[0])
+        else:
+            raise ValueError(
+                f"--chr {text} is no chromosome, or a range such as 1-22; X, Y, XY and "
+                "MT stand for themselves."
+            )
+    return variants["chromosome"].isin(wanted).to_numpy(bool)
+
+
+def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
+    kept = np.zeros(len(variants), bool)
+    position = variants["position"].to_numpy()
+    for region in regions:
+        match = _REGION.fullmatch(region)
+        if match is None:
+            raise ValueError(
+                f"--region {region} is not a place such as 6:25000000-34000000."
+            )
+        low, high = (int(text.replace(",", "")) for text in match.groups()[1:])
+        there = variants["chromosome"] == chromosome_name(match[1])
+        kept |= there.to_numpy(bool) & (low <= position) & (position <= high)
+    return kept
+
+
+# ---- haploid calls
+
+
+def _without_haploid(genotypes: Genotypes) -> Genotypes:
+    """Leave out Y and MT, and where a male has two different copies of X."""
+    haploid = genotypes.variants["chromosome"].isin(_HAPLOID).to_numpy(bool)
+    if haploid.all():
+        raise ValueError(
+            f"Only variants of Y and MT are left of {genotypes.path}: their calls are "
+            "haploid, and no points are learned for them."
+        )
+    if haploid.any():
+        many = number_of(int(haploid.sum()), "variant")
+        warn(f"Left out {many} of Y and MT, whose calls are haploid.")
+        genotypes = genotypes.select(variants=~haploid)
+    on_x, males = _sex_linked(genotypes)
+    if not (on_x.any() and males.any()):
+        return genotypes
+    wrong = np.zeros(genotypes.packed.d, np.int64)
+    wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, _ONE]
+    if wrong.any():
+        many = number_of(int(np.count_nonzero(wrong)), "variant")
+        worst = int(wrong.argmax())
+        warn(
+            f"Left out {many} of X at which males are heterozygous, most often "
+            f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
+            f"{number_of(int(males.sum()), 'male')}): check their sex, or make such "
+            "calls missing with plink2 --set-hh-missing."
+        )
+        genotypes = genotypes.select(variants=wrong == 0)
+    return genotypes
+
+
+def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
+    """Return which variants lie on X, and which samples are male."""
+    on_x = (genotypes.variants["chromosome"] == "X").to_numpy(bool)
+    return on_x, (genotypes.samples["sex"] == "1").to_numpy(bool)
+
+
+# ---- frequencies
+
+
+def minor_allele_frequencies(genotypes: Genotypes) -> NDArray[np.float64]:
+    """Return the frequency of the rarer allele among founders, 0 without calls."""
+    samples = genotypes.samples
+    founders = ((samples["father"] == "0") & (samples["mother"] == "0")).to_numpy(bool)
+    on_x, males = _sex_linked(genotypes)
+    packed = genotypes.packed
+    copies, total = _allele_counts(packed.take(samples=founders))
+    if on_x.any() and (males & founders).any():
+        one, of = _allele_counts(packed.take(males & founders, on_x))
+        copies[on_x] -= one / 2  # a male's two equal copies are one
+        total[on_x] -= of / 2
+    share = np.zeros(len(total))
+    np.divide(copies, total, out=share, where=total > 0)
+    return np.minimum(share, 1 - share, out=share)
+
+
+def _allele_counts(
+    packed: PackedGenotypes,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the copies of A1 and of both alleles at every variant."""
+    counts = code_counts(packed).astype(np.float64)
+    copies = 2 * counts[:, _TWO] + counts[:, _ONE]
+    return copies, 2 * (counts.sum(axis=1) - counts[:, _MISSING])

@@ -1,0 +1,281 @@
+"""Variants and samples: .bim, .pvar, .fam and .psam files.
+
+There may be millions of lines, so Arrow reads them; only a file with a fault is read
+line by line, to name the line. Fields are separated by tabs or spaces, as PLINK has it.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from renyi.checks import check_memory
+
+VARIANTS = ("chromosome", "id", "position", "a1", "a2")
+SAMPLES = ("fid", "iid", "father", "mother", "sex", "phenotype")
+NO_ALLELE = ".", "0"  # in .pvar, in .bim
+_BIM = ("chromosome", "id", "centimorgans", "position", "a1", "a2")
+_FAM = SAMPLES
+_PVAR = {
+    "#CHROM": "chromosome",
+    "ID": "id",
+    "POS": "position",
+    "ALT": "a1",
+    "REF": "a2",
+}
+_PSAM = {"PAT": "father", "MAT": "mother", "SEX": "sex"}
+_SEXES = {"1": "1", "2": "2", "M": "1", "F": "2", "m": "1", "f": "2"}
+_CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
+_CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
+_CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
+MEMORY_PER_BYTE = 6  # of text, while it is read
+_LONGEST = 2**24  # bytes of a line
+_TEXT = pa.string()
+
+
+# ---- variants
+
+
+def read_bim(path: Path) -> pd.DataFrame:
+    """Read the variants of a .bim file."""
+    return _variants(path, _fields(path, _BIM, VARIANTS), 0)
+
+
+def read_pvar(path: Path) -> pd.DataFrame:
+    """Read the variants of a .pvar file; without a header it is a .bim file."""
+    names, skip = _header(path, "#CHROM")
+    if not names:
+        return read_bim(path)
+    for name in _PVAR:
+        if names.count(name) != 1:
+            raise ValueError(
+                f"{path}, line {skip}: the header needs one column {name}."
+            )
+    names = [_PVAR.get(name, f"other {k}") for k, name in enumerate(names)]
+    found = _variants(path, _fields(path, names, VARIANTS, skip), skip)
+    several = found["a1"].str.contains(",", regex=False).to_numpy(bool)
+    if several.any():
+        row = int(several.argmax())
+        stem = path.with_suffix("")
+        raise ValueError(
+            f"{_place(path, row, skip)}: variant {found['id'].iloc[row]!r} has several "
+            f"alternative alleles ({found['a1'].iloc[row]:.40}), and {several.sum():,} "
+            "such sites are there: leave them out with 'plink2 --pfile "
+            f"{stem} --max-alleles 2 --make-pgen --out {stem}-biallelic'."
+        )
+    return found
+
+
+def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
+    """Return variants with whole positions, of which no two have one id."""
+    texts = table["position"]
+    whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,10}$")
+    if not pc.all(whole).as_py():
+        row = pc.index(whole, False).as_py()
+        raise ValueError(
+            f"{_place(path, row, skip)}: the position {texts[row].as_py()!r:.40} is "
+            "not a whole number."
+        )
+    table = table.set_column(2, "position", texts.cast(pa.int64()))
+    for name in ("a1", "a2"):
+        k, alleles = table.column_names.index(name), table[name]
+        none = pc.equal(alleles, NO_ALLELE[0])
+        table = table.set_column(k, name, pc.if_else(none, NO_ALLELE[1], alleles))
+    named = table["chromosome"].combine_chunks().dictionary_encode()
+    names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
+    table = table.set_column(0, "chromosome", names.take(named.indices))
+    _check_different(path, table["id"], skip)
+    frame: pd.DataFrame = table.select(VARIANTS).to_pandas()
+    return frame
+
+
+def chromosome_name(text: str) -> str:
+    """Return the one name of a chromosome, which PLINK and others write in many ways.
+
+    >>> [chromosome_name(text) for text in ("chr7", "23", "chrM", "PAR1", "HLA_A")]
+    ['7', 'X', 'MT', 'XY', 'HLA_A']
+    """
+    bare = text[3:] if text[:3].lower() == "chr" else text
+    return _CHROMOSOMES.get(bare.upper(), bare)
+
+
+def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
+    """Refuse variants of one id; a point means that there is none."""
+    nameless = pc.sum(pc.equal(ids, ".")).as_py() or 0
+    if pc.count_distinct(ids).as_py() + max(nameless - 1, 0) == len(ids):
+        return
+    texts = ids.to_pandas()
+    second = int((texts.duplicated() & (texts != ".")).to_numpy(bool).argmax())
+    first = int((texts == texts.iloc[second]).to_numpy(bool).argmax())
+    kind, stem = ("pfile" if skip else "bfile"), path.with_suffix("")
+    raise ValueError(
+        f"{_place(path, second, skip)}: the variant id {texts.iloc[second]!r:.60} "
+        f"stands in line {_line(path, first, skip)} too: name or drop such variants "
+        f"with 'plink2 --{kind} {stem} --rm-dup exclude-all --make-{kind[0]}"
+        f"{'gen' if skip else 'ed'} --out {stem}-unique'."
+    )
+
+
+# ---- samples
+
+
+def read_fam(path: Path) -> pd.DataFrame:
+    """Read the samples of a .fam file."""
+    return _samples(path, _fields(path, _FAM, SAMPLES).to_pandas(), 0)
+
+
+def read_psam(path: Path) -> pd.DataFrame:
+    """Read the samples of a .psam file; without a header it is a .fam file."""
+    names, skip = _header(path, "#FID", "#IID")
+    if not names:
+        return read_fam(path)
+    names = [name.removeprefix("#") for name in names]
+    if "IID" not in names or len({*names}) < len(names):
+        raise ValueError(
+            f"{path}, line {skip}: the header needs a column IID, and no name twice."
+        )
+    frame = _fields(path, names, names, skip).to_pandas()
+    found = pd.DataFrame({"fid": "0", "iid": frame["IID"]}, dtype=object)
+    if "FID" in names:
+        found["fid"] = frame["FID"]
+    for name, ours in _PSAM.items():
+        found[ours] = frame[name] if name in names else "0"
+    others = [name for name in names if name not in ("FID", "IID", "SID", *_PSAM)]
+    found["phenotype"] = frame[others[0]] if others else "-9"
+    return _samples(path, found.astype(frame["IID"].dtype), skip)
+
+
+def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
+    """Return samples with the codes of their sex, of which no two have one id."""
+    frame["sex"] = frame["sex"].map(_SEXES).fillna("0").astype(frame["iid"].dtype)
+    twice = frame.duplicated(["fid", "iid"]).to_numpy()
+    if twice.any():
+        row = int(twice.argmax())
+        fid, iid = frame["fid"].iloc[row], frame["iid"].iloc[row]
+        same = (frame["fid"] == fid) & (frame["iid"] == iid)
+        first = _line(path, int(same.to_numpy(bool).argmax()), skip)
+        raise ValueError(
+            f"{_place(path, row, skip)}: the sample {fid} {iid} stands in line {first} "
+            "too: give every sample an id of its own."
+        )
+    return frame
+
+
+# ---- lines and fields
+
+
+def lines(path: Path, between: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of the lines that hold something, with their numbers."""
+    with path.open("rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
+            try:
+                fields = line.decode().rstrip("\r\n").split(between)
+            except UnicodeDecodeError:
+                raise ValueError(
+                    f"{path}, line {number} is not text in UTF-8."
+                ) from None
+            if any(fields):
+                yield number, fields
+
+
+def _header(path: Path, *begins: str) -> tuple[list[str], int]:
+    """Return the names in a header and how many lines it takes; none without one."""
+    _check_not_empty(path)
+    with path.open("rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
+            if line.startswith(b"##"):
+                continue
+            names = line.decode(errors="replace").split()
+            return (names, number) if names[:1] and names[0] in begins else ([], 0)
+    raise ValueError(f"{path} has a header only.")
+
+
+def _fields(
+    path: Path, names: Sequence[str], wanted: Sequence[str], skip: int = 0
+) -> pa.Table:
+    """Read some of the columns of a file, as text."""
+    _check_not_empty(path)
+    check_memory(MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
+    delimiter, source = _regular(path, tabs_only=path.suffix == ".pvar" and skip > 0)
+    try:
+        return csv.read_csv(
+            source,
+            csv.ReadOptions(
+                column_names=list(names), skip_rows=skip, block_size=_LONGEST
+            ),
+            csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names, _TEXT),
+                include_columns=list(wanted),
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        # A rewritten file has fields between any spaces.
+        for line, fields in lines(path, delimiter if source == str(path) else None):
+            if line > skip and len(fields) != len(names):
+                raise ValueError(
+                    f"{path}, line {line} has {len(fields)} fields, but "
+                    f"{len(names)} are needed ({' '.join(names)})."
+                ) from None
+        raise ValueError(f"{path} cannot be read as text: {error}") from None
+
+
+def _check_not_empty(path: Path) -> None:
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty.")
+
+
+def _regular(path: Path, tabs_only: bool) -> tuple[str, str | io.BytesIO]:
+    """Return the one character between fields, and where to read them from.
+
+    A file that is not so regular is rewritten in memory.
+    """
+    if tabs_only:
+        return "\t", str(path)
+    with (
+        path.open("rb") as stream,
+        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text,
+    ):
+        tabs, spaces = text.find(b"\t") >= 0, text.find(b" ") >= 0
+        between = b"\t" if tabs or not spaces else b" "
+        odd = [between * 2, b"\n" + between, between + b"\n", between + b"\r"]
+        mixed = (tabs and spaces) or text[:1] == between
+        if not mixed and all(text.find(each) < 0 for each in odd):
+            return between.decode(), str(path)
+        return "\t", io.BytesIO(_tidied(np.frombuffer(bytes(text), np.uint8)))
+
+
+def _tidied(text: NDArray[np.uint8]) -> bytes:
+    """Return text with one tab where there were blanks, and none at ends of lines."""
+    blank = (text == ord(" ")) | (text == ord("\t"))
+    kept = np.ones(len(text), bool)
+    kept[1:] = ~(blank[1:] & blank[:-1])
+    text, blank = text[kept], blank[kept]
+    text[blank] = ord("\t")
+    end = (text == ord("\n")) | (text == ord("\r"))
+    at_end = np.zeros(len(text), bool)
+    at_end[:1] = at_end[-1:] = True
+    at_end[1:] |= end[:-1]
+    at_end[:-1] |= end[1:]
+    return text[~(blank & at_end)].tobytes()
+
+
+def _place(path: Path, row: int, skip: int) -> str:
+    return f"{path}, line {_line(path, row, skip)}"
+
+
+def _line(path: Path, row: int, skip: int) -> int:
+    """Return the line in which a row stands."""
+    rows = (line for line, _ in lines(path) if line > skip)
+    return next(islice(rows, row, None))

@@ -1,0 +1,250 @@
+"""Genotypes: .bed files by memory map, .pgen files through pgenlib.
+
+Both become `PackedGenotypes` of PLINK's two-bit codes, the same bytes for the same
+calls, with tables of samples and of variants beside them. A1 is the allele that is
+counted: the first of .bim, ALT of .pvar. No memory is taken before the sizes of the
+files agree.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from renyi import endings
+from renyi.checks import check_memory
+from renyi.counting.packed import PackedGenotypes
+from renyi.progress import Progress, ProgressCallback
+from renyi.sources.files import existing
+from renyi.sources.genotype_tables import read_bim, read_fam, read_psam, read_pvar
+from renyi.storage import first_line
+
+_MAGIC = b"\x6c\x1b"
+_BED_HEAD, _PGEN_HEAD = 3, 12  # bytes before the genotypes, or before the index
+_BLOCK = 2**25  # bytes of calls that are unpacked at a time
+# Codes of .bed by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
+_CODES = np.array([3, 2, 0, 1], np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Genotypes:
+    """Genotypes with the samples and the variants they are of.
+
+    `samples` has the columns fid, iid, father, mother, sex (1 male, 2 female, 0 not
+    known) and phenotype, all text; `variants` chromosome, id, position, a1 and a2.
+    """
+
+    packed: PackedGenotypes
+    samples: pd.DataFrame
+    variants: pd.DataFrame
+    path: str
+
+    def select(self, samples: Any = None, variants: Any = None) -> Genotypes:
+        """Return some of them: indices or truth values."""
+        found = replace(self, packed=self.packed.take(samples, variants))
+        if samples is not None:
+            rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
+            found = replace(found, samples=rows)
+        if variants is not None:
+            rows = self.variants.iloc[np.asarray(variants)].reset_index(drop=True)
+            found = replace(found, variants=rows)
+        return found
+
+
+def genotype_path(path: str | os.PathLike[str]) -> Path | None:
+    """Return the .bed or .pgen file that a name means; None if it means another file.
+
+    A prefix means its .bed file, or its .pgen file. Files of other programs are refused
+    with the command that converts them.
+    """
+    name = os.fspath(path)
+    _check_foreign(name)
+    if name.endswith(endings.GENOTYPES):
+        return existing(name)
+    if not os.path.exists(name):
+        for ending in endings.GENOTYPES:
+            if os.path.isfile(name + ending):
+                return Path(name + ending)
+    return None
+
+
+def _check_foreign(name: str) -> None:
+    for ending, words in _CONVERSIONS.items():
+        if name.endswith(ending):
+            stem = name.removesuffix(ending)
+            command = words.format(name=name, stem=stem)
+            raise ValueError(
+                f"{name} is not read directly: convert it with 'plink2 {command} "
+                f"--out {stem}', then name {stem}.pgen."
+            )
+
+
+_CONVERSIONS = {
+    ".bgen": "--bgen {name} ref-first --sample {stem}.sample --make-pgen",
+    ".vcf": "--vcf {name} --max-alleles 2 --make-pgen",
+    ".vcf.gz": "--vcf {name} --max-alleles 2 --make-pgen",
+    ".bcf": "--bcf {name} --max-alleles 2 --make-pgen",
+    ".ped": "--pedmap {stem} --make-pgen",
+}
+
+
+def read_genotypes(
+    path: str | os.PathLike[str], progress: ProgressCallback | None = None
+) -> Genotypes:
+    """Read a .bed or .pgen file, or that of a prefix, with the two files beside it."""
+    place = genotype_path(path)
+    if place is None:
+        raise ValueError(
+            f"{existing(path)} holds no genotypes: name a .bed or a .pgen file."
+        )
+    is_bed = place.suffix == ".bed"
+    about = [
+        _beside(place, ending)
+        for ending in ((".fam", ".bim") if is_bed else (".psam", ".pvar"))
+    ]
+    mode = _mode(place)
+    samples = (read_fam if is_bed else read_psam)(about[0])
+    variants = (read_bim if is_bed else read_pvar)(about[1])
+    n, d = len(samples), len(variants)
+    if mode == 1:  # a .pgen file may be a .bed file by its contents
+        data = _mapped(place, n, d, about)
+    else:
+        data = _unpacked(place, n, d, about, progress)
+    return Genotypes(
+        PackedGenotypes(data, n, None, None), samples, variants, str(place)
+    )
+
+
+def _beside(place: Path, ending: str) -> Path:
+    found = place.with_suffix(ending)
+    packed = found.with_name(found.name + ".zst")
+    if not found.exists() and packed.exists():
+        raise ValueError(
+            f"{packed} is compressed: unpack it with 'plink2 --zst-decompress {packed} "
+            f"{found}'."
+        )
+    if not found.exists():
+        raise FileNotFoundError(
+            f"There is no {found}, which belongs to {place}: put it beside it."
+        )
+    return found
+
+
+def _mode(place: Path) -> int:
+    """Return how a file is stored; refuse what holds no genotypes."""
+    with place.open("rb") as stream:
+        head = stream.read(3)
+    if len(head) < 3 or head[:2] != _MAGIC:
+        raise ValueError(
+            f"{place} is not a {place.suffix} file: it begins with {head.hex(' ')!r}, "
+            f"not with {_MAGIC.hex(' ')!r}."
+        )
+    stem = place.with_suffix("")
+    if head[2] == 0:
+        raise ValueError(
+            f"{place} is stored sample by sample, as PLINK did before 2009: convert it "
+            f"with 'plink1.9 --bfile {stem} --make-bed --out {stem}-variants'."
+        )
+    if place.suffix == ".bed" and head[2] != 1:
+        raise ValueError(
+            f"{place} is not a .bed file: its third byte is {head[2]}, not 1"
+            f"{' (a .pgen file may have been renamed)' if head[2] < 0x20 else ''}."
+        )
+    return head[2]
+
+
+# ---- .bed
+
+
+def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]:
+    """Map the genotypes of a .bed file into memory, if its size is right."""
+    width = -(-n // 4)
+    size, needed = place.stat().st_size - _BED_HEAD, width * d
+    if size != needed:
+        state = "truncated" if size < needed else "longer than it should be"
+        hint = ""
+        if width and size and size % width == 0:
+            hint = f"; it has the size of {size // width:,} variants"
+        elif size and size % d == 0:
+            most = 4 * (size // d)
+            hint = f"; it has the size of {most - 3:,} to {most:,} samples"
+        raise ValueError(
+            f"{place} is {state}, or belongs to other files: {n:,} samples "
+            f"({about[0].name}) and {d:,} variants ({about[1].name}) take "
+            f"{needed + _BED_HEAD:,} bytes, and it has {size + _BED_HEAD:,}{hint}."
+        )
+    mapped = np.memmap(place, np.uint8, "r", _BED_HEAD, (d, width))
+    return np.asarray(mapped)
+
+
+# ---- .pgen
+
+
+def _unpacked(
+    place: Path, n: int, d: int, about: list[Path], progress: ProgressCallback | None
+) -> NDArray[np.uint8]:
+    """Read the hard calls of a .pgen file, some variants at a time, and pack them."""
+    with place.open("rb") as stream:
+        head = stream.read(_PGEN_HEAD)
+    if len(head) < _PGEN_HEAD:
+        raise ValueError(f"{place} is truncated: it has {len(head)} bytes.")
+    for what, at, count, path in (
+        ("samples", 7, n, about[0]),
+        ("variants", 3, d, about[1]),
+    ):
+        declared = int.from_bytes(head[at : at + 4], "little")
+        if declared != count:
+            raise ValueError(
+                f"{place} declares {declared:,} {what}, but {path} has {count:,}: the "
+                "files do not belong together."
+            )
+    reader = _pgenlib().PgenReader
+    width = -(-n // 4)
+    check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
+    begun, step = time.monotonic(), max(1, _BLOCK // (4 * width))
+    try:
+        with reader(os.fsencode(place), n, d) as calls:
+            data = np.empty((d, width), np.uint8)
+            block = np.zeros((min(step, d), 4 * width), np.int8)
+            room = np.empty((min(step, d), n), np.int8)
+            for low in range(0, d, step):
+                high = min(low + step, d)
+                calls.read_range(low, high, room[: high - low])
+                block[: high - low, :n] = room[: high - low]
+                _pack(block[: high - low], data[low:high], n)
+                if progress is not None:
+                    spent = time.monotonic() - begun
+                    progress(Progress(f"reading {place}", spent, high / d))
+    except (RuntimeError, OSError) as error:
+        reason = first_line(error).removeprefix("b'").partition(".\\n")[0]
+        raise ValueError(
+            f"{place} is damaged or truncated ({reason}): take a fresh copy of it."
+        ) from None
+    return data
+
+
+def _pack(calls: NDArray[np.int8], out: NDArray[np.uint8], n: int) -> None:
+    """Write copies of ALT as codes of .bed, four to a byte, zeros beyond the last."""
+    codes = _CODES[calls & 3]  # -9 & 3 is 3
+    codes[:, n:] = 0
+    np.copyto(out, codes[:, 0::4])
+    for k in (1, 2, 3):
+        out |= codes[:, k::4] << np.uint8(2 * k)
+
+
+def _pgenlib() -> Any:
+    try:
+        import pgenlib
+    except ImportError:
+        raise ImportError(
+            "Files .pgen need the package pgenlib: install the extra with pip install "
+            "'renyi[genetics]', or convert the file with 'plink2 --pfile … --make-bed'."
+        ) from None
+    return pgenlib
