@@ -268,7 +268,7 @@ def _tidied(text: NDArray[np.uint8]) -> bytes:
     at_end[:1] = at_end[-1:] = True
     at_end[1:] |= end[:-1]
     at_end[:-1] |= end[1:]
-    return text[~(blank & at_end)].tobytes()
+    return bytes(text[~(blank & at_end)])
 
 
 def _place(path: Path, row: int, skip: int) -> str:
