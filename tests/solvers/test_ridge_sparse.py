@@ -201,6 +201,28 @@ def test_what_does_not_converge_is_told(monkeypatch) -> None:
     assert told[0].message.code == "not-converged"
 
 
+def test_conjugate_gradients_end_at_a_residual_and_tell_of_it() -> None:
+    rng = np.random.default_rng(3)
+    B = rng.normal(size=(60, 80))
+    A, R, heard = B @ B.T, rng.normal(size=(60, 2)), []
+    R[:, 1] *= 1e6  # shares are of each column
+
+    def multiply(V: np.ndarray) -> np.ndarray:
+        return A @ V
+
+    found = krylov.conjugate_gradients(
+        multiply, R, 5.0, np.diag(A), 1e-4, told=lambda *at: heard.append(at)
+    )
+    left = np.linalg.norm(R - A @ found.Z - 5 * found.Z, axis=0)
+    share = (left / np.linalg.norm(R, axis=0)).max()
+    assert share <= 1e-4
+    np.testing.assert_allclose(found.residual, share, rtol=1e-6)
+    assert [k for k, _ in heard] == list(range(1, found.rounds + 1))
+    assert heard[-2][1] > 1e-4 >= heard[-1][1] == found.residual
+    short = krylov.conjugate_gradients(multiply, R, 5.0, np.diag(A), 1e-4, rounds=3)
+    assert (short.rounds, short.residual) == heard[2]
+
+
 def test_estimates_that_have_not_settled_are_told_of(monkeypatch) -> None:
     values, alphas = np.linspace(0, 1, 400)[:, None], np.array([1e-6, 0.1])
     fit, _, _ = krylov.spectrum(lambda V: values * V, np.ones((400, 1)), alphas)

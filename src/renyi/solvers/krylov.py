@@ -17,6 +17,7 @@ g and its derivative are continued fractions in the entries a, b of T::
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,18 +94,56 @@ def _estimates(
 def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
     """Solve ``(A + alpha) Z = R`` by conjugate gradients, scaled by the diagonal of A.
 
-    Every column has its own steps. What has not converged after many is returned as it
-    is, with a warning: certificates are made of the points themselves, whatever these
-    are, so that bounds hold all the same.
+    What has not converged after many rounds is returned as it is, with a warning:
+    certificates are made of the points themselves, whatever these are, so that bounds
+    hold all the same.
+    """
+    found = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
+    if found.residual > _TOLD:
+        warn(
+            f"Training stopped with {found.residual:.1g} of the equations' right-hand "
+            f"side left, after at most {_ROUNDS:,} rounds of conjugate gradients: the "
+            "points are not quite those of alpha. Their certificate holds for them as "
+            "they are; a larger alpha ends sooner.",
+            "not-converged",
+        )
+    return found.Z
+
+
+class Solution(NamedTuple):
+    """An approximate solution, and what is left of the right-hand side, as a share."""
+
+    Z: Floats
+    rounds: int
+    residual: float
+
+
+def conjugate_gradients(
+    multiply: Product,
+    R: Floats,
+    alpha: float,
+    scale: Floats,
+    tolerance: float = _SOLVED,
+    rounds: int = _ROUNDS,
+    told: Callable[[int, float], None] | None = None,
+) -> Solution:
+    """Solve ``(A + alpha) Z = R``, scaled by the diagonal of A, every column by itself.
+
+    A column is solved when its residual is so small a share of it; `told` hears of
+    every round and of the largest share that is left.
     """
     inverse = 1 / (scale + alpha)[:, None]
     Z, residual = np.zeros_like(R), R.copy()
-    limit = _SOLVED * np.linalg.norm(R, axis=0)
+    norms = np.linalg.norm(R, axis=0)
     scaled = inverse * residual
     direction, rho = scaled, (residual * scaled).sum(axis=0)
-    for _ in range(_ROUNDS):
-        active = np.linalg.norm(residual, axis=0) > limit
-        if not active.any():
+    for done in range(rounds + 1):
+        left = _ratio(np.linalg.norm(residual, axis=0), norms)
+        largest = float(left.max(initial=0.0))
+        active = left > tolerance
+        if done and told is not None:
+            told(done, largest)
+        if done == rounds or not active.any():
             break
         image = multiply(direction) + alpha * direction
         curved = (direction * image).sum(axis=0)
@@ -115,17 +154,7 @@ def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
         scaled = inverse * residual
         last, rho = rho, (residual * scaled).sum(axis=0)
         direction = scaled + _ratio(rho, last) * direction
-    norms = np.linalg.norm(R, axis=0)
-    left = float(_ratio(np.linalg.norm(residual, axis=0), norms).max(initial=0.0))
-    if left > _TOLD:
-        warn(
-            f"Training stopped with {left:.1g} of the equations' right-hand side left, "
-            f"after at most {_ROUNDS:,} rounds of conjugate gradients: the points are "
-            "not quite those of alpha. Their certificate holds for them as they are; a "
-            "larger alpha ends sooner.",
-            "not-converged",
-        )
-    return Z
+    return Solution(Z, done, largest)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
