@@ -95,7 +95,6 @@ def write_proof(
         "format": FORMAT,
         "version": 2,
         "renyi": __version__,
-        "digest": m.digest.pairs,
         "features": list(m.feature_names),
         "claims": {},
     }

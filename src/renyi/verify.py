@@ -10,10 +10,9 @@ E|t - e_Y|². Rule map, the largest score, errs at most 2(1 - 1/K - L²/V), wher
 sum of E[(s_y - s)²], L = max(0, E[s_Y - s]); with pairs of each class, so within each.
 A proof is of ANY rule. Upper: functions l_y(x), sums of a number for each cell of each
 table, that for every set S of classes add up to |S| - 1 or more, at every x. Then rules
-that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages (any) move
-numbers between tables; the least cells of all tables are added up, and what is lacking
-is added to l. Lower: outcomes whose weights add up EXACTLY to these counts, that is, a
-population where no rule errs less. Nothing is rounded; scores in floats may tie or not.
+that answer y with probability 1 - l_y or more err at most E[l_Y]. Messages move numbers
+between tables, whose least cells are added up; what lacks is added to l. Lower:
+outcomes with EXACTLY these counts, where no rule errs less. Float scores may flip ties.
 """
 
 from __future__ import annotations
@@ -77,13 +76,14 @@ class Counts:
 
     def __init__(self, path: str) -> None:
         with zipfile.ZipFile(path) as archive:
-            size = sum(part.file_size for part in archive.infolist())
+            parts = archive.infolist()  # methods but 0 and 8 may unpack to any size
+            size = sum(p.file_size + BYTES * (p.compress_type % 8) for p in parts)
             check(size <= BYTES, "it is too large to be checked here", 1)
-            npy = {part.filename: archive.read(part) for part in archive.infolist()}
+            npy = {p.filename: archive.open(p).read(p.file_size) for p in parts}
         raw = {name: v[10 + v[8] + 256 * v[9] :] for name, v in npy.items()}
         header = parse(raw.pop("header.npy"), "renyi-marginals")
-        form = "d" if b"<f8" in npy["counts.npy"][:99] else "q"
-        flat = {k: struct.unpack(f"<{len(v) // 8}{form}", v) for k, v in raw.items()}
+        form = {k: "dq"[b"<i8', 'fortran_order': F" in v[:50]] for k, v in npy.items()}
+        flat = {k: struct.unpack(f"<{len(v) // 8}{form[k]}", v) for k, v in raw.items()}
         every, inner = flat["counts.npy"], flat.get("class_counts.npy", ())
         numbers = [*map(int, every + inner)]
         whole = numbers == [*every, *inner] and header["version"] == 1
@@ -127,12 +127,10 @@ class Counts:
             how = {"slope": unity, "intercept": [0] * K}
         z = [row if K > 2 else [-row, row] for row in [*card["z"], card["intercept"]]]
         z = [*z, *how["slope"], how["intercept"]]
-        z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in z]
         check(len(z) == D + K + 2 and {*map(len, z)} == {K}, "its points do not fit")
+        z = [[Fraction(*v.as_integer_ratio()) for v in row] for row in z]
         z, start, (*slope, shift) = z[: -K - 2], z[-K - 2], z[-K - 1 :]
-        first = len(
-            self.blocks[0]
-        )  # of which each row has one: they take the intercept
+        first = len(self.blocks[0])  # a row has one of these: they take the intercept
         z = [[*map(add, row, start)] for row in z[:first]] + z[first:]
         g = [[dot(row, column) for column in zip(*slope, strict=True)] for row in z]
         g = [[*map(add, row, shift)] for row in g[:first]] + g[first:]
@@ -154,8 +152,7 @@ class Counts:
             check(min(B, best) >= 0, "no population has these counts")
             return B, best
 
-        B, _ = closed(z, self.pairs, self.by_class)
-        _, best = closed(g, self.pairs, self.by_class)
+        (B, _), (_, best) = (closed(f, self.pairs, self.by_class) for f in (z, g))
         missed = Fraction(0 if self.within else self.n)
         for y, pairs in enumerate(self.within):
             rows = [[v * (k == y) for v in row] for k, row in enumerate(self.by_class)]
@@ -169,7 +166,7 @@ class Counts:
         K, blocks = len(self.by_class), self.blocks[:-1]
         cells = [(a, b) for i, j in combinations(blocks, 2) for a in i for b in j]
         whole = {type(v) for part in proof.values() for v in part} == {int}
-        check(whole and 2**K * len(cells) < STEPS, "its numbers do not fit")
+        check(whole and len(cells) + K * len(self.pairs) < STEPS >> K, "it is too long")
         one = [proof["single"][y::K] for y in range(K)]
         two = dict(zip(cells, proof["pair"], strict=True))
         mean = sum(v * self.pairs[a][b] for (a, b), v in two.items())  # of l_Y, times n
@@ -208,15 +205,18 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
     """Return 0, 1 or 2, why, and claims: what, the number, the exact one, if proved."""
     at, found, read = marginals, [], []
     try:
-        for at, kind in (model, "renyi-model"), (proof, "renyi-proof"), (marginals, ""):
+        for at, kind in (marginals, ""), (model, "renyi-model"), (proof, "renyi-proof"):
             small = not at or Path(at).is_file() and Path(at).stat().st_size <= BYTES
             check(small, "there is no such file, or it is too large")
             read.append(parse(Path(at).read_bytes(), kind) if at and kind else {})
-        M, P, _ = read
+        (_, M, P), at = read, proof or model or marginals
         claimed = (P["claims"] if P else M.get("certificate")) or {}
-        check(claimed.get("basis", "marginals") == "marginals", "it speaks of rows", 1)
+        about = claimed.get("basis", "marginals") == "marginals"
+        check(about, "it speaks of rows, and counts prove nothing about rows", 1)
+        check({"gamma", "upper", "lower"} & {*claimed}, "it claims nothing", 1)
         check(M or "gamma" not in claimed, "it speaks of a model", 1)
-        C, card = Counts(at), M.get("scorecard", {})
+        at, card = marginals, M.get("scorecard", {})
+        C = Counts(at)
         alone = [row[a] for a, row in enumerate(C.pairs)]
         same = P["features"] == [*C.columns] if P else card["counts"] == alone
         same &= len({M.get("target"), C.target} - {None, "y"}) < 2
@@ -224,17 +224,17 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         check(C.agree(), "its counts do not agree with each other exactly", 1)
         if "gamma" in claimed:
             exact = C.bounds(card)
-            each = {"gamma": claimed["gamma"], **claimed["bounds"]}
-            found = [(k, v, exact[k], exact[k] <= v) for k, v in each.items()]
+            each = [("gamma", claimed["gamma"]), *claimed["bounds"].items()]
+            found = [(k, v, exact[k], exact[k] <= v) for k, v in each]
+        at = proof or at
         for what, holds in ("upper", le), ("lower", ge):
             if what in claimed:
                 bound, number = getattr(C, what)(P[what]), claimed[what]
                 found.append((f"{what}, any rule", number, bound, holds(bound, number)))
-        check(found, "nothing is claimed of it", 1)
     except Exception as error:
         known = type(error) is AssertionError and len(error.args) == 2
         code, why = error.args if known else (2, f"it is not valid ({error!r:.60})")
-        return code, f"{at}: {why}", []
+        return code, f"{at!r}: {why}", []
     return int(not all(row[3] for row in found)), "", found
 
 

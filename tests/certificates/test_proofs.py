@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from fractions import Fraction
 from pathlib import Path
@@ -360,6 +361,73 @@ def test_hostile_archives_are_refused(tmp_path):
     assert verify.answer(path, str(MODEL))[0] == 2
     with zipfile.ZipFile(MARGINALS) as golden:
         assert {i.filename for i in golden.infolist()} >= {"header.npy", "counts.npy"}
+
+
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_parts_that_unpack_to_more_than_they_say_take_no_memory(tmp_path, method):
+    path, size = tmp_path / "bomb.renyi", 2**26 + 97
+    archive(path, golden_members(**{"counts.npy": b"\0" * size}), method)
+    stated, false = (number.to_bytes(4, "little") for number in (size, 400))
+    path.write_bytes(path.read_bytes().replace(stated, false))
+    tracemalloc.start()
+    assert verify.answer(str(path), str(MODEL))[0] in (1, 2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**24
+
+
+def test_arrays_that_numpy_reads_in_another_order_prove_nothing(tmp_path):
+    """The pairs within classes, which are not symmetric in all three of their axes."""
+    with zipfile.ZipFile(MARGINALS) as golden:
+        raw = golden.read("class_counts.npy")
+    path = str(tmp_path / "other.renyi")
+    for change in ((b"False", b"True "), (b"<i8", b">i8"), (b"<i8", b"<u8")):
+        archive(path, golden_members(**{"class_counts.npy": raw.replace(*change)}))
+        assert verify.answer(path, str(MODEL))[0] == 1
+
+
+def test_a_bound_called_gamma_hides_none(sign):
+    data = json.loads(MODEL.read_text("utf-8"))
+    data["certificate"]["bounds"]["gamma"] = data["certificate"]["gamma"]
+    data["certificate"]["gamma"] = 1e-9
+    code, _, found = verify.answer(str(MARGINALS), sign(data))
+    assert code == 1 and found[0][:2] == ("gamma", 1e-9)
+
+
+def test_sets_of_many_classes_are_not_gone_through(tmp_path, sign):
+    """One column has no pairs of columns, and yet 2⁴⁰ sets of classes."""
+    y = pd.Series([f"k{i % 40}" for i in range(80)], name="answer")
+    m = renyi.Marginals.from_data(pd.DataFrame({"a": list("xy") * 40}), y)
+    upper = {"single": [0] * 80, "pair": [], "messages": []}
+    proof = {"format": "renyi-proof", "version": 2, "features": ["a"]}
+    proof = sign({**proof, "claims": {"upper": 1.0}, "upper": upper})
+    code, why, _ = verify.answer(saved(tmp_path, m)[0], proof=proof)
+    assert code == 2 and "signed.json" in why
+
+
+def test_answers_name_the_file_that_is_at_fault(tmp_path, sign):
+    model = str(GOLDEN / "model-v3-halves.json")
+    code, why, _ = verify.answer(str(MARGINALS), model)
+    assert code == 1 and "model-v3-halves.json" in why and "rows" in why
+    code, why, _ = verify.answer(str(MARGINALS))
+    assert code == 1 and MARGINALS.name in why and "claims nothing" in why
+    document = {"format": "renyi-proof", "version": 2, "claims": {"other": 0}}
+    code, why, _ = verify.answer(str(MARGINALS), proof=sign(document))
+    assert code == 1 and "signed.json" in why
+    _, why, _ = verify.answer(str(MARGINALS), "\x1b[31m\udcff\n")
+    assert why.isprintable()  # in any terminal
+
+
+def test_proofs_with_a_digest_are_still_proved(tmp_path, sign):
+    m = renyi.Marginals.from_data(*drawn(3))
+    place = tmp_path / "proof.json"
+    proofs.write_proof(place, m, result=renyi.minimax(m))
+    data = json.loads(place.read_text("utf-8"))
+    assert "digest" not in data
+    old = sign({**data, "digest": m.digest.pairs})
+    assert verify.answer(saved(tmp_path, m)[0], proof=old)[0] == 0
 
 
 def test_pipes_and_folders_are_no_files(tmp_path):
