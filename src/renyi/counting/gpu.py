@@ -57,6 +57,11 @@ def module() -> tuple[Any, Any]:
     return cupy, kernels
 
 
+def row_bytes(n: int) -> int:
+    """Return the bytes of a variant of n samples on the GPU: whole vectors of 16."""
+    return 16 * -(-n // 64)
+
+
 class DeviceGenotypes:
     """Genotypes in the memory of a GPU, and the products with their one-hot matrix W.
 
@@ -67,7 +72,7 @@ class DeviceGenotypes:
     def __init__(self, G: PackedGenotypes) -> None:
         cp, _ = module()
         self.n, self.d = G.n, G.d
-        self._pitch = 16 * -(-self.n // 64)  # bytes of a variant
+        self._pitch = row_bytes(self.n)
         needed, free = self.d * self._pitch, cp.cuda.Device().mem_info[0]
         if needed + 400 * self.d > free:  # with the vectors of a product
             raise MemoryError(
@@ -77,6 +82,13 @@ class DeviceGenotypes:
             )
         self._data = cp.zeros((self.d, self._pitch), cp.uint8)
         self._upload(G)
+
+    @classmethod
+    def on_device(cls, data: Any, n: int) -> DeviceGenotypes:
+        """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
+        self = cls.__new__(cls)
+        self.n, self.d, self._pitch, self._data = n, len(data), row_bytes(n), data
+        return self
 
     def _upload(self, G: PackedGenotypes) -> None:
         """Copy the variants that are kept, and of these the samples that are."""
