@@ -1,0 +1,307 @@
+"""Which variant of a file is which of a model, and which of its alleles is counted.
+
+A variant is found by its id where both files have it once, else by chromosome and
+position; never by position where the files are of two genome builds. Two builds are
+taken for granted if they were stated so, or if variants of one id lie at other places.
+
+Alleles agree as named (A1 is A1), swapped (A1 is A2: points are read backwards), or on
+the other strand of the DNA, either way. Of A/T and C/G variants the other strand looks
+like a swap: frequencies of A1 decide, if both are at least 0.1 away from ½, and without
+them the variant is dropped, except where the strands are known to be the same: it was
+said so, or the variants of both files are the same, line by line. An allele that no
+sample has ("0" in PLINK's files) agrees with any, if the other one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from renyi.figures import number_of, printable
+from renyi.sources import genotype_tables
+from renyi.sources.genotype_tables import chromosome_name
+
+Places = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+Frequencies = Callable[[Places], NDArray[np.float64]]
+
+NO_ALLELE = genotype_tables.NO_ALLELE[1]
+NO_ID = (".", "0", "", "NA")
+REASONS = {
+    "absent": "not in the file",
+    "alleles": "other alleles",
+    "palindromic": "A/T or C/G, strand unknown",
+    "ambiguous": "several variants fit",
+}
+BUILDS = {"hg18": "NCBI36", "hg19": "GRCh37", "hg38": "GRCh38"}
+_COMPLEMENT = str.maketrans("ACGT", "TGCA")
+_MARGIN = 0.1  # of a frequency that decides, from ½
+_MOVED = 0.1  # share of ids at other places which tells of two genome builds
+_MOST_AT_ONE_PLACE = 16
+_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class MatchRecord:
+    """How many variants of a model were found in a file, and in what way."""
+
+    variants: int  # of the model
+    matched: int
+    by_id: int
+    by_position: int
+    swapped: int
+    complemented: int
+    by_frequency: int  # A/T and C/G variants that frequencies decided
+    build: str | None
+    file_build: str | None
+    moved: int  # variants of one id at two positions
+    dropped: pd.DataFrame = field(repr=False)  # id, chromosome, position, reason
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many were dropped, by reason."""
+        found = self.dropped["reason"].value_counts()
+        return {each: int(found[each]) for each in REASONS if each in found.index}
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain form for JSON, without the names."""
+        names = [n for n in self.__dataclass_fields__ if n != "dropped"]
+        return {**{n: getattr(self, n) for n in names}, "dropped": self.counts}
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+        builds = f"genome build {self.build or 'not stated'}"
+        if self.file_build != self.build:
+            builds += f", of the file {self.file_build or 'not stated'}"
+        of = f"of {number_of(self.variants, 'variant')} of the model"
+        how = f"{self.by_id:,} by id, {self.by_position:,} by position"
+        text = [f"matched {self.matched:,} {of} ({how}; {builds})"]
+        turned = {
+            "swapped alleles": self.swapped,
+            "on the other strand": self.complemented,
+            "A/T or C/G, decided by frequency": self.by_frequency,
+        }
+        text += [f"{count:,} {what}" for what, count in turned.items() if count]
+        if self.moved:
+            text.append(f"{self.moved:,} of the same id lie at other positions")
+        for reason, count in self.counts.items():
+            some = self.dropped[self.dropped["reason"] == reason].head(_SHOWN)
+            names = ", ".join(printable(name)[:40] for name in variant_names(some))
+            more = ", …" if count > _SHOWN else ""
+            text.append(f"dropped {count:,}: {REASONS[reason]} ({names}{more})")
+        return text
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class Match(NamedTuple):
+    """Pairs of variants, in the order of the file's; of which A1 is the model's A2."""
+
+    model: Places
+    file: Places
+    swapped: Truths
+    record: MatchRecord
+
+
+def variant_names(variants: pd.DataFrame) -> list[str]:
+    """Return ids, or chromosome and position of variants that have none."""
+    columns = (variants[name].tolist() for name in ("id", "chromosome", "position"))
+    return [
+        i if i not in NO_ID else f"{c}:{p}" for i, c, p in zip(*columns, strict=True)
+    ]
+
+
+def build_of(name: str | None) -> str | None:
+    """Return the one name of a genome build; None if none is stated."""
+    if name is None or name.strip().upper() in ("", "NR", "NA"):
+        return None
+    return BUILDS.get(name.strip().lower(), name.strip())
+
+
+def chromosomes(names: pd.Series) -> tuple[Places, list[str]]:
+    """Return codes of chromosomes, and the names they have without 'chr' or numbers."""
+    codes, found = pd.factorize(names)
+    plain = [chromosome_name(str(each)) for each in found]
+    again, kept = pd.factorize(np.array(plain, object))
+    return again[codes].astype(np.int64), list(kept)
+
+
+def match_variants(
+    model: pd.DataFrame,
+    file: pd.DataFrame,
+    frequencies: Frequencies,
+    builds: tuple[str | None, str | None] = (None, None),
+    same_strand: bool = False,
+) -> Match:
+    """Find the variants of a model in a file.
+
+    `model` may have a column `frequency`, of A1; `frequencies` returns those of rows of
+    the file.
+    """
+    alleles = _Alleles(model, file)
+    same_strand = same_strand or _same_list(model, file)
+    places, how = np.full(len(model), -1), np.zeros(len(model), np.int64)
+    named = _by_id(model["id"], file["id"])
+    fits = alleles.fit(np.arange(len(model)), named)
+    places[fits > 0] = named[fits > 0]
+    keys = _positions(model, file)
+    both = (named >= 0) & (keys[0] >= 0) & (keys[1][named] >= 0)
+    moved = int((keys[0][both] != keys[1][named[both]]).sum())
+    one, other = map(build_of, builds)
+    several = np.zeros(len(model), bool)
+    if not (one and other and one != other) and moved <= _MOVED * both.sum():
+        rest = np.flatnonzero((places < 0) & (keys[0] >= 0))
+        found, several[rest], seen = _by_position(keys, rest, alleles)
+        how[rest], places[rest] = found >= 0, found
+        named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
+    reasons = np.full(len(model), "", object)
+    lost = places < 0
+    reasons[lost] = np.where(named[lost] >= 0, "alleles", "absent")
+    reasons[several] = "ambiguous"
+    used = np.bincount(places[places >= 0], minlength=len(file))
+    twice = (places >= 0) & (used[places] > 1)
+    reasons[twice & (how == 1)] = "ambiguous"
+    rows = np.flatnonzero(reasons == "")
+    at = places[rows]
+    fits = alleles.fit(rows, at)
+    swapped, turned, decided = fits % 2 == 0, fits > 2, np.zeros(len(rows), bool)
+    doubt = alleles.palindromic(rows, at)
+    if not same_strand and doubt.any():
+        own = model["frequency"].to_numpy(float) if "frequency" in model else None
+        ours = np.full(int(doubt.sum()), np.nan) if own is None else own[rows[doubt]]
+        theirs = frequencies(at[doubt])
+        clear = np.minimum(abs(ours - 0.5), abs(theirs - 0.5)) >= _MARGIN  # NaN is not
+        decided[doubt] = clear
+        flip = (ours > 0.5) != (theirs > 0.5)
+        turned[doubt] = flip != swapped[doubt]
+        swapped[doubt] = flip
+        reasons[rows[doubt][~clear]] = "palindromic"
+    kept = reasons[rows] == ""
+    order = np.flatnonzero(kept)[np.argsort(at[kept], kind="stable")]
+    rows, at = rows[order], at[order]
+    dropped = model.loc[reasons != "", ["id", "chromosome", "position"]]
+    record = MatchRecord(
+        variants=len(model),
+        matched=len(rows),
+        by_id=int((how[rows] == 0).sum()),
+        by_position=int(how[rows].sum()),
+        swapped=int(swapped[order].sum()),
+        complemented=int(turned[order].sum()),
+        by_frequency=int(decided[order].sum()),
+        build=one,
+        file_build=other,
+        moved=moved,
+        dropped=dropped.assign(reason=reasons[reasons != ""]).reset_index(drop=True),
+    )
+    return Match(rows, at, swapped[order], record)
+
+
+def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
+    """Whether variants and alleles are the same, line by line."""
+    names = ("id", "position", "a1", "a2", "chromosome")
+    return len(model) == len(file) and all(
+        np.array_equal(model[name].to_numpy(), file[name].to_numpy()) for name in names
+    )
+
+
+def _by_id(ours: pd.Series, theirs: pd.Series) -> Places:
+    """Return where the ids are that both files have once; -1 elsewhere."""
+    single = ~(theirs.duplicated(keep=False) | theirs.isin(NO_ID)).to_numpy(bool)
+    rows = np.flatnonzero(single)
+    found = pd.Index(theirs[single]).get_indexer(pd.Index(ours))
+    found[ours.duplicated(keep=False).to_numpy(bool)] = -1
+    return np.where(found >= 0, rows[found] if len(rows) else -1, -1).astype(np.int64)
+
+
+def _positions(model: pd.DataFrame, file: pd.DataFrame) -> tuple[Places, Places]:
+    """Return one number for chromosome and position; -1 where there is none."""
+    names = pd.concat([model["chromosome"], file["chromosome"]], ignore_index=True)
+    codes, found = chromosomes(names)
+    where = [frame["position"].to_numpy(np.int64) for frame in (model, file)]
+    position = np.concatenate(where)
+    known = (position > 0) & (position < 2**40)
+    known &= ~np.isin(codes, [k for k, name in enumerate(found) if name in NO_ID])
+    keys = np.where(known, codes * 2**40 + position, -1)
+    return keys[: len(model)], keys[len(model) :]
+
+
+def _by_position(
+    keys: tuple[Places, Places], rest: Places, alleles: _Alleles
+) -> tuple[Places, Truths, Truths]:
+    """Return the variant of the file at the place of each, and where several fit.
+
+    Last, whether any is at its place.
+    """
+    order = np.argsort(keys[1], kind="stable")
+    theirs, ours = keys[1][order], keys[0][rest]
+    start = np.searchsorted(theirs, ours)
+    many = np.searchsorted(theirs, ours, side="right") - start
+    found, count = np.full(len(rest), -1), np.zeros(len(rest), np.int64)
+    for k in range(min(int(many.max(initial=0)), _MOST_AT_ONE_PLACE)):
+        some = np.flatnonzero(many > k)
+        at = order[start[some] + k]
+        fits = alleles.fit(rest[some], at) > 0
+        count[some] += fits
+        found[some[fits]] = at[fits]
+    several = (count > 1) | (many > _MOST_AT_ONE_PLACE)
+    found[several] = -1
+    return found, several, many > 0
+
+
+class _Alleles:
+    """Alleles of both files as numbers, and those of the other strand."""
+
+    def __init__(self, model: pd.DataFrame, file: pd.DataFrame) -> None:
+        columns = [frame[name] for frame in (model, file) for name in ("a1", "a2")]
+        codes, found = pd.factorize(pd.concat(columns, ignore_index=True))
+        texts = [str(each).upper() for each in found]
+        known: Mapping[str, int] = {t: k for k, t in enumerate(dict.fromkeys(texts))}
+        self.none = known.get(NO_ALLELE, -1)
+        other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
+        for text, k in known.items():
+            if text and not set(text) - set("ACGT"):
+                other[k] = known.get(text.translate(_COMPLEMENT)[::-1], -3)
+        self.other = np.append(other, -2)
+        codes = np.array([known[t] for t in texts], np.int64)[codes]
+        m, f = len(model), len(file)
+        cuts = np.cumsum([m, m, f])
+        self.m1, self.m2, self.f1, self.f2 = np.split(codes, cuts)
+
+    def fit(self, ours: Places, theirs: Places) -> Places:
+        """Return 0 no fit, 1 as named, 2 swapped, 3 and 4 on the other strand."""
+        m1, m2, none = self.m1[ours], self.m2[ours], self.none
+        f1, f2 = self.f1[theirs], self.f2[theirs]
+        known = (m1 != none) & (m2 != none) & (f1 != none) & (f2 != none)
+
+        def agree(a: Places, b: Places, c: Places, d: Places) -> Truths:
+            loose = ((a == c) | (a == none) | (c == none)) & (
+                (b == d) | (b == none) | (d == none)
+            )
+            sure = ((a == c) & (a != none)) | ((b == d) & (b != none))
+            return np.asarray(loose & sure)
+
+        o1, o2 = self.other[m1], self.other[m2]
+        result = np.zeros(len(ours), np.int64)
+        for code, fits in (
+            (4, known & (o1 == f2) & (o2 == f1)),
+            (3, known & (o1 == f1) & (o2 == f2)),
+            (2, agree(m1, m2, f2, f1)),
+            (1, agree(m1, m2, f1, f2)),
+        ):
+            result[fits] = code
+        result[(theirs < 0) | (m1 == m2) & (m1 != none)] = 0
+        return result
+
+    def palindromic(self, ours: Places, theirs: Places) -> Truths:
+        """Whether the two alleles of either file are one on two strands."""
+        pairs = ((self.m1[ours], self.m2[ours]), (self.f1[theirs], self.f2[theirs]))
+        found = np.zeros(len(ours), bool)
+        for a, b in pairs:
+            found |= self.other[a] == b
+        return found

@@ -1,0 +1,499 @@
+r"""Points per variant, as a model file and in the formats of other programs.
+
+Points are by PLINK's two-bit codes: two copies of A1, missing, one copy, none.
+
+*Model file.* A JSON head of plain values (`run1.json`) and an archive of arrays beside
+it (`run1.points`), both with checksums; the head names the archive and its checksum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.checks import check_memory
+from renyi.counting.packed import CODES, MISSING, PackedGenotypes, code_counts, scores
+from renyi.exports.allele_matching import (
+    MatchRecord,
+    build_of,
+    match_variants,
+)
+from renyi.exports.score_formats import (
+    NONE,
+    ONE,
+    REVERSED,
+    TWO,
+    read_pgs,
+    write_pgs,
+    write_plink2,
+)
+from renyi.rules import decide, logistic, project, reweighted
+from renyi.solvers.calibration import Calibration
+from renyi.storage import (
+    NUMBER,
+    check_fields,
+    checksum,
+    finite_numbers,
+    read_archive,
+    read_json,
+    valid,
+    write_archive,
+    write_json,
+)
+from renyi.writing import Place, replace_together
+
+Floats = NDArray[np.float64]
+
+FORMAT = "renyi-genotype-scores"
+VERSION = 1
+POINTS = ".points"
+COLUMNS = ("chromosome", "id", "position", "a1", "a2")
+_TEXTS = ("chromosome", "id", "a1", "a2")
+_HEAD: dict[str, tuple[type, ...]] = {
+    "format": (str,),
+    "version": (int,),
+    "renyi": (str,),
+    "checksum": (str,),
+    "variants": (int,),
+    "points_file": (str,),
+    "points_checksum": (str,),
+}
+_MODEL: dict[str, tuple[type, ...]] = {
+    "intercept": NUMBER,
+    "classes": (list, NoneType),
+    "share": (*NUMBER, NoneType),
+    "build": (str, NoneType),
+    "covariates": (dict,),
+    "calibration": (dict, NoneType),
+    "meta": (dict,),
+}
+_TYPES = ("|u1", "<i4", "<i8", "<f8")
+
+
+class Scored(NamedTuple):
+    """Scores of samples, and how the variants were found."""
+
+    scores: Floats
+    record: MatchRecord
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeScores:
+    """A model of genotypes that any program can use: points, variants and alleles.
+
+    Parameters
+    ----------
+    variants : DataFrame
+        Columns chromosome, id, position, a1, a2; and where they are known `frequency`
+        (of A1 in training) and `mean` (of the points in training), which stand in for
+        variants that another file lacks.
+    points : ndarray of shape (d, 4)
+        By PLINK's codes: two copies of A1, missing, one copy, none. NaN for missing
+        means the mean of the variant's genotypes.
+    intercept : float
+    classes : (str, str) or None
+        Of negative and of positive scores; None of scores that decide nothing.
+    share : float or None
+        Share of the second class in training.
+    build : str or None
+        Genome build of the positions, such as "GRCh38".
+    covariates : dict of str to float
+        Coefficients by name.
+    calibration : Calibration or None
+        From scores to probabilities.
+    meta : dict
+        Plain values that are kept beside the model.
+
+    Examples
+    --------
+    >>> variants = pd.DataFrame(
+    ...     [["1", "rs1", 101, "A", "G"], ["1", "rs2", 205, "C", "T"]],
+    ...     columns=["chromosome", "id", "position", "a1", "a2"])
+    >>> points = [[0.4, 0.0, 0.1, -0.2], [-0.3, 0.0, 0.1, 0.2]]
+    >>> model = GenotypeScores(variants, np.array(points), classes=("control", "case"))
+    >>> print(model.top(1)[["id", "swing"]].to_string(index=False))
+     id  swing
+    rs1    0.6
+    """
+
+    variants: pd.DataFrame
+    points: Floats
+    intercept: float = 0.0
+    classes: tuple[str, str] | None = None
+    share: float | None = None
+    build: str | None = None
+    covariates: Mapping[str, float] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that there are finite points for every variant."""
+        object.__setattr__(self, "build", build_of(self.build))
+        for name in COLUMNS:
+            if name not in self.variants:
+                raise ValueError(f"variants lack the column {name!r}")
+        if self.points.shape != (len(self.variants), CODES):
+            raise ValueError(
+                f"points have the shape {self.points.shape}, but {len(self.variants)} "
+                f"variants need ({len(self.variants)}, {CODES})"
+            )
+        bad = ~np.isfinite(self.points)
+        bad[:, MISSING] &= ~np.isnan(self.points[:, MISSING])
+        if bad.any() or not math.isfinite(self.intercept):
+            raise ValueError("points or the intercept are not finite")
+        if not all(map(math.isfinite, self.covariates.values())):
+            raise ValueError("coefficients of covariates are not finite")
+        if self.share is not None and not 0 < self.share < 1:
+            raise ValueError(f"share must lie between 0 and 1, not be {self.share}")
+        if self.classes is not None and len(set(self.classes)) != 2:
+            raise ValueError("classes must be two")
+
+    @classmethod
+    def from_counts(
+        cls, variants: pd.DataFrame, points: Floats, counts: Any, **others: Any
+    ) -> GenotypeScores:
+        """Make one with frequencies and means, from counts (d, 4) by code."""
+        counts = np.asarray(counts, np.float64)
+        total = np.maximum(counts.sum(axis=1), 1)
+        table = variants[list(COLUMNS)].reset_index(drop=True)
+        table["frequency"] = _frequency(counts)
+        table["mean"] = (np.nan_to_num(points) * counts).sum(axis=1) / total
+        return cls(table, np.asarray(points, np.float64), **others)
+
+    # ---- scores
+
+    def score(
+        self,
+        genotypes: Any,
+        covariates: Any = None,
+        build: str | None = None,
+        same_strand: bool = False,
+    ) -> Scored:
+        """Score the samples of a file, whose variants and alleles are matched.
+
+        A variant that the file lacks, or that is dropped, adds its mean in training, if
+        that is known, and else nothing.
+
+        Parameters
+        ----------
+        genotypes : Genotypes
+            With `packed` and `variants`, as `renyi.sources.genotypes` reads them.
+        covariates : DataFrame, optional
+            Columns by the names of the model's covariates, a row per sample.
+        build : str, optional
+            Genome build of the file.
+        same_strand : bool
+            Whether alleles of both are known to be of one strand, so that A/T and C/G
+            variants need no frequencies.
+
+        Returns
+        -------
+        Scored
+            `scores` of shape (n,) and the `record` of the match.
+        """
+        G: PackedGenotypes = genotypes.packed
+        match = match_variants(
+            self.variants,
+            genotypes.variants,
+            lambda rows: _frequencies(G, rows),
+            (self.build, build),
+            same_strand,
+        )
+        if not match.record.matched:
+            raise ValueError(
+                f"no variant of the model is among those of {genotypes.path}: "
+                f"{'; '.join(match.record.lines()[1:])}."
+            )
+        kept = G if len(match.file) == G.d else G.take(variants=match.file)
+        points = self.points[match.model]
+        points[match.swapped] = points[match.swapped][:, REVERSED]
+        unknown = np.isnan(points[:, MISSING])
+        if unknown.any():
+            points[unknown, MISSING] = _means(points, kept, unknown)
+        total = scores(kept, points) + self.intercept + self._absent(match.model)
+        return Scored(total + self._of_covariates(covariates, G.n), match.record)
+
+    def _absent(self, used: NDArray[np.int64]) -> float:
+        """Return what the variants add that are not in the file."""
+        if "mean" not in self.variants or len(used) == len(self.variants):
+            return 0.0
+        means = np.delete(self.variants["mean"].to_numpy(np.float64), used)
+        return float(np.nan_to_num(means).sum())
+
+    def _of_covariates(self, table: Any, n: int) -> Any:
+        """Return what the covariates add."""
+        if not self.covariates:
+            return 0.0
+        lacking = [c for c in self.covariates if table is None or c not in table]
+        if lacking:
+            raise ValueError(
+                f"the model has the covariates {', '.join(map(repr, self.covariates))}"
+                f", and {', '.join(map(repr, lacking))} are not given: name a file "
+                "that has them with --covar."
+            )
+        X = np.column_stack([np.asarray(table[c], np.float64) for c in self.covariates])
+        if X.shape[0] != n or not np.isfinite(X).all():
+            raise ValueError("covariates must be numbers, a row for each sample.")
+        return X @ np.array(list(self.covariates.values()))
+
+    def probabilities(self, scores: Floats, prevalence: float | None = None) -> Floats:
+        """Return the probability of the second class, at a prevalence if one is given.
+
+        Without a calibration it is the nearest one to the score.
+        """
+        t = np.column_stack([0.5 - scores, 0.5 + scores])
+        if self.calibration is None:
+            p = project(t)
+        else:
+            p = logistic(t, float(self.calibration.slope) / 2)
+        if prevalence is not None:
+            if self.share is None:
+                raise ValueError(
+                    f"prevalence={prevalence} cannot be moved to: the model does not "
+                    "tell what share the classes had in training."
+                )
+            odds = prevalence / (1 - prevalence) * (1 - self.share) / self.share
+            p = reweighted(p, odds, decide(p * [1, odds]))
+        return np.asarray(p[:, 1])
+
+    def top(self, count: int = 20) -> pd.DataFrame:
+        """Return the variants whose points differ most between genotypes."""
+        swing = self.swings
+        first = np.argsort(-swing, kind="stable")[:count]
+        table = self.variants.iloc[first][list(COLUMNS)].reset_index(drop=True)
+        points = self.points[first]
+        table["swing"] = swing[first]
+        for name, code in (("two", TWO), ("one", ONE), ("none", NONE)):
+            table[name] = points[:, code]
+        return table
+
+    @property
+    def swings(self) -> Floats:
+        """By how much the points of a variant's genotypes differ at most."""
+        points = self.points[:, [TWO, ONE, NONE]]
+        return np.asarray(points.max(axis=1) - points.min(axis=1))
+
+    # ---- model file
+
+    def save(self, path: Place) -> None:
+        """Write the model: a JSON head, and the points in a file beside it."""
+        head = Path(path)
+        beside = head.with_suffix(POINTS)
+        if head == beside:
+            raise ValueError(f"{head} must not end with {POINTS}: name it .json.")
+        arrays = self._arrays()
+        header = {"format": FORMAT, "version": VERSION, "variants": len(self.points)}
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "renyi": __version__,
+            "variants": len(self.points),
+            "points_file": beside.name,
+            "points_checksum": checksum(header, arrays),
+            **self._plain(),
+        }
+        replace_together(
+            {
+                beside: lambda stream: write_archive(stream, header, arrays),
+                head: lambda stream: write_json(stream, document),
+            }
+        )
+
+    def _plain(self) -> dict[str, Any]:
+        """Return all but the variants as plain values."""
+        fitted = self.calibration
+        return {
+            "intercept": float(self.intercept),
+            "classes": None if self.classes is None else list(self.classes),
+            "share": self.share,
+            "build": self.build,
+            "covariates": {name: float(c) for name, c in self.covariates.items()},
+            "calibration": None if fitted is None else fitted.to_dict(),
+            "meta": dict(self.meta),
+        }
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return variants and points as arrays; of texts, every different one once."""
+        arrays: dict[str, NDArray[Any]] = {"points": self.points}
+        arrays["position"] = self.variants["position"].to_numpy(np.int64)
+        for name in ("frequency", "mean"):
+            if name in self.variants:
+                arrays[name] = self.variants[name].to_numpy(np.float64)
+        for name in _TEXTS:
+            given = pa.array(self.variants[name]).cast(pa.large_string())
+            chunks = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
+            column = pa.concat_arrays(chunks)  # without an offset, too
+            if name != "id":
+                coded = column.dictionary_encode()
+                arrays[f"{name}_code"] = coded.indices.to_numpy().astype("<i4")
+                column = coded.dictionary
+            _, ends, data = column.buffers()
+            arrays[f"{name}_end"] = np.frombuffer(ends, "<i8")[: len(column) + 1]
+            size = int(arrays[f"{name}_end"][-1])
+            arrays[name] = np.frombuffer(data or b"", np.uint8)[:size]
+        return arrays
+
+    @classmethod
+    def load(cls, path: Place) -> GenotypeScores:
+        """Read a model that `save` wrote; the files may come from a stranger."""
+        data = read_json(path, FORMAT, VERSION)
+        with valid(path):
+            check_fields(data, {**_HEAD, **_MODEL}, "head")
+            model = _plain_fields(data)
+            name = data["points_file"]
+            if Path(name).name != name or "\0" in name or name in ("", ".", ".."):
+                raise ValueError(f"its points_file {name!r:.60} is not a plain name")
+        beside = Path(path).with_name(name)
+        if not beside.is_file():
+            raise FileNotFoundError(
+                f"{beside} is missing: it lies beside {path} and holds its points."
+            )
+        check_memory(3 * beside.stat().st_size, f"Reading {beside}")
+        header, arrays = read_archive(beside, str(beside), FORMAT, VERSION, _TYPES)
+        if header.get("checksum") != data["points_checksum"]:
+            raise ValueError(
+                f"{beside} does not belong to {path}: the checksum of its points is "
+                "another. Take both from one fit."
+            )
+        with valid(beside):
+            variants, points = _variants(arrays, data["variants"])
+            return cls(variants, points, **model)
+
+    def _filled(self) -> Floats:
+        """Return points in which missing genotypes have those of the mean."""
+        points, unknown = self.points, np.isnan(self.points[:, MISSING])
+        if unknown.any():
+            if "frequency" not in self.variants:
+                raise ValueError(
+                    "the points of missing genotypes are not known, nor the "
+                    "frequencies by which they are the mean."
+                )
+            f = self.variants["frequency"].to_numpy(np.float64)[unknown]
+            shares = np.column_stack([f**2, 2 * f * (1 - f), (1 - f) ** 2])
+            known = points[unknown][:, [TWO, ONE, NONE]]
+            points = points.copy()
+            points[unknown, MISSING] = (np.nan_to_num(shares) * known).sum(axis=1)
+        return points
+
+    def to_plink2(self, prefix: str) -> float:
+        """Write files for two passes of plink2 --score; return the offset to add.
+
+        `PREFIX.additive.tsv`, `PREFIX.dominant.tsv` and `PREFIX.plink2.txt`, which has
+        the two commands and the offset (the intercept in it). On hard calls the sum of
+        both passes and the offset is the score, missing genotypes included; covariates
+        are not in it.
+        """
+        note = ""
+        if self.covariates:
+            note = f"Covariates are not in it: {', '.join(self.covariates)}.\n"
+        points = self._filled()
+        return write_plink2(prefix, self.variants, points, self.intercept, note)
+
+    def to_pgs(self, path: Place, name: str = "renyi", trait: str = "NR") -> None:
+        """Write a scoring file of the PGS Catalog, format 2.0 (.txt or .txt.gz).
+
+        Variants of which no allele is known are left out.
+        """
+        write_pgs(path, self.variants, self.points, self._plain(), name, trait)
+
+    @classmethod
+    def from_pgs(cls, path: Place) -> GenotypeScores:
+        """Read a scoring file of the PGS Catalog, format 1 or 2; may be a stranger's.
+
+        Weights per dosage, additive, dominant and recessive ones are known; haplotypes
+        and interactions are refused. Harmonised positions are taken where there are
+        any.
+        """
+        found = read_pgs(Path(path))
+        with valid(path):
+            model = {} if found.model is None else _plain_fields(found.model)
+            model["build"] = found.build
+            return cls(found.variants, found.points, **model)
+
+
+def _frequencies(G: PackedGenotypes, rows: NDArray[np.int64]) -> Floats:
+    """Return the frequency of A1 at some variants, in any order; NaN if unobserved."""
+    order = np.argsort(rows, kind="stable")
+    counts = code_counts(G.take(variants=rows[order])).astype(np.float64)
+    out = np.empty(len(rows))
+    out[order] = _frequency(counts)
+    return out
+
+
+def _frequency(counts: Floats) -> Floats:
+    """Return the frequency of A1 from counts (d, 4) by code; NaN if unobserved."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        observed = counts.sum(axis=1) - counts[:, MISSING]
+        return np.asarray((counts[:, TWO] + counts[:, ONE] / 2) / observed)
+
+
+def _means(points: Floats, G: PackedGenotypes, unknown: NDArray[np.bool_]) -> Floats:
+    """Return the mean points of the genotypes of some variants that are not missing."""
+    counts = code_counts(G.take(variants=unknown)).astype(np.float64)
+    counts[:, MISSING] = 0
+    total = np.maximum(counts.sum(axis=1), 1)
+    return np.asarray((np.nan_to_num(points[unknown]) * counts).sum(axis=1) / total)
+
+
+def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a model, all but its variants, of plain values."""
+    check_fields({name: data[name] for name in _MODEL}, _MODEL, "model")
+    fields = {name: data[name] for name in _MODEL}
+    classes, covariates = fields["classes"], fields["covariates"]
+    if classes is not None:
+        if [type(each) for each in classes] != [str, str]:
+            raise ValueError("its classes are not two texts")
+        fields["classes"] = tuple(classes)
+    numbers = finite_numbers(
+        list(covariates.values()), (len(covariates),), "covariates"
+    )
+    fields["covariates"] = dict(zip(covariates, map(float, numbers), strict=True))
+    if fields["calibration"] is not None:
+        fields["calibration"] = Calibration.from_dict(fields["calibration"], 2)
+    return fields
+
+
+def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
+    """Return variants and points of the arrays of a file."""
+    points, columns = arrays["points"], {"position": arrays["position"]}
+    for name in _TEXTS:
+        ends, data = arrays[f"{name}_end"], arrays[name]
+        if ends.dtype != "<i8" or ends.ndim != 1 or not len(ends):
+            raise ValueError(f"its column {name!r} is not valid")
+        if data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
+            raise ValueError(f"its column {name!r} is not valid")
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+        column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers[1:])
+        column.validate(full=True)  # the ends ascend, and texts are UTF-8
+        if name != "id":
+            codes = pa.array(arrays[f"{name}_code"])
+            longest = int(np.diff(ends).max(initial=0))
+            check_memory(longest * len(codes), f"Its column {name!r}")
+            column = pa.DictionaryArray.from_arrays(codes, column).dictionary_decode()
+        columns[name] = column.to_pandas()
+    columns |= {name: arrays[name] for name in ("frequency", "mean") if name in arrays}
+    for name, column in columns.items():
+        wanted = "<i8" if name == "position" else "<f8"
+        good = name in _TEXTS or column.dtype == wanted
+        if not good or np.shape(column) != (d,):
+            raise ValueError(f"its column {name!r} does not fit {d:,} variants")
+    if points.dtype != "<f8":
+        raise ValueError("its points are not numbers")
+    order = [*COLUMNS, *(n for n in ("frequency", "mean") if n in columns)]
+    return pd.DataFrame({name: columns[name] for name in order}), points
+
+
+def read_scores(path: Place) -> GenotypeScores:
+    """Read a model file or a scoring file of the PGS Catalog."""
+    is_head = str(path).endswith(".json")
+    return GenotypeScores.load(path) if is_head else GenotypeScores.from_pgs(path)

@@ -1,0 +1,565 @@
+"""Points per variant: files that keep them, plink2's passes, alleles that match."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from renyi.checks import MemoryBudgetError, memory_limit
+from renyi.counting.packed import PackedGenotypes, code_counts
+from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.solvers.calibration import Calibration
+from renyi.storage import checksum, to_bytes
+
+COLUMNS = ["chromosome", "id", "position", "a1", "a2"]
+FLIPPED = [3, 1, 2, 0]
+HEAD = "###PGS CATALOG SCORING FILE\n#format_version=2.0\n#genome_build=GRCh37\n"
+
+
+def variants_of(*rows):
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def study(codes, variants, path="study.bed"):
+    codes = np.asarray(codes, np.uint8)
+    packed = PackedGenotypes.from_codes(codes)
+    return SimpleNamespace(packed=packed, variants=variants, path=path, codes=codes)
+
+
+def random_study(n=37, d=60, seed=0, alleles=("A", "G")):
+    """Genotypes with missing ones, on two chromosomes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.choice(4, (d, n), p=[0.2, 0.1, 0.4, 0.3])
+    rows = [(str(1 + 2 * k // d), f"rs{k}", 1000 + k, *alleles) for k in range(d)]
+    return study(codes, variants_of(*rows))
+
+
+def model_of(data, seed=1, **others):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(len(data.variants), 4))
+    counts = code_counts(data.packed)
+    return GenotypeScores.from_counts(data.variants, points, counts, **others)
+
+
+def plain_scores(model, codes):
+    rows = np.arange(len(codes))[:, None]
+    return model.points[rows, codes].sum(axis=0) + model.intercept
+
+
+def check_scores(found, model, codes):
+    np.testing.assert_allclose(found.scores, plain_scores(model, codes), atol=1e-12)
+
+
+FULL = {
+    "intercept": 0.25,
+    "classes": ("control", "case"),
+    "share": 0.3,
+    "build": "hg19",
+    "calibration": Calibration("temperature", np.array(3.0), np.array(0.0)),
+    "meta": {"alpha": 0.5, "n": 37},
+}
+
+
+# ---- scores
+
+
+def test_scores_are_sums_of_points():
+    data = random_study()
+    model = model_of(data, intercept=0.25)
+    found = model.score(data)
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+    assert found.record.matched == found.record.by_id == 60
+    assert not found.record.counts
+
+
+def test_covariates_are_added_and_missing_ones_named():
+    data = random_study()
+    model = model_of(data, covariates={"age": 0.5, "pc1": -2.0})
+    table = pd.DataFrame({"pc1": np.arange(37.0), "age": np.ones(37)})
+    wanted = plain_scores(model, data.codes) + 0.5 - 2 * np.arange(37)
+    np.testing.assert_allclose(model.score(data, table).scores, wanted, atol=1e-11)
+    with pytest.raises(ValueError, match="pc1"):
+        model.score(data, table[["age"]])
+
+
+def test_probabilities_follow_the_calibration_and_the_prevalence():
+    model = model_of(random_study(), **FULL)
+    s = np.array([-1.0, 0.0, 0.4])
+    p = model.probabilities(s)
+    np.testing.assert_allclose(p, 1 / (1 + np.exp(-3 * s)), atol=1e-15)
+    odds = p / (1 - p) * (0.01 / 0.99) / (0.3 / 0.7)
+    np.testing.assert_allclose(model.probabilities(s, 0.01), odds / (1 + odds))
+    bare = GenotypeScores(model.variants, model.points)
+    np.testing.assert_allclose(bare.probabilities(s), [0, 0.5, 0.9])
+    with pytest.raises(ValueError, match="share"):
+        bare.probabilities(s, 0.01)
+
+
+def test_the_top_variants_have_positions():
+    model = model_of(random_study())
+    top = model.top(5)
+    kept = model.points[:, [0, 2, 3]]
+    swings = np.sort(kept.max(axis=1) - kept.min(axis=1))[::-1]
+    np.testing.assert_array_equal(top["swing"], swings[:5])
+    assert top["position"].min() >= 1000
+
+
+# ---- alleles
+
+
+@pytest.mark.parametrize(
+    ("alleles", "swapped", "turned"),
+    [(("A", "G"), 0, 0), (("G", "A"), 1, 0), (("T", "C"), 0, 1), (("C", "T"), 1, 1)],
+)
+@pytest.mark.parametrize("by", ["id", "position"])
+def test_alleles_are_swapped_and_read_on_the_other_strand(alleles, swapped, turned, by):
+    data = random_study()
+    model = model_of(data)
+    variants = data.variants.copy()
+    variants[["a1", "a2"]] = alleles
+    if by == "position":
+        variants["id"] = [
+            f"chr{c}:{p}" for c, p in variants[["chromosome", "position"]].values
+        ]
+        variants["chromosome"] = "chr" + variants["chromosome"]
+    codes = np.array(FLIPPED)[data.codes] if swapped else data.codes
+    other = study(codes[::-1], variants[::-1].reset_index(drop=True))
+    found = model.score(other)
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+    record = found.record
+    assert (record.swapped, record.complemented) == (60 * swapped, 60 * turned)
+    assert (record.by_id, record.by_position) == ((60, 0) if by == "id" else (0, 60))
+
+
+def palindromic_study(frequency, n=400, seed=5, alleles=("A", "T"), extra=True):
+    """One A/T variant at a frequency of A1, and one that is clear."""
+    rng = np.random.default_rng(seed)
+    copies = rng.binomial(2, frequency, n)
+    codes = np.array([3, 2, 0])[copies]
+    rows = [("1", "pal", 10, *alleles)]
+    other = [("1", "clear", 20, "A", "G")]
+    return study([codes, rng.choice([0, 2, 3], n)], variants_of(*rows, *other))
+
+
+@pytest.mark.parametrize("named", [("A", "T"), ("T", "A")])
+@pytest.mark.parametrize("frequency", [0.2, 0.8])
+def test_frequencies_decide_palindromic_variants(named, frequency):
+    data = palindromic_study(0.2)
+    model = model_of(data)
+    other = palindromic_study(frequency, seed=6, alleles=named)
+    other.variants.loc[1, "position"] = 21  # not the same list
+    found = model.score(other)
+    codes = other.codes.copy()
+    if frequency == 0.8:  # its first allele is the model's second
+        codes[0] = np.array(FLIPPED)[codes[0]]
+    check_scores(found, model, codes)
+    assert found.record.by_frequency == 1
+    assert found.record.swapped == (frequency == 0.8)
+
+
+@pytest.mark.parametrize("pair", [("A", "T"), ("G", "C")])
+def test_palindromic_variants_of_even_frequency_are_dropped_by_name(pair):
+    data = palindromic_study(0.5, alleles=pair)
+    model = model_of(data)
+    other = palindromic_study(0.2, seed=6, alleles=pair)
+    other.variants.loc[1, "position"] = 21
+    found = model.score(other)
+    assert found.record.counts == {"palindromic": 1}
+    assert "pal" in str(found.record)
+    rest = model.points[1, other.codes[1]] + model.variants["mean"][0]
+    np.testing.assert_allclose(found.scores, rest, atol=1e-12)
+    kept = model.score(other, same_strand=True)
+    np.testing.assert_allclose(
+        kept.scores, plain_scores(model, other.codes), atol=1e-12
+    )
+    assert not kept.record.counts
+
+
+def test_the_training_file_itself_loses_no_variant():
+    data = palindromic_study(0.5)
+    model = model_of(data)
+    found = model.score(data)
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+
+
+def test_what_is_absent_or_has_other_alleles_is_dropped_by_name():
+    data = random_study(d=6)
+    model = model_of(data)
+    variants = data.variants.copy()
+    variants.loc[0, ["a1", "a2"]] = ["A", "C"]
+    variants.loc[1, ["id", "position"]] = ["other", 9]
+    found = model.score(study(data.codes, variants))
+    assert found.record.counts == {"absent": 1, "alleles": 1}
+    names = dict(found.record.dropped[["id", "reason"]].values)
+    assert names == {"rs0": "alleles", "rs1": "absent"}
+    rest = model.points[np.arange(2, 6)[:, None], data.codes[2:]].sum(axis=0)
+    wanted = rest + model.variants["mean"][:2].sum()
+    np.testing.assert_allclose(found.scores, wanted, atol=1e-12)
+
+
+def test_split_multiallelic_sites_are_told_apart_by_alleles():
+    rows = [
+        ("1", ".", 10, "A", "G"),
+        ("1", ".", 10, "A", "C"),
+        ("1", ".", 11, "A", "C"),
+    ]
+    rng = np.random.default_rng(0)
+    data = study(rng.choice([0, 2, 3], (3, 20)), variants_of(*rows))
+    model = model_of(data)
+    order = [1, 2, 0]
+    other = study(data.codes[order], data.variants.iloc[order].reset_index(drop=True))
+    found = model.score(other)
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+    doubled = study(data.codes[[0, 0, 2]], variants_of(rows[0], rows[0], rows[2]))
+    counts = model.score(doubled).record.counts
+    assert counts == {"alleles": 1, "ambiguous": 1}
+
+
+def test_an_allele_that_no_sample_has_agrees_with_any():
+    data = random_study(d=4)
+    data.variants["a1"] = "0"
+    model = model_of(data)
+    variants = data.variants.assign(a1="A")
+    found = model.score(study(data.codes, variants))
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+    turned = study(np.array(FLIPPED)[data.codes], variants.assign(a1="G", a2="T"))
+    found = model.score(turned)
+    np.testing.assert_allclose(
+        found.scores, plain_scores(model, data.codes), atol=1e-12
+    )
+
+
+def test_positions_of_another_build_are_not_compared():
+    data = random_study()
+    model = model_of(data, build="GRCh37")
+    variants = data.variants.copy()
+    variants.loc[:9, "id"] = "."
+    other = study(data.codes, variants)
+    assert model.score(other, build="hg19").record.by_position == 10
+    record = model.score(other, build="hg38").record
+    assert (record.by_position, record.counts) == (0, {"absent": 10})
+    assert "GRCh38" in str(record)
+    variants["position"] += 5  # which tells of another build, too
+    record = model.score(other).record
+    assert (record.by_position, record.moved) == (0, 50)
+
+
+def test_nothing_in_common_is_an_error_that_names_the_file():
+    model = model_of(random_study())
+    other = random_study()
+    other.variants[["id", "position"]] = [["x", 1]] * 60
+    with pytest.raises(ValueError, match=r"study\.bed"):
+        model.score(other)
+
+
+# ---- model file
+
+
+def same(one, other):
+    assert one._plain() == other._plain()
+    np.testing.assert_array_equal(one.points, other.points)
+    names = list(one.variants)
+    assert list(other.variants) == names
+    for name in names:
+        np.testing.assert_array_equal(
+            one.variants[name].to_numpy(), other.variants[name].to_numpy()
+        )
+
+
+def test_a_model_file_holds_everything_to_the_last_bit(tmp_path):
+    data = random_study()
+    model = model_of(data, covariates={"pc1": 0.1, "âge": 3.0}, **FULL)
+    model.points[3, 1] = np.nan
+    model.save(tmp_path / "run1.json")
+    same(model, GenotypeScores.load(tmp_path / "run1.json"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run1.json", "run1.points"]
+
+
+def rewrite(path, **changes):
+    data = json.loads(path.read_text()) | changes
+    path.write_bytes(to_bytes({**data, "checksum": checksum(data, {})}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"points_file": "../run1.points"}, "plain name"),
+        ({"points_file": "/etc/passwd"}, "plain name"),
+        ({"points_file": "other.points"}, "missing"),
+        ({"points_checksum": "0" * 64}, "belong"),
+        ({"variants": 10**12}, "fit"),
+        ({"variants": "many"}, "variants"),
+        ({"classes": ["a"]}, "classes"),
+        ({"classes": ["a", "a"]}, "classes"),
+        ({"covariates": {"age": "old"}}, "covariates"),
+        ({"calibration": {"kind": "x"}}, "calibration"),
+        ({"share": 7}, "share"),
+        ({"format": "renyi-model"}, "format"),
+        ({"version": 99}, "newer"),
+    ],
+)
+def test_a_forged_head_is_refused_in_words(tmp_path, changes, word):
+    model_of(random_study(d=5), **FULL).save(tmp_path / "run1.json")
+    rewrite(tmp_path / "run1.json", **changes)
+    with pytest.raises((ValueError, FileNotFoundError), match=word):
+        GenotypeScores.load(tmp_path / "run1.json")
+
+
+def test_points_that_were_cut_or_altered_are_refused(tmp_path):
+    model_of(random_study()).save(tmp_path / "run1.json")
+    beside = tmp_path / "run1.points"
+    whole = beside.read_bytes()
+    beside.write_bytes(whole[:-100])
+    with pytest.raises(ValueError, match=r"run1\.points"):
+        GenotypeScores.load(tmp_path / "run1.json")
+    altered = bytearray(whole)
+    altered[len(whole) // 2] ^= 1
+    beside.write_bytes(altered)
+    with pytest.raises(ValueError, match=r"run1\.points"):
+        GenotypeScores.load(tmp_path / "run1.json")
+
+
+def test_a_text_that_is_repeated_takes_no_memory(tmp_path):
+    rows = variants_of(*[("1", f"r{k}", k, "A", "G") for k in range(1000)])
+    first = rows[:1].assign(a1="A" * 10_000_000)
+    arrays = GenotypeScores(first, np.zeros((1, 4)))._arrays()
+    model = GenotypeScores(rows, np.zeros((1000, 4)))
+    long = {**model._arrays(), "a1": arrays["a1"], "a1_end": arrays["a1_end"]}
+    object.__setattr__(model, "_arrays", lambda: long)
+    model.save(tmp_path / "bomb.json")
+    assert (tmp_path / "bomb.points").stat().st_size < 2e7
+    with memory_limit(10**9), pytest.raises(MemoryBudgetError, match="a1"):
+        GenotypeScores.load(tmp_path / "bomb.json")
+
+
+def test_many_variants_are_written_and_read_at_once(tmp_path):
+    d = 300_000
+    ids = pd.Series(np.arange(d)).astype(str)
+    variants = pd.DataFrame(
+        {"chromosome": "1", "id": "rs" + ids, "position": np.arange(d), "a1": "A"}
+    ).assign(a2="G")
+    model = GenotypeScores(variants, np.random.default_rng(0).normal(size=(d, 4)))
+    start = time.perf_counter()
+    model.save(tmp_path / "run1.json")
+    same(model, GenotypeScores.load(tmp_path / "run1.json"))
+    assert time.perf_counter() - start < 5
+
+
+# ---- PGS Catalog
+
+
+@pytest.mark.parametrize("name", ["scores.txt", "scores.txt.gz"])
+def test_a_pgs_file_gives_the_same_scores(tmp_path, name):
+    data = random_study()
+    data.variants.loc[4, "a1"] = "0"
+    data.variants.loc[7, "id"] = "."
+    data.codes[4] = np.where(data.codes[4] % 2, data.codes[4], 3)
+    model = model_of(data, **FULL)
+    model.to_pgs(tmp_path / name, "first", "a trait")
+    text = (tmp_path / name).read_bytes()
+    text = (gzip.decompress(text) if name.endswith("gz") else text).decode()
+    lines = text.splitlines()
+    assert lines[1] == "#format_version=2.0"
+    assert {"#genome_build=GRCh37", "#variants_number=60"} <= set(lines)
+    names = next(line for line in lines if not line.startswith("#")).split("\t")
+    assert names[5:8] == [f"dosage_{k}_weight" for k in range(3)]
+    assert "effect_weight" not in names  # it would be scored additively
+    other = read_scores(tmp_path / name)
+    assert other._plain() == model._plain()
+    found = other.score(data)
+    np.testing.assert_array_equal(found.scores, model.score(data).scores)
+    assert found.record.matched == 60
+
+
+def pgs(tmp_path, names, *rows, head=HEAD):
+    path = tmp_path / "scores.txt"
+    path.write_text(head + "\n".join("\t".join(row) for row in (names, *rows)) + "\n")
+    return path
+
+
+def test_weights_of_every_kind_are_scored(tmp_path):
+    names = ["rsID", "chr_name", "chr_position", "effect_allele", "other_allele"]
+    names += ["effect_weight", "is_dominant", "is_recessive"]
+    names += [f"dosage_{k}_weight" for k in range(3)]
+    place = ("1", "1", "A", "G")
+    path = pgs(
+        tmp_path,
+        names,
+        ("a", *place, "0.5", "", "", "", "", ""),
+        ("b", *place, "0.5", "TRUE", "FALSE", "", "", ""),
+        ("c", *place, "0.5", "FALSE", "True", "", "", ""),
+        ("d", *place, "9", "", "", "1", "2", "5"),
+    )
+    model = read_scores(path)
+    assert model.build == "GRCh37"
+    wanted = [[1, 0.5, 0], [0.5, 0.5, 0], [0.5, 0, 0], [5, 2, 1]]
+    np.testing.assert_array_equal(model.points[:, [0, 2, 3]], wanted)
+    # A missing genotype counts as the mean of the others.
+    variants = variants_of(*[(*place[:1], name, 1, "G", "A") for name in "abcd"])
+    codes = np.array([[3, 3, 2, 0, 1]] * 4)
+    found = model.score(study(codes, variants))
+    total = np.sum(wanted, axis=0)
+    observed = [total[0], total[0], total[1], total[2]]
+    np.testing.assert_allclose(found.scores, [*observed, np.mean(observed)])
+    assert found.record.swapped == 4
+
+
+def test_harmonised_positions_and_a_lone_effect_allele(tmp_path):
+    names = ["chr_name", "chr_position", "effect_allele", "effect_weight"]
+    head = HEAD + "#HmPOS_build=GRCh38\n"
+    rows = ("1", "5", "A", "2", "chr2", "77")
+    path = pgs(tmp_path, [*names, "hm_chr", "hm_pos"], rows, head=head)
+    model = read_scores(path)
+    assert model.build == "GRCh38"
+    data = study([[0, 2, 3]], variants_of(("2", "x", 77, "G", "A")))
+    found = model.score(data)
+    np.testing.assert_array_equal(found.scores, [0, 2, 4])
+
+
+GOOD = ["rsID", "effect_allele", "effect_weight"]
+
+
+@pytest.mark.parametrize(
+    ("names", "row", "word"),
+    [
+        (["rsID", "effect_weight"], ("a", "1"), "effect_allele"),
+        (GOOD, ("a", "A", "much"), "much"),
+        (GOOD, ("a", "A", ""), "'a'"),
+        (GOOD, ("a", "A", "inf"), "'a'"),
+        (GOOD, ("a", "A"), "columns"),
+        ([*GOOD, "is_interaction"], ("a", "A", "1", "TRUE"), "is_interaction"),
+        ([*GOOD, "is_haplotype"], ("a", "A", "1", "true"), "is_haplotype"),
+        ([*GOOD, "rsID"], ("a", "A", "1", "b"), "twice"),
+        (GOOD, (), "variants"),
+    ],
+)
+def test_bad_scoring_files_are_refused_in_words(tmp_path, names, row, word):
+    path = pgs(tmp_path, names, *([row] if row else []))
+    with pytest.raises(ValueError, match=word) as error:
+        read_scores(path)
+    assert "scores.txt" in str(error.value)
+
+
+def test_a_small_file_that_unpacks_to_much_takes_no_memory(tmp_path):
+    path = tmp_path / "bomb.txt.gz"
+    with gzip.open(path, "wb", 9) as stream:
+        stream.write((HEAD + "\t".join(GOOD) + "\n").encode())
+        for _ in range(20):
+            stream.write(b"x" * 2**20)
+    with pytest.raises(ValueError, match="longer"):
+        read_scores(path)
+    with gzip.open(path, "wb", 9) as stream:
+        stream.write((HEAD + "\t".join(GOOD) + "\n").encode())
+        for _ in range(8):
+            stream.write(b"a\tA\t1\n" * 500_000)
+    with memory_limit(3 * 10**7), pytest.raises(MemoryBudgetError, match=r"bomb\.txt"):
+        read_scores(path)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(ValueError, match=r"bomb\.txt"):
+        read_scores(path)
+
+
+# ---- plink2
+
+
+def write_bed(prefix, data):
+    d, n = data.codes.shape
+    Path(f"{prefix}.bed").write_bytes(b"\x6c\x1b\x01" + data.packed.data.tobytes())
+    rows = data.variants.assign(cm=0)[
+        ["chromosome", "id", "cm", "position", "a1", "a2"]
+    ]
+    rows.to_csv(f"{prefix}.bim", sep="\t", header=False, index=False)
+    fam = "".join(f"f{k} i{k} 0 0 {1 + k % 2} -9\n" for k in range(n))
+    Path(f"{prefix}.fam").write_text(fam)
+
+
+def two_passes(prefix, bed):
+    """Run the commands that the file beside the scores gives, and add up."""
+    text = Path(f"{prefix}.plink2.txt").read_text()
+    total = float(text.split(" = ")[1].split(" + ")[0])
+    commands = [line for line in text.splitlines() if line.startswith("plink2 ")]
+    assert len(commands) == 2
+    for line in commands:
+        command = line.replace("STUDY", str(bed)).split()
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        table = pd.read_csv(f"{command[command.index('--out') + 1]}.sscore", sep="\t")
+        total = total + table.iloc[:, -1].to_numpy()
+    return total
+
+
+needs_plink2 = pytest.mark.skipif(not shutil.which("plink2"), reason="needs plink2")
+
+
+@needs_plink2
+@pytest.mark.parametrize("swapped", [False, True])
+def test_two_passes_of_plink2_are_our_scores(tmp_path, swapped):
+    """Points of two decimals, so that the six digits that plink2 prints are all."""
+    data = random_study(d=40)
+    rng = np.random.default_rng(2)
+    points = rng.integers(-50, 50, (40, 4)) * 0.02
+    model = GenotypeScores(data.variants, points, intercept=0.5)
+    prefix = tmp_path / "run1"
+    assert model.to_plink2(str(prefix)) == pytest.approx(points[:, 1].sum() + 0.5)
+    if swapped:
+        variants = data.variants.assign(a1="G", a2="A")
+        data = study(np.array(FLIPPED)[data.codes], variants)
+    write_bed(tmp_path / "study", data)
+    found = two_passes(prefix, tmp_path / "study")
+    np.testing.assert_allclose(found, model.score(data).scores, rtol=0, atol=1e-9)
+
+
+@needs_plink2
+def test_two_passes_of_plink2_are_our_scores_of_any_points(tmp_path):
+    """Weights in groups of four decimal digits, of which plink2 prints whole sums."""
+    data = random_study(d=20)
+    model = model_of(data)
+    prefix = tmp_path / "run1"
+    total = model.to_plink2(str(prefix))
+    write_bed(tmp_path / "study", data)
+    for name in ("additive", "dominant"):
+        table = pd.read_csv(f"{prefix}.{name}.tsv", sep="\t")
+        rest = table.pop(name.upper()).to_numpy()
+        for group in range(4):
+            size = 10.0 ** (-3 - 3 * group)
+            whole = np.round(rest / size)
+            table[f"g{group}"] = whole.astype(int)
+            rest = rest - whole * size
+        table.to_csv(tmp_path / "groups.tsv", sep="\t", index=False)
+        command = ["plink2", "--bfile", str(tmp_path / "study"), "--score"]
+        command += [str(tmp_path / "groups.tsv"), "header-read", "no-mean-imputation"]
+        command += ["dominant"] * (name == "dominant") + ["cols=+scoresums,-scoreavgs"]
+        command += ["--score-col-nums", "3-6", "--out", str(tmp_path / "groups")]
+        subprocess.run(command, check=True, capture_output=True)
+        sums = pd.read_csv(tmp_path / "groups.sscore", sep="\t").iloc[:, -4:].to_numpy()
+        assert np.abs(sums).max() < 10**6
+        total = total + sums @ 10.0 ** (-3 - 3 * np.arange(4))
+    np.testing.assert_allclose(total, model.score(data).scores, rtol=0, atol=1e-9)
+
+
+def test_what_plink2_cannot_score_is_refused(tmp_path):
+    data = random_study(d=3)
+    for column, value, word in (("chromosome", "chrX", "X"), ("id", ".", "id")):
+        model = model_of(study(data.codes, data.variants.assign(**{column: value})))
+        with pytest.raises(ValueError, match=word):
+            model.to_plink2(str(tmp_path / "run1"))
+    assert not list(tmp_path.iterdir())
