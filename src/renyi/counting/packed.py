@@ -5,9 +5,9 @@ allele A1, 1 missing, 2 one copy, 3 none. W has four indicators per variant; it 
 written out, and genotypes are unpacked to bytes for one block of variants at a time.
 The products take numpy, or the compiled loops of `renyi.counting.packed_kernels`.
 
-Counts are exact either way. Sums in floating point are added in another order by the
-compiled loops, which the shape alone chooses; neither order depends on the number of
-threads, and the score of a sample does not depend on the others.
+Both give the same numbers, those in floating point to the last bit: they add in the
+same order, which depends neither on the number of threads nor, for the score of a
+sample, on the other samples.
 
 *Copies as numbers.* The two bits of codes 0, 2, 3 say whether there is at least one
 copy of A2, and whether there are two. So two samples differ by two copies where both
@@ -17,7 +17,8 @@ variants where any bit differs plus three times that of those where both do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.checks import check_memory
+from renyi.compiled import cores, run_all
 from renyi.counting.onehot import (
+    COMPARE_SECONDS,
     bit_planes,
-    lookup_sum,
+    kernels_for,
     mirror,
     subtract_differences,
 )
@@ -39,8 +42,14 @@ CODES = 4
 OBSERVED = [0, 2, 3]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
+KERNELS = "renyi.counting.packed_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
-CHUNK = 512  # variants whose points are added up before they join the rest
+CHUNK = 4_096  # variants whose points are added up before they join the rest
+BLOCKS = 2  # of planes that are compared before counts are written
+SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
+TOGETHER = 16  # variants that are added to a score at a time
+PRODUCT_SECONDS = 2e-9  # per genotype and output, with numpy
+COUNT_SECONDS = 3e-10  # per genotype, with numpy
 _UNPACKED: NDArray[np.uint8] = (
     np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3
 ).astype(np.uint8)
@@ -112,15 +121,25 @@ class PackedGenotypes:
         """Variants kept."""
         return len(self.data) if self.variants is None else len(self.variants)
 
-    def rows(self, low: int, high: int) -> NDArray[np.uint8]:
-        """Return the packed bytes of some of the variants kept."""
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Place in the file of every sample kept."""
+        return np.arange(self.n) if self.samples is None else self.samples
+
+    def numbers(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
+        """Return the rows of some of the variants kept, and filler."""
+        size = -(-(part.stop - part.start) // multiple) * multiple
+        rows = np.full(size, 0 if self.variants is None else self.variants[part.start])
         if self.variants is None:
-            return self.data[low:high]
-        return self.data[self.variants[low:high]]
+            rows[: part.stop - part.start] = np.arange(part.start, part.stop)
+        else:
+            rows[: part.stop - part.start] = self.variants[part]
+        return rows
 
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
         """Return unpacked codes of variants `low` to `high` of those kept."""
-        packed = self.rows(low, self.d if high is None else min(high, self.d))
+        part = slice(low, self.d if high is None else min(high, self.d))
+        packed = self.data[part if self.variants is None else self.variants[part]]
         found = _UNPACKED[packed].reshape(len(packed), 4 * self.data.shape[1])
         if self.samples is None:
             return found[:, : self.n_in_file]
@@ -162,14 +181,39 @@ def _kept(
     return chosen if before is None else before[chosen]
 
 
-def _blocks(
-    G: PackedGenotypes, step: int | None = None
-) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+def _blocks(G: PackedGenotypes) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
     """Unpack one block of variants after the other."""
-    step = step or max(1, BLOCK // max(1, G.n_in_file))
-    for low in range(0, G.d, step):
-        block = slice(low, min(low + step, G.d))
+    for block in _slices(G.d, BLOCK // max(1, G.n_in_file)):
         yield block, G.codes(block.start, block.stop)
+
+
+def _slices(size: int, step: int) -> Iterator[slice]:
+    for low in range(0, size, max(1, step)):
+        yield slice(low, min(low + step, size))
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that loops are compiled for once, whoever may write to it."""
+    view = np.ascontiguousarray(np.asarray(array)).view()
+    view.flags.writeable = False
+    return view
+
+
+def _side_by_side(
+    function: Callable[..., None], tasks: Iterable[tuple[Any, ...]]
+) -> None:
+    """Call a function of every task, so that each core is kept busy."""
+    waiting = deque(tasks)
+
+    def work() -> None:
+        while True:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                return
+            function(*task)
+
+    run_all([work] * max(1, min(cores(), len(waiting))))
 
 
 # ---- counts
@@ -186,11 +230,27 @@ def class_code_counts(
     """Count the samples of every variant, code and class: (d, 4, K)."""
     labels = np.asarray(y)
     out = np.zeros((G.d, CODES, n_classes), np.int64)
-    for block, codes in _blocks(G):
-        for k in range(n_classes):
-            some = codes if n_classes == 1 else codes[:, labels == k]
-            for code in range(CODES):
-                out[block, code, k] = np.count_nonzero(some == code, axis=1)
+    kernels = kernels_for(COUNT_SECONDS * G.n * G.d, KERNELS)
+    if kernels is None:
+        for block, codes in _blocks(G):
+            for k in range(n_classes):
+                some = codes if n_classes == 1 else codes[:, labels == k]
+                for code in range(CODES):
+                    out[block, code, k] = np.count_nonzero(some == code, axis=1)
+        return out
+    bits = np.zeros((n_classes, 8 * -(-G.data.shape[1] // 8), 8), np.uint8)
+    bits.reshape(n_classes, -1, 2)[:, G.places, 0] = (
+        labels == np.arange(n_classes)[:, None]
+    )
+    masks = np.packbits(bits.reshape(n_classes, -1), axis=1, bitorder="little")
+    masks, totals = masks.view(np.uint64), np.bincount(labels, minlength=n_classes)
+    data = _fixed(G.data)
+    _side_by_side(
+        lambda part: kernels.mask_counts(
+            data, G.numbers(part), masks, totals, out[part]
+        ),
+        ((part,) for part in _slices(G.d, CHUNK)),
+    )
     return out
 
 
@@ -207,9 +267,7 @@ def missing_per_sample(G: PackedGenotypes) -> NDArray[np.int64]:
 def agreement(G: PackedGenotypes) -> Floats:
     """Count the variants on which two samples have the same code: W Wᵀ, exact."""
     out = _square(G, float(G.d))
-    for _, codes in _blocks(G):
-        subtract_differences(bit_planes(_columns(codes), 2), out)
-    mirror(out)
+    _subtract(G, out, False)
     return out
 
 
@@ -224,14 +282,49 @@ def copy_products(G: PackedGenotypes) -> Floats:
     out = _square(G, 0.0)
     out += norms
     out += norms[:, None]
-    for _, codes in _blocks(G):
-        codes[codes == MISSING] = 0
-        planes = bit_planes(_columns(codes), 2)
-        subtract_differences(planes, out)
-        subtract_differences(planes, out, np.bitwise_and, 3)
-    mirror(out)
+    _subtract(G, out, True)
     out /= 2
     return out
+
+
+def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
+    """Subtract from `out` the variants in which samples differ, or squared distances.
+
+    For these missing genotypes count as code 0.
+    """
+    kernels = kernels_for(COMPARE_SECONDS * G.d * float(G.n) ** 2, KERNELS)
+    if kernels is None:
+        for _, codes in _blocks(G):
+            if copies:
+                codes[codes == MISSING] = 0
+            planes = bit_planes(np.ascontiguousarray(codes.T), 2)
+            subtract_differences(planes, out)
+            if copies:
+                subtract_differences(planes, out, np.bitwise_and, 3)
+        mirror(out)
+        return
+    size = 64 * kernels.WORDS  # variants of a block
+    blocks = min(BLOCKS, -(-G.d // size))
+    planes = kernels.empty_planes(G.n, blocks)
+    place = np.full(G.n_in_file, -1)
+    place[G.places] = np.arange(G.n)
+    data, threads = _fixed(G.data), cores()
+    for part in _slices(G.d, blocks * size):
+        rows = G.numbers(part)
+        _side_by_side(
+            lambda t, rows=rows: kernels.write_planes(
+                data, rows, place, t, threads, copies, planes
+            ),
+            ((t,) for t in range(threads)),
+        )
+        for both, times in ((False, 1), (True, 3))[: 1 + copies]:
+            _side_by_side(
+                lambda t, both=both, times=times: kernels.subtract_differences(
+                    planes, t, 4 * threads, both, times, out
+                ),
+                ((t,) for t in range(4 * threads)),
+            )
+    mirror(out)
 
 
 def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
@@ -240,12 +333,25 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
     For every two samples, by going over missing genotypes only.
     """
     out = _square(G, 0.0)
-    for block, codes in _blocks(G):
-        missing = codes == MISSING
-        some = np.flatnonzero(missing.any(axis=1))
-        values = np.take_along_axis(table[block][some], codes[some].astype(np.intp), 1)
-        for row, value in zip(missing[some], values, strict=True):
-            out[row] += value
+    kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d, KERNELS)
+    if kernels is None:
+        for block, codes in _blocks(G):
+            missing = codes == MISSING
+            some = np.flatnonzero(missing.any(axis=1))
+            places = codes[some].astype(np.intp)
+            values = np.take_along_axis(table[block][some], places, 1)
+            for row, value in zip(missing[some], values, strict=True):
+                out[row] += value
+    else:
+        data, samples = _fixed(G.data), _fixed(G.places)
+        for part in _slices(G.d, CHUNK):
+            rows, points = G.numbers(part), _fixed(table[part])
+            _side_by_side(
+                lambda some, rows=rows, points=points: kernels.add_missing(
+                    data, rows, samples, some.start, some.stop, points, out
+                ),
+                ((some,) for some in _slices(G.n, -(-G.n // cores()))),
+            )
     out += out.T.copy()
     return out
 
@@ -260,11 +366,7 @@ def _square(G: PackedGenotypes, value: float) -> Floats:
     return np.full((G.n, G.n), value)
 
 
-def _columns(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(codes.T)
-
-
-# ---- W z and Wᵀ v
+# ---- W z
 
 
 def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
@@ -274,12 +376,55 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
         raise ValueError(
             f"points must be of shape ({G.d}, {CODES}), not {given.shape[:2]}."
         )
-    table = given.reshape(G.d, CODES, *(given.shape[2:] or (1,)))
-    out = np.zeros((G.n, table.shape[2]))
-    for block, codes in _blocks(G, CHUNK):  # of one size, that bits be the same
-        some = table[block].reshape(-1, table.shape[2])
-        out += lookup_sum(codes, some, CODES * np.arange(len(codes)))
-    return out[:, 0] if given.ndim == 2 else out
+    columns = given[:, :, None] if given.ndim == 2 else given
+    k = columns.shape[2]
+    kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
+    add = _add_scores if kernels is None else kernels.code_scores
+    data, out = _fixed(G.data), np.zeros((k, 4 * G.data.shape[1]))
+    parts = list(_slices(G.d, CHUNK))
+    wave = max(1, cores())
+    some = np.empty((wave, *out.shape))
+
+    def add_part(t: int, part: slice) -> None:
+        rows = G.numbers(part, TOGETHER)
+        some[t] = 0
+        for column in range(k):
+            table = np.zeros((len(rows), CODES))
+            table[: part.stop - part.start] = columns[part, :, column]
+            add(data, rows, table, some[t, column])
+
+    for low in range(0, len(parts), wave):
+        _side_by_side(add_part, enumerate(parts[low : low + wave]))
+        for t in range(len(parts[low : low + wave])):
+            out += some[t]  # in the order of the parts, however many work on them
+    found = out[:, G.places].T
+    return found[:, 0].copy() if given.ndim == 2 else np.ascontiguousarray(found)
+
+
+def _add_scores(
+    data: NDArray[np.uint8], rows: NDArray[np.int64], points: Floats, out: Floats
+) -> None:
+    """Add up points as the compiled loop does: four variants by one lookup."""
+    tables = points[0::4]
+    for k in range(1, 4):
+        more = points[k::4, :, None] + tables[:, None, :]
+        tables = more.reshape(len(tables), -1)
+    for low in range(0, len(rows), TOGETHER):
+        x = data[rows[low : low + TOGETHER]].astype(np.uint32).reshape(4, 4, -1)
+        word = x[:, 0] | x[:, 1] << 8 | x[:, 2] << 16 | x[:, 3] << 24
+        swap = (word ^ word >> 6) & 0x00CC00CC
+        word ^= swap ^ swap << 6
+        swap = (word ^ word >> 12) & 0x0000F0F0
+        word ^= swap ^ swap << 12
+        codes = word.astype("<u4").view(np.uint8)
+        a, b, c, e = (
+            table[code]
+            for table, code in zip(tables[low // 4 : low // 4 + 4], codes, strict=True)
+        )
+        out += (a + b) + (c + e)
+
+
+# ---- Wᵀ v
 
 
 def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
@@ -287,9 +432,42 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
     given = np.asarray(V, np.float64)
     if len(given) != G.n:
         raise ValueError(f"there are {G.n} samples, and values of {len(given)}.")
-    values = given.reshape(G.n, *(given.shape[1:] or (1,)))
-    out = np.zeros((G.d, CODES, values.shape[1]))
-    for block, codes in _blocks(G):
-        for code in range(CODES):
-            out[block, code] = (codes == code).astype(np.float64) @ values
-    return out[:, :, 0] if given.ndim == 1 else out
+    columns = given[:, None] if given.ndim == 1 else given
+    k, length = columns.shape[1], G.data.shape[1]
+    kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
+    add = _add_sums if kernels is None else kernels.code_sums
+    data, out = _fixed(G.data), np.zeros((k, G.d, CODES))
+    for value, target in zip(columns.T, out, strict=True):
+        padded = np.zeros(4 * length)
+        padded[G.places] = value
+        vectors = _pair_vectors(padded)
+        _side_by_side(
+            lambda part, vectors=vectors, target=target: add(
+                data, G.numbers(part), vectors, target[part]
+            ),
+            ((part,) for part in _slices(G.d, CHUNK)),
+        )
+    return out[0] if given.ndim == 1 else np.moveaxis(out, 0, 2).copy()
+
+
+def _pair_vectors(values: Floats) -> Floats:
+    """Return what two samples add to the four codes: (pairs, half a byte, codes)."""
+    first, second = np.arange(16) & 3, np.arange(16) >> 2
+    eye, pairs = np.eye(CODES), values.reshape(-1, 2)
+    one: Floats = pairs[:, :1, None] * eye[first]
+    one += pairs[:, 1:, None] * eye[second]
+    return one
+
+
+def _add_sums(
+    data: NDArray[np.uint8], rows: NDArray[np.int64], vectors: Floats, out: Floats
+) -> None:
+    """Add up values as the compiled loop does: two samples by one lookup."""
+    for part in _slices(len(rows), BLOCK // max(1, data.shape[1])):
+        packed = data[rows[part]]
+        for span in _slices(data.shape[1], SPAN):
+            even, odd = np.zeros((2, len(packed), CODES))
+            for byte in range(span.start, span.stop):
+                even += vectors[2 * byte][packed[:, byte] & 15]
+                odd += vectors[2 * byte + 1][packed[:, byte] >> 4]
+            out[part] += even + odd

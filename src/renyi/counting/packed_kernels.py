@@ -1,0 +1,451 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+"""Compiled products of packed genotypes, beside the bit planes that count pairs.
+
+*Agreement.* 64 variants of 64 samples are cut into their low and high bits and turned
+round, so that every sample has two planes of bits. Two samples differ where either
+plane does. A tile counts four pairs at a time. Where the processor counts the bits of
+whole vectors (AVX-512 VPOPCNTDQ) a tile does so; elsewhere it counts those of bytes,
+which takes two lookups, and keeps the counts in bytes for as long as they fit.
+
+*Sums by code.* Half a byte is two genotypes, and what their two samples add to the four
+codes is one of 16 vectors of four numbers: one load and one addition for two genotypes.
+
+*Scores.* Four variants of four samples are turned round within a word of 32 bits, so
+that a byte is what four variants say of one sample, and what they add to its score is
+one of 256 numbers.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from renyi.compiled import compile_loop
+from renyi.counting.kernels import _empty_planes, _function, _pointer, _popcount
+
+WORDS = 128  # of a plane that are compared before the next are fetched
+SQUARE = 96  # samples that meet as many others while both lie in the near cache
+STRIP = 12  # of these others that lie in the nearest
+TALL, WIDE = 2, 2  # samples of a tile: four sums and eight planes fit in 16 registers
+SPAN = 16  # bytes of a variant whose vectors stay in the nearest cache
+QUADS = 4  # groups of four variants that are added to scores at a time
+BYTES = 512  # of a variant whose scores stay in the nearest cache
+
+_WORD, _BYTE = ir.IntType(64), ir.IntType(8)
+_FOUR = ir.VectorType(ir.DoubleType(), 4)
+_COUNTS_VECTORS = bool(llvm.get_host_cpu_features().get("avx512vpopcntdq"))
+_LANES = 8 if _COUNTS_VECTORS else 4
+_FULL = 16  # counts of at most 8 that a byte takes, and which divides every span
+
+
+def _place(number):
+    return ir.Constant(_WORD, number)
+
+
+def _vector(bits, count):
+    return ir.VectorType(ir.IntType(bits), count)
+
+
+def _splat(kind, number):
+    return ir.Constant(kind, [number] * kind.count)
+
+
+# ---- loads
+
+
+@intrinsic
+def _word_at(context, data, row, byte):
+    """Return eight bytes of a row, wherever they begin."""
+
+    def generate(context, builder, signature, arguments):
+        address = _pointer(context, builder, data, *arguments)
+        return builder.load(builder.bitcast(address, _WORD.as_pointer()), align=1)
+
+    return types.uint64(data, types.intp, types.intp), generate
+
+
+@compile_loop
+def _word(data, row, byte):
+    """Return eight bytes of a row, zeros behind its end."""
+    if byte + 8 <= data.shape[1]:
+        return _word_at(data, row, byte)
+    word = np.uint64(0)
+    for place in range(byte, data.shape[1]):
+        word |= np.uint64(data[row, place]) << np.uint64(8 * (place - byte))
+    return word
+
+
+# ---- planes
+
+
+@compile_loop
+def _squeeze(words, shift, out, high):
+    """Write every other bit of `words`, from `shift` on, to a half of `out`."""
+    for k in range(out.size):
+        x = (words[k] >> np.uint64(shift)) & np.uint64(0x5555555555555555)
+        x = (x | (x >> np.uint64(1))) & np.uint64(0x3333333333333333)
+        x = (x | (x >> np.uint64(2))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        x = (x | (x >> np.uint64(4))) & np.uint64(0x00FF00FF00FF00FF)
+        x = (x | (x >> np.uint64(8))) & np.uint64(0x0000FFFF0000FFFF)
+        x = (x | (x >> np.uint64(16))) & np.uint64(0x00000000FFFFFFFF)
+        out[k] |= x << np.uint64(high)
+
+
+@compile_loop
+def _turn(square):
+    """Transpose 64 words as a square of bits."""
+    half, mask = 32, np.uint64(0x00000000FFFFFFFF)
+    while half:
+        shift = np.uint64(half)
+        for low in range(0, 64, 2 * half):
+            x, y = square[low : low + half], square[low + half : low + 2 * half]
+            for k in range(x.size):
+                t = ((x[k] >> shift) ^ y[k]) & mask
+                y[k] ^= t
+                x[k] ^= t << shift
+        half //= 2
+        mask ^= mask << np.uint64(half)
+
+
+@compile_loop
+def write_planes(data, rows, place, first, step, merge, planes):
+    """Write the planes of samples for some rows of the data.
+
+    Sample s of the file goes to ``place[s]``, nowhere if that is negative. Groups of 64
+    samples are taken from `first` on, every `step`-th. With `merge` a missing genotype
+    becomes code 0.
+    """
+    low, high = np.empty(64, np.uint64), np.empty(64, np.uint64)
+    words = np.zeros((2, 64), np.uint64)
+    for group in range(first, (place.size + 63) // 64, step):
+        some = place[64 * group : 64 * group + 64]
+        if some.max() < 0:
+            continue
+        for w in range(len(planes) * WORDS):
+            count = min(64, max(0, rows.size - 64 * w))
+            words[:] = 0
+            for k in range(count):
+                row = rows[64 * w + k]
+                words[0, k] = _word(data, row, 16 * group)
+                words[1, k] = _word(data, row, 16 * group + 8)
+            low[:] = 0
+            high[:] = 0
+            for h in range(2):
+                _squeeze(words[h], 0, low, 32 * h)
+                _squeeze(words[h], 1, high, 32 * h)
+            if merge:
+                for k in range(low.size):
+                    low[k] &= high[k]
+            _turn(low)
+            _turn(high)
+            block, word = planes[w // WORDS], w % WORDS
+            for s in range(some.size):
+                if some[s] >= 0:
+                    block[some[s], 0, word] = low[s]
+                    block[some[s], 1, word] = high[s]
+
+
+@compile_loop
+def empty_planes(n, blocks):
+    """Return two planes for each of n samples and more, up to whole squares.
+
+    The words of a block lie together: at larger distances, powers of two, they would
+    share few places of the cache.
+    """
+    count = (n + SQUARE - 1) // SQUARE * SQUARE
+    return _empty_planes(2 * blocks * count, WORDS).reshape((blocks, count, 2, WORDS))
+
+
+def _tile(join, context, planes, cells):
+    """Write the code of a tile, for which `join` makes one of two planes."""
+
+    def generate(context, builder, signature, arguments):
+        data, block, i, j, table, row, column = arguments
+        lines = _vector(64, _LANES)
+        counted = lines if _COUNTS_VECTORS else _vector(8, 8 * _LANES)
+        kept = lines if _COUNTS_VECTORS else _vector(16, 4 * _LANES)
+        final = lines if _COUNTS_VECTORS else _vector(32, 4 * _LANES)
+        bits = final.element.width
+        kind = f"v{counted.count}i{counted.element.width}"
+        count = _function(builder, f"llvm.ctpop.{kind}", counted, counted)
+        reduce = f"llvm.vector.reduce.add.v{final.count}i{bits}"
+        reduce = _function(builder, reduce, final.element, final)
+
+        def start(sample, plane):
+            place = block, sample, plane, _place(0)
+            found = _pointer(context, builder, planes, data, *place)
+            return builder.bitcast(found, lines.as_pointer())
+
+        def address(first, size):
+            samples = [builder.add(first, _place(k)) for k in range(size)]
+            return [(start(s, _place(0)), start(s, _place(1))) for s in samples]
+
+        tall, wide = address(i, TALL), address(j, WIDE)
+        pairs = [(x, y) for x in range(TALL) for y in range(WIDE)]
+        totals = [cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in pairs]
+        with cgutils.for_range(builder, _place(WORDS // _LANES // _FULL)) as span:
+            sums = [cgutils.alloca_once(builder, counted) for _ in pairs]
+            for total in sums:
+                builder.store(_splat(counted, 0), total)
+            base = builder.mul(span.index, _place(_FULL))
+            with cgutils.for_range(builder, _place(_FULL)) as loop:
+                step = builder.add(base, loop.index)
+
+                def load(plane, step=step):
+                    return builder.load(builder.gep(plane, [step]), align=8)
+
+                xs = [(load(low), load(high)) for low, high in tall]
+                ys = [(load(low), load(high)) for low, high in wide]
+                for total, (x, y) in zip(sums, pairs, strict=True):
+                    low = builder.xor(xs[x][0], ys[y][0])
+                    high = builder.xor(xs[x][1], ys[y][1])
+                    found = builder.bitcast(join(builder, low, high), counted)
+                    more = builder.call(count, [found])
+                    builder.store(builder.add(builder.load(total), more), total)
+            for total, part in zip(totals, sums, strict=True):
+                found = builder.load(part)
+                if not _COUNTS_VECTORS:  # every other byte, and those between
+                    found = builder.bitcast(found, kept)
+                    even = builder.and_(found, _splat(kept, 255))
+                    found = builder.add(even, builder.lshr(found, _splat(kept, 8)))
+                builder.store(builder.add(builder.load(total), found), total)
+        for total, (x, y) in zip(totals, pairs, strict=True):
+            found = builder.load(total)
+            if not _COUNTS_VECTORS:
+                found = builder.zext(found, final)
+            found = builder.call(reduce, [found])
+            found = found if bits == 64 else builder.zext(found, _WORD)
+            place = builder.add(row, _place(x)), builder.add(column, _place(y))
+            cell = _pointer(context, builder, cells, table, *place)
+            builder.store(builder.add(builder.load(cell), found), cell)
+        return context.get_dummy_value()
+
+    place = types.intp
+    kinds = planes, place, place, place, cells, place, place
+    return types.void(*kinds), generate
+
+
+@intrinsic
+def _add_either(context, planes, block, i, j, cells, row, column):
+    """Add the bits in which samples i.. and j.. differ to ``cells[row :, column :]``.
+
+    In either plane of a block.
+    """
+    return _tile(ir.IRBuilder.or_, context, planes, cells)
+
+
+@intrinsic
+def _add_both(context, planes, block, i, j, cells, row, column):
+    """Do the same for the bits that differ in both planes."""
+    return _tile(ir.IRBuilder.and_, context, planes, cells)
+
+
+@compile_loop
+def _square_counts(planes, i, j, n, both, cells):
+    """Count in how many variants a square of samples differs from another."""
+    cells[:] = 0
+    tall, wide = min(SQUARE, n - i), min(SQUARE, n - j)
+    for block in range(len(planes)):
+        for strip in range(0, wide, STRIP):
+            for a in range(0, tall, TALL):
+                for b in range(strip, min(strip + STRIP, wide), WIDE):
+                    if j + b + WIDE <= i + a:
+                        continue
+                    if both:
+                        _add_both(planes, block, i + a, j + b, cells, a, b)
+                    else:
+                        _add_either(planes, block, i + a, j + b, cells, a, b)
+
+
+@compile_loop
+def subtract_differences(planes, first, step, both, times, out):
+    """Subtract `times` the variants in which samples differ, above the diagonal.
+
+    Squares of rows are taken from `first` on, every `step`-th.
+    """
+    n = len(out)
+    cells = np.zeros((SQUARE, SQUARE), np.int64)
+    for i in range(first * SQUARE, n, step * SQUARE):
+        for j in range(i, n, SQUARE):
+            _square_counts(planes, i, j, n, both, cells)
+            for a in range(min(SQUARE, n - i)):
+                target = out[i + a, j : min(j + SQUARE, n)]
+                for b in range(target.size):
+                    target[b] -= times * cells[a, b]
+
+
+# ---- counts
+
+
+@compile_loop
+def mask_counts(data, rows, masks, totals, out):
+    """Count the samples of each mask by code: ``out[row, code, mask]``.
+
+    A mask has bit 2 s for sample s, `totals` says how many.
+    """
+    for r in range(rows.size):
+        row = rows[r]
+        for m in range(len(masks)):
+            low = high = both = np.uint64(0)
+            mask = masks[m]
+            for w in range(mask.size):
+                word = _word(data, row, 8 * w)
+                x, y = word & mask[w], (word >> np.uint64(1)) & mask[w]
+                low += _popcount(x)
+                high += _popcount(y)
+                both += _popcount(x & y)
+            out[r, 1, m] = low - both
+            out[r, 2, m] = high - both
+            out[r, 3, m] = both
+            out[r, 0, m] = totals[m] - np.int64(low + high - both)
+
+
+@compile_loop
+def add_missing(data, rows, samples, first, last, table, out):
+    """Add ``table[r, code of b]`` to ``out[a, b]`` for rows that sample a misses.
+
+    Of the samples only those from `first` to `last` stand for a.
+    """
+    n = samples.size
+    codes, missing = np.empty(n, np.uint8), np.empty(n, np.int64)
+    values = np.empty(n)
+    for r in range(rows.size):
+        packed = data[rows[r]]
+        for b in range(n):
+            s = samples[b]
+            codes[b] = (packed[s >> 2] >> np.uint8(2 * (s & 3))) & np.uint8(3)
+        count = 0
+        for a in range(first, last):
+            missing[count] = a
+            count += codes[a] == 1
+        if count:
+            points = table[r]
+            for b in range(n):
+                values[b] = points[codes[b]]
+            for a in missing[:count]:
+                target = out[a]
+                for b in range(n):
+                    target[b] += values[b]
+
+
+# ---- sums by code
+
+
+@compile_loop
+def code_vectors(values, out):
+    """Write what two samples add to the four codes, by the byte's half they make."""
+    for p in range(len(out)):
+        for half in range(16):
+            for code in range(4):
+                first = values[2 * p] if half & 3 == code else 0.0
+                second = values[2 * p + 1] if half >> 2 == code else 0.0
+                out[p, half, code] = first + second
+
+
+@intrinsic
+def _add_codes(context, data, row, byte, count, vectors, out, place):
+    """Add the vectors of some bytes of a row to ``out[place]``."""
+
+    def generate(context, builder, signature, arguments):
+        packed, row, byte, count, table, target, place = arguments
+        first = _pointer(context, builder, data, packed, row, byte)
+        pair, zero = builder.mul(byte, _place(2)), _place(0)
+        table = _pointer(context, builder, vectors, table, pair, zero, zero)
+        table = builder.bitcast(table, _FOUR.as_pointer())
+        nothing = ir.Constant(_FOUR, [0.0] * 4)
+        sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(2)]
+        for total in sums:
+            builder.store(nothing, total)
+        with cgutils.for_range(builder, count) as loop:
+            both = builder.load(builder.gep(first, [loop.index]))
+            halves = (
+                builder.and_(both, ir.Constant(_BYTE, 15)),
+                builder.lshr(both, ir.Constant(_BYTE, 4)),
+            )
+            for side, (total, half) in enumerate(zip(sums, halves, strict=True)):
+                pair = builder.add(builder.mul(loop.index, _place(2)), _place(side))
+                entry = builder.mul(pair, _place(16))
+                entry = builder.add(entry, builder.zext(half, _WORD))
+                more = builder.load(builder.gep(table, [entry]), align=8)
+                builder.store(builder.fadd(builder.load(total), more), total)
+        target = _pointer(context, builder, out, target, place, zero)
+        target = builder.bitcast(target, _FOUR.as_pointer())
+        found = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
+        found = builder.fadd(builder.load(target, align=8), found)
+        builder.store(found, target, align=8)
+        return context.get_dummy_value()
+
+    place = types.intp
+    return types.void(data, place, place, place, vectors, out, place), generate
+
+
+@compile_loop
+def code_sums(data, rows, vectors, out):
+    """Add the values of all samples to ``out[row, code]``."""
+    length = data.shape[1]
+    block = max(32, 2**18 // max(1, length))
+    for low in range(0, rows.size, block):
+        high = min(rows.size, low + block)
+        for byte in range(0, length, SPAN):
+            count = min(SPAN, length - byte)
+            for r in range(low, high):
+                _add_codes(data, rows[r], byte, count, vectors, out, r)
+
+
+# ---- scores
+
+
+@compile_loop
+def _point_table(points, first, table):
+    """Write what four variants add to a score, by the byte of their codes."""
+    for code in range(4):
+        table[code] = points[first, code]
+    size = 4
+    for k in range(1, 4):
+        for code in range(3, -1, -1):
+            more = points[first + k, code]
+            target, source = table[code * size : (code + 1) * size], table[:size]
+            for e in range(size):
+                target[e] = source[e] + more
+        size *= 4
+
+
+@compile_loop
+def _turn_codes(data, rows, first, low, high, words):
+    """Write the codes of four variants, of four samples to a word."""
+    target = words[: high - low]
+    a, b = data[rows[first], low:high], data[rows[first + 1], low:high]
+    c, e = data[rows[first + 2], low:high], data[rows[first + 3], low:high]
+    for k in range(target.size):
+        x = np.uint32(a[k]) | np.uint32(b[k]) << np.uint32(8)
+        x |= np.uint32(c[k]) << np.uint32(16) | np.uint32(e[k]) << np.uint32(24)
+        t = (x ^ (x >> np.uint32(6))) & np.uint32(0x00CC00CC)
+        x ^= t ^ (t << np.uint32(6))
+        t = (x ^ (x >> np.uint32(12))) & np.uint32(0x0000F0F0)
+        target[k] = x ^ t ^ (t << np.uint32(12))
+
+
+@compile_loop
+def code_scores(data, rows, points, out):
+    """Add the points of the rows, as many as a multiple of 16, to every sample.
+
+    `out` has room for four samples to every byte.
+    """
+    length = data.shape[1]
+    tables = np.empty((QUADS, 256))
+    words = np.empty((QUADS, min(BYTES, length)), np.uint32)
+    codes = words.view(np.uint8)
+    for low in range(0, length, BYTES):
+        high = min(length, low + BYTES)
+        target = out[4 * low : 4 * high]
+        for first in range(0, rows.size, 4 * QUADS):
+            for q in range(QUADS):
+                _point_table(points, first + 4 * q, tables[q])
+                _turn_codes(data, rows, first + 4 * q, low, high, words[q])
+            s, t, u, v = tables[0], tables[1], tables[2], tables[3]
+            a, b, c, e = codes[0], codes[1], codes[2], codes[3]
+            for i in range(target.size):
+                target[i] += (s[a[i]] + t[b[i]]) + (u[c[i]] + v[e[i]])
