@@ -121,6 +121,12 @@ class PackedGenotypes:
         """Variants kept."""
         return len(self.data) if self.variants is None else len(self.variants)
 
+    def rows(self, low: int, high: int) -> NDArray[np.uint8]:
+        """Return the packed bytes of some of the variants kept."""
+        if self.variants is None:
+            return self.data[low:high]
+        return self.data[self.variants[low:high]]
+
     @property
     def places(self) -> NDArray[np.int64]:
         """Place in the file of every sample kept."""
@@ -138,8 +144,7 @@ class PackedGenotypes:
 
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
         """Return unpacked codes of variants `low` to `high` of those kept."""
-        part = slice(low, self.d if high is None else min(high, self.d))
-        packed = self.data[part if self.variants is None else self.variants[part]]
+        packed = self.rows(low, self.d if high is None else min(high, self.d))
         found = _UNPACKED[packed].reshape(len(packed), 4 * self.data.shape[1])
         if self.samples is None:
             return found[:, : self.n_in_file]
