@@ -459,6 +459,7 @@ def test_missing_cells_get_a_place_when_one_occurs(
         ("upper", np.full(21, 2**63, np.uint64)),
         ("lows", np.ones(2, np.uint8)),
         ("lows", np.full(3, 2, np.uint8)),
+        ("lows", np.ones(3, np.uint64)),
     ],
 )
 def test_halves_of_tables_that_do_not_fit_are_one_sentence(

@@ -496,7 +496,8 @@ class PairTable:
         """Take the counts of arrays, checked."""
         # Up to version 2, missing cells always had a place.
         lows = arrays.get("lows", np.zeros(len(sizes), np.uint8))
-        if lows.shape != self.lows.shape or not (lows <= self.lows).all():
+        typed = lows.dtype == np.uint8 and lows.shape == self.lows.shape
+        if not typed or not (lows <= self.lows).all():
             raise ValueError("the counts are not valid")
         self.reserve(sizes, lows)
         for ending, table in zip(self._endings(), self.tables, strict=True):
