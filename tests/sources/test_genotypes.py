@@ -157,9 +157,13 @@ HOSTILE_PGEN = {
     "4,000,000,000 variants": lambda: pgen_with(3, 4_000_000_000),
     "2,000,000,000 samples": lambda: pgen_with(7, 2_000_000_000),
     "p.pgen is truncated": lambda: Path("p.pgen").write_bytes(b"\x6c\x1b\x10"),
-    "p.pgen is damaged": lambda: Path("p.pgen").write_bytes(
+    "p.pgen is truncated: ": lambda: Path("p.pgen").write_bytes(
         Path("p.pgen").read_bytes()[:-20]
     ),
+    "p.pgen is longer": lambda: Path("p.pgen").write_bytes(
+        Path("p.pgen").read_bytes() + bytes(9)
+    ),
+    "p.pgen is damaged": lambda: pgen_with(20, 0x77777777),  # types of records
     "p.pvar.zst": lambda: Path("p.pvar").rename("p.pvar.zst"),
     "p.pvar, line 5": lambda: change("p.pvar", 5, "1\t3000\trs2\tG\tA,T"),
     "p.pvar, line 6": lambda: change("p.pvar", 6, "1\t4000\trs3\tG"),

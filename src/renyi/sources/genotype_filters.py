@@ -67,11 +67,7 @@ class Filters:
 
     def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
         """Return what is kept; `say` is told of every step, in PLINK's manner."""
-        found = genotypes
-        for option, path in (("keep", self.keep), ("remove", self.remove)):
-            if path is not None:
-                kept = listed_samples(path, found.samples) == (option == "keep")
-                found = _narrowed(found, option, say, samples=kept)
+        found = self.apply_lists(genotypes, say)
         for option, path in (("extract", self.extract), ("exclude", self.exclude)):
             if path is not None:
                 kept = listed_variants(path, found.variants) == (option == "extract")
@@ -93,6 +89,17 @@ class Filters:
         if self.maf is not None:
             kept = minor_allele_frequencies(found) >= self.maf / _UP
             found = _narrowed(found, "maf", say, variants=kept)
+        return found
+
+    def apply_lists(
+        self, genotypes: Genotypes, say: Say = lambda line: None
+    ) -> Genotypes:
+        """Return the samples that lists keep."""
+        found = genotypes
+        for option, path in (("keep", self.keep), ("remove", self.remove)):
+            if path is not None:
+                kept = listed_samples(path, found.samples) == (option == "keep")
+                found = _narrowed(found, option, say, samples=kept)
         return found
 
 

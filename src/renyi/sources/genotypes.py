@@ -205,6 +205,7 @@ def _unpacked(
                 f"{place} declares {declared:,} {what}, but {path} has {count:,}: the "
                 "files do not belong together."
             )
+    _check_length(place, head, n, d)
     reader = _pgenlib().PgenReader
     width = -(-n // 4)
     check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
@@ -228,6 +229,37 @@ def _unpacked(
             f"{place} is damaged or truncated ({reason}): take a fresh copy of it."
         ) from None
     return data
+
+
+def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
+    """Refuse a .pgen file that is not as long as its own index says.
+
+    Of the modes that plink2 writes: records of one width (2), and records of any width
+    (16), whose widths are in a header, 65,536 variants at a time.
+    """
+    size, end = place.stat().st_size, _PGEN_HEAD + -(-n // 4) * d
+    kind, alleles, flags = head[11] & 15, head[11] >> 4 & 3, head[11] >> 6
+    if head[2] == 0x10 and kind < 8:
+        blocks, last, width = -(-d // 2**16), (d - 1) % 2**16 + 1, kind % 4 + 1
+
+        def types(k: int) -> int:
+            return -(-k // 2) if kind < 4 else k
+
+        full = types(2**16) + 2**16 * (width + alleles) + (flags == 3) * 2**13
+        with place.open("rb") as stream:
+            stream.seek(_PGEN_HEAD + 8 * (blocks - 1))
+            end = int.from_bytes(stream.read(8), "little")
+            stream.seek(full * (blocks - 1) + types(last), os.SEEK_CUR)
+            raw = np.frombuffer(stream.read(width * last), np.uint8)
+        digits = raw[: len(raw) // width * width].reshape(-1, width).sum(0, np.int64)
+        end += int(digits @ 256 ** np.arange(width))
+    elif head[2] != 2:
+        return
+    if size != end:
+        state = "truncated" if size < end else "longer than it should be"
+        raise ValueError(
+            f"{place} is {state}: {end:,} bytes by its own index, and it has {size:,}."
+        )
 
 
 def _pack(calls: NDArray[np.int8], out: NDArray[np.uint8], n: int) -> None:
