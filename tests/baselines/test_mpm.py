@@ -217,6 +217,19 @@ def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 
 
+@pytest.mark.parametrize("regularisation", [0.0, 0.01])
+def test_weights_are_repetitions(regularisation: float) -> None:
+    """To the last bit: scikit-learn 1.6 compares two targets where it checks this."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y, w = rng.random((15, 9)), rng.integers(0, 2, 15), rng.integers(0, 5, 15)
+        order = rng.permutation(15)
+        clf = MinimaxProbabilityMachine(regularisation, Encoder(bins=3))
+        scores = clf.fit(X.repeat(w, axis=0), y.repeat(w)).decision_function(X)
+        clf.fit(X[order], y[order], sample_weight=w[order])
+        assert clf.decision_function(X).tolist() == scores.tolist()
+
+
 def test_any_road_to_the_same_model(votes) -> None:
     X, y = votes
 

@@ -162,6 +162,30 @@ def test_one_run_of_lanczos_serves_every_alpha(seed, size) -> None:
         np.testing.assert_allclose(found, Z, rtol=0, atol=1e-8 * np.abs(Z).max())
 
 
+@pytest.mark.parametrize("alpha", ["auto", "loo", 1e-4, 0.01])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_fewer_rows_than_categories_by_counts_or_by_rows(
+    sparse, classes: int, alpha: float | str
+) -> None:
+    """Which of the two is a matter of cost alone: leave-one-out chooses alpha."""
+    for seed, weighted in ((0, False), (1, True), (2, True)):
+        rng = np.random.default_rng(seed)
+        label = rng.permutation(np.append(np.arange(51), rng.integers(51, size=9)))
+        X = pd.DataFrame({"label": label, "group": label % 7, "small": label % 8 // 3})
+        X, y = X.astype(str), rng.integers(classes, size=60)
+        w = rng.choice([0.5, 1.0, 2.0, 3.0], 60) if weighted else None
+        found = []
+        for on in (False, True):
+            sparse(on, affordable=0)
+            clf = RenyiClassifier(alpha=alpha).fit(X, y, sample_weight=w)
+            assert (clf.marginals_ is not None) == on
+            found.append([*facts(clf, X), clf.predict_proba(X)])
+        for plain, other in zip(*found, strict=True):
+            np.testing.assert_allclose(other, plain, rtol=1e-8, atol=1e-9)
+        for other in ({"alpha": 0.0}, {"alpha": alpha, "class_weight": "balanced"}):
+            assert RenyiClassifier(**other).fit(X, y).marginals_ is None
+
+
 @pytest.mark.parametrize("affordable", [0, np.inf])
 def test_marginals_that_no_rows_have_are_refused(sparse, affordable) -> None:
     X, y, _ = rows(5)

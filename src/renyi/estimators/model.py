@@ -47,7 +47,7 @@ from renyi.solvers.calibration import (
 )
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import fit_dual
-from renyi.solvers.ridge_sparse import fit_sparse
+from renyi.solvers.ridge_sparse import beats_dual, fit_sparse
 from renyi.sources.frames import (
     CodeBlock,
     RowSample,
@@ -377,9 +377,10 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self._kept, self._sample, self._notes = None, None, ()
 
     def _train_on_rows(self, block: TrainingRows) -> None:
-        """Fit by rows or by their counts, whichever are fewer."""
-        rows = self._rows(block)
-        if block.n_indicators > len(block.y):
+        """Fit by rows or by their counts, whichever cost less."""
+        rows, n, sizes = self._rows(block), len(block.y), block.encoder.columns.sizes
+        counts = self._weighting is None and beats_dual(sizes, n, self.alpha)
+        if block.n_indicators > n and not counts:
             self._fit_dual(block, rows)
         else:
             unused = self.calibration is None and self.objective == "error"

@@ -38,9 +38,10 @@ from numpy.typing import NDArray
 from renyi.counting.onehot import dense as one_hot
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.pair_counts import check_table_size
-from renyi.counting.sparse_counts import dense
+from renyi.counting.sparse_counts import dense, is_large
 from renyi.solvers.krylov import solve, spectrum
 from renyi.solvers.ridge import (
+    GRID_SIZE,
     INDEFINITE,
     AlphaChoice,
     HeldOut,
@@ -66,6 +67,8 @@ Floats = NDArray[np.float64]
 
 AFFORDABLE = 3e10
 """Multiplications for which S is factored at every alpha: some seconds."""
+# What a decomposition of as many rows takes, as a multiple of their cube.
+_DECOMPOSITION = 4
 # Rounded tables may have eigenvalues as far below zero, by feature.
 _TOLERATED = 1e-6
 # Sums of products of so many categories take so many times the memory of B at most.
@@ -86,12 +89,13 @@ def fit_sparse(
     """
     check_rows(alpha, rows)
     D, K = len(equations.R), equations.n_classes
-    if rows is not None and not worthwhile(rows.copies, D, K, alpha):
+    few = rows is not None and rows.n < D  # where leave-one-out is always due
+    if rows is not None and not (few or worthwhile(rows.copies, D, K, alpha)):
         rows = None
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
     problem: Elimination | Products
-    if elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE:
+    if few or elimination_cost(equations, sizes, len(alphas)) <= AFFORDABLE:
         problem = Elimination(equations, np.asarray(sizes))
     elif rows is not None or alpha == 0:  # which take a decomposition
         check_table_size(sizes, 1, 0)
@@ -108,6 +112,18 @@ def fit_sparse(
     best = int(np.flatnonzero(alphas == choice.alpha)[0])
     leverage = held_out.leverage[..., best]
     return solution(equations, problem.solve(choice.alpha), choice, leverage)
+
+
+def beats_dual(sizes: NDArray[Any], n: int, alpha: float | str) -> bool:
+    """Whether n rows, fewer than categories, cost less by their counts than by rows.
+
+    That takes s²(n + D) for each alpha; see `renyi.solvers.ridge_dual` for the other.
+    """
+    if alpha == 0 or not is_large(sizes):
+        return False
+    s, D = float(sizes.sum() - sizes.max() + 1), float(sizes.sum())
+    n_alphas = GRID_SIZE if isinstance(alpha, str) else 1
+    return n_alphas * s**2 * (n + D) <= _DECOMPOSITION * float(n) ** 3
 
 
 def solve_sparse(equations: Moments, sizes: NDArray[Any], alpha: float) -> Floats:
