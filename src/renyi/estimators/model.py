@@ -378,9 +378,9 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
 
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever cost less."""
-        rows, n, sizes = self._rows(block), len(block.y), block.encoder.columns.sizes
-        counts = self._weighting is None and beats_dual(sizes, n, self.alpha)
-        if block.n_indicators > n and not counts:
+        rows, sizes = self._rows(block), block.encoder.columns.sizes
+        counted = self._weighting is None and beats_dual(sizes, rows.n, self.alpha)
+        if block.n_indicators > rows.n and not counted:
             self._fit_dual(block, rows)
         else:
             unused = self.calibration is None and self.objective == "error"
