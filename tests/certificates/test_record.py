@@ -525,3 +525,16 @@ def test_plain_forms_of_earlier_versions(votes, promoters):
     ):
         with pytest.raises(ValueError, match="its certificate"):
             Certificate.from_dict({**plain, **change})
+
+
+def test_errors_seen_of_one_rule_say_nothing_of_another(votes):
+    X, y, _ = votes
+    clf = RenyiClassifier().fit(X[:300], y[:300])
+    c = certify(clf, X[300:], y[300:])
+    assert c.of_rule("map") is c
+    other = c.of_rule("sharp")
+    assert (other.sampled_error, other.observed_error) == (c.bounds["sharp"], None)
+    assert "Clopper" not in str(other)
+    assert Certificate.from_dict(json.loads(json.dumps(other.to_dict()))) == other
+    exact = clf.certificate_.of_rule("sharp")
+    assert exact.sampled_error is None and exact.bounds == clf.certificate_.bounds

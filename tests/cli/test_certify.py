@@ -267,6 +267,7 @@ def test_minimax_with_few_rows_opens_with_the_warning(
     name = save(votes()[[*FEW, "party"]][:12], "t.csv")
     done = good("minimax", name, "--target", "party")
     assert done.out.startswith("Warning: there are ")
+    assert done.out.index("Of these very rows alone:") < done.out.index("at most")
     assert "the very marginals of these 12 rows" in flat(done.out)
 
 

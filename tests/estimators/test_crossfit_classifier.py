@@ -316,3 +316,16 @@ def test_bins_of_halves_must_be_the_same():
     c = CrossFitClassifier().fit_halves(*halves).certificate_
     assert c.warning_codes == ("shared-bins",)
     assert "'float'" in c.warnings[0]
+
+
+def test_a_half_that_may_be_part_of_the_other_is_told():
+    X, y = table(200, 13)
+    X = X[["label"]]
+    first, second, whole = (
+        Marginals.from_data(X[part], y[part])
+        for part in (slice(90), slice(90, 200), slice(200))
+    )
+    for halves in ((first, whole), (whole, first)):
+        c = CrossFitClassifier().fit_halves(*halves).certificate_
+        assert c.warning_codes == ("training-rows",)
+    assert not CrossFitClassifier().fit_halves(first, second).certificate_.warnings

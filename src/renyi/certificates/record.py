@@ -166,7 +166,7 @@ class Certificate:
         is proven.
     observed_error : float or None
         Unseen rows: share of errors seen. With halves it is that of their two models,
-        each on the rows of the other; None from marginals alone.
+        each on the rows of the other; None from marginals alone, and `of_rule`.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
         "sample-weight", "selected-features", "training-rows", "shared-bins" or "other".
@@ -279,9 +279,12 @@ class Certificate:
 
     def of_rule(self, rule: str) -> Certificate:
         """Return the certificate of the same model under another of the rules."""
-        halves = self.basis == "crossfit"
-        sampled = self.bounds[rule] if halves else self.sampled_error
-        return replace(self, rule=rule, steps=(), sampled_error=sampled)
+        if rule == self.rule:
+            return self
+        # What was seen are errors of the rule's own answers.
+        known = None if self.sampled_error is None else self.bounds[rule]
+        seen: Any = {"sampled_error": known, "observed_error": None}
+        return replace(self, rule=rule, steps=(), **seen)
 
     def __str__(self) -> str:
         """Return the certificate in sentences."""
@@ -447,8 +450,7 @@ def _goes_together(data: dict[str, Any]) -> bool:
     absent = ["confidence", "sampled_error", "observed_error"]
     if data["basis"] != "marginals":
         given, absent = absent, [*given, "loo_risk", "loo_error", "auc"]
-    if data["basis"] == "crossfit":  # marginals of the halves do not tell
-        given.remove("observed_error")
+        given.remove("observed_error")  # marginals of the halves do not tell
     uppers = [step["upper"] for step in data["steps"]]
     lowers = [step["lower"] for step in data["steps"] if step["lower"] is not None]
     return bool(

@@ -1,8 +1,12 @@
 """Certificates in sentences: what is covered first, then the bounds.
 
 A bound that says little about new rows does not open the text: the leave-one-out
-estimate does, and the reasons follow. A bound from unseen rows opens with its
-confidence and with the populations it covers.
+estimate does, and the reasons follow. Commands show it only where it is all that was
+asked for (``minimax``, ``certify --level``, ``--prevalence``), after `ALONE`; where it
+would stand beside other results (``fit``, ``certify``, ``select``, ``hgr``) they say
+why it is not shown, and ``--json`` has it with ``doubtful``.
+
+A bound from unseen rows opens with its confidence and with the populations it covers.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
+ALONE = "Of these very rows alone:"
+
 # ---- warnings
 
 CLASS_WEIGHT = (
@@ -41,6 +47,11 @@ SELECTED = (
 TRAINING_ROWS = (
     "the rows have the same counts as those of the training: if they are the same "
     "rows, these bounds are worth nothing."
+)
+
+CONTAINED = (
+    "no count of one half is above that of the other: if its rows are among the "
+    "other's, the bounds are worth nothing."
 )
 
 
@@ -92,7 +103,7 @@ def certificate_text(c: Certificate) -> str:
         return "\n".join(_of_halves(c))
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
-        return "\n".join([*head, "Of these very rows alone:", *_of_marginals(c)])
+        return "\n".join([*head, ALONE, *_of_marginals(c)])
     order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
     size = f"({number_of(c.n, 'row')}, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
@@ -220,7 +231,7 @@ def report_text(report: BoundReport) -> str:
         if c.loo_error is not None:
             doubts = f"{_leave_one_out(c.loo_error)}. {c.trust} {doubts}"
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
-        head = [wrapped(doubts), *reasons, "", "Of these very rows alone:"]
+        head = [wrapped(doubts), *reasons, "", ALONE]
     else:
         size = f"({number_of(c.n, 'row')}, {c.n_indicators:,} categories)"
         head = [f"On every population with these marginals {size}:"]

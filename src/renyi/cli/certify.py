@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from renyi import verify
 from renyi.certificates.record import Certificate, Step
-from renyi.certificates.text import table, verdict
+from renyi.certificates.text import ALONE, table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict, streams
@@ -116,7 +116,7 @@ def _prevalence_text(facts: Facts) -> list[str]:
     always = percent(min(found["share"], 1 - found["share"]))
     text += f"; always answering the more frequent class errs on {always}."
     if found["doubtful"]:
-        text = f"Of these very rows alone: {text}"
+        text = f"{ALONE} {text}"
     return [wrapped(text)]
 
 
@@ -373,7 +373,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
 def minimax_text(facts: Facts) -> str:
     """Return these facts as plain text."""
     lines = [wrapped(f"Warning: {text}") for text in facts["warnings"]]
-    lines += [""] if lines else []
+    lines += ["", ALONE] if lines else []
     within = " within each class" if facts["class_conditional"] else ""
     lines += [
         wrapped(

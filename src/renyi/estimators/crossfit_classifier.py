@@ -103,7 +103,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Seed of the split, and of the coins of a mixture. It has to be fixed beforehand:
         the best of several seeds is no certificate. With an integer a row gets the same
         answer whenever it is asked for, and the bound is on the error averaged over the
-        coins.
+        coins. Otherwise every call tosses them anew, so that `predict` and
+        `predict_proba` of a mixture may speak of different classifiers.
 
     Attributes
     ----------
@@ -250,6 +251,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         notes: tuple[Warned, ...] = tuple(
             ("shared-bins", text.shared_bins(name)) for name in sorted(names)[:1]
         )
+        if _may_contain(*sorted(halves, key=lambda m: m.n)):
+            notes = (("training-rows", text.CONTAINED), *notes)
         self._finish(self.halves_[0], found, first.n + second.n, average(*cards), notes)
         return self
 
@@ -405,6 +408,14 @@ def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> N
         )
     if n_classes > 2 and clf.calibration == "auto":
         clf.set_params(calibration=kept)
+
+
+def _may_contain(part: Marginals, whole: Marginals) -> bool:
+    """Whether the rows of one may be among those of the other, by their counts."""
+    try:
+        return (whole - part).n > 0
+    except ValueError:
+        return False
 
 
 def split_rows(table: Any, y: Places, random_state: Any) -> list[Half]:
