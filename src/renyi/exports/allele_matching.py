@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.figures import number_of, printable
@@ -124,12 +127,28 @@ def build_of(name: str | None) -> str | None:
     return BUILDS.get(name.strip().lower(), name.strip())
 
 
-def chromosomes(names: pd.Series) -> tuple[Places, list[str]]:
-    """Return codes of chromosomes, and the names they have without 'chr' or numbers."""
-    codes, found = pd.factorize(names)
-    plain = [chromosome_name(str(each)) for each in found]
-    again, kept = pd.factorize(np.array(plain, object))
-    return again[codes].astype(np.int64), list(kept)
+def texts_of(*columns: pd.Series) -> pa.Array:
+    """Return columns of texts, one after the other."""
+    parts = [pa.array(column).cast(pa.large_string()) for column in columns]
+    chunks = [p.chunks if isinstance(p, pa.ChunkedArray) else [p] for p in parts]
+    return pa.concat_arrays([*chain(*chunks), pa.array([], pa.large_string())])
+
+
+def coded(*columns: pd.Series) -> tuple[list[Places], pa.Array]:
+    """Return texts of several columns as numbers, and the different ones among them."""
+    found = texts_of(*columns).dictionary_encode()
+    codes = found.indices.to_numpy().astype(np.int64)
+    cuts = np.cumsum([len(column) for column in columns])[:-1]
+    return np.split(codes, cuts), found.dictionary
+
+
+def chromosomes(*columns: pd.Series) -> tuple[list[Places], list[str]]:
+    """Return chromosomes as numbers, and the one name that each of them has."""
+    codes, texts = coded(*columns)
+    plain = [chromosome_name(text) for text in texts.to_pylist()]
+    names = {name: k for k, name in enumerate(dict.fromkeys(plain))}
+    table = np.array([names[name] for name in plain], np.int64)
+    return [table[code] for code in codes], list(names)
 
 
 def match_variants(
@@ -212,23 +231,25 @@ def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
 
 def _by_id(ours: pd.Series, theirs: pd.Series) -> Places:
     """Return where the ids are that both files have once; -1 elsewhere."""
-    single = ~(theirs.duplicated(keep=False) | theirs.isin(NO_ID)).to_numpy(bool)
-    rows = np.flatnonzero(single)
-    found = pd.Index(theirs[single]).get_indexer(pd.Index(ours))
-    found[ours.duplicated(keep=False).to_numpy(bool)] = -1
-    return np.where(found >= 0, rows[found] if len(rows) else -1, -1).astype(np.int64)
+    (one, other), texts = coded(ours, theirs)
+    times = [np.bincount(codes, minlength=len(texts)) for codes in (one, other)]
+    single = (times[0] == 1) & (times[1] == 1)
+    single[pc.is_in(texts, pa.array(NO_ID, pa.large_string())).to_numpy(False)] = False
+    place = np.full(len(texts), -1)
+    place[other] = np.arange(len(other))
+    return np.where(single[one], place[one], -1)
 
 
 def _positions(model: pd.DataFrame, file: pd.DataFrame) -> tuple[Places, Places]:
     """Return one number for chromosome and position; -1 where there is none."""
-    names = pd.concat([model["chromosome"], file["chromosome"]], ignore_index=True)
-    codes, found = chromosomes(names)
-    where = [frame["position"].to_numpy(np.int64) for frame in (model, file)]
-    position = np.concatenate(where)
-    known = (position > 0) & (position < 2**40)
-    known &= ~np.isin(codes, [k for k, name in enumerate(found) if name in NO_ID])
-    keys = np.where(known, codes * 2**40 + position, -1)
-    return keys[: len(model)], keys[len(model) :]
+    codes, names = chromosomes(model["chromosome"], file["chromosome"])
+    none = [k for k, name in enumerate(names) if name in NO_ID]
+    keys = []
+    for code, frame in zip(codes, (model, file), strict=True):
+        position = frame["position"].to_numpy(np.int64)
+        known = (position > 0) & (position < 2**40) & ~np.isin(code, none)
+        keys.append(np.where(known, code * 2**40 + position, -1))
+    return keys[0], keys[1]
 
 
 def _by_position(
@@ -259,8 +280,8 @@ class _Alleles:
 
     def __init__(self, model: pd.DataFrame, file: pd.DataFrame) -> None:
         columns = [frame[name] for frame in (model, file) for name in ("a1", "a2")]
-        codes, found = pd.factorize(pd.concat(columns, ignore_index=True))
-        texts = [str(each).upper() for each in found]
+        codes, found = coded(*columns)
+        texts = [text.upper() for text in found.to_pylist()]
         known: Mapping[str, int] = {t: k for k, t in enumerate(dict.fromkeys(texts))}
         self.none = known.get(NO_ALLELE, -1)
         other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
@@ -268,10 +289,8 @@ class _Alleles:
             if text and not set(text) - set("ACGT"):
                 other[k] = known.get(text.translate(_COMPLEMENT)[::-1], -3)
         self.other = np.append(other, -2)
-        codes = np.array([known[t] for t in texts], np.int64)[codes]
-        m, f = len(model), len(file)
-        cuts = np.cumsum([m, m, f])
-        self.m1, self.m2, self.f1, self.f2 = np.split(codes, cuts)
+        table = np.array([known[text] for text in texts], np.int64)
+        self.m1, self.m2, self.f1, self.f2 = (table[code] for code in codes)
 
     def fit(self, ours: Places, theirs: Places) -> Places:
         """Return 0 no fit, 1 as named, 2 swapped, 3 and 4 on the other strand."""

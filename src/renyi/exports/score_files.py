@@ -26,7 +26,9 @@ from renyi.counting.packed import CODES, MISSING, PackedGenotypes, code_counts, 
 from renyi.exports.allele_matching import (
     MatchRecord,
     build_of,
+    coded,
     match_variants,
+    texts_of,
 )
 from renyi.exports.score_formats import (
     NONE,
@@ -330,13 +332,10 @@ class GenotypeScores:
             if name in self.variants:
                 arrays[name] = self.variants[name].to_numpy(np.float64)
         for name in _TEXTS:
-            given = pa.array(self.variants[name]).cast(pa.large_string())
-            chunks = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
-            column = pa.concat_arrays(chunks)  # without an offset, too
+            column = texts_of(self.variants[name])
             if name != "id":
-                coded = column.dictionary_encode()
-                arrays[f"{name}_code"] = coded.indices.to_numpy().astype("<i4")
-                column = coded.dictionary
+                (codes,), column = coded(self.variants[name])
+                arrays[f"{name}_code"] = codes.astype("<i4")
             _, ends, data = column.buffers()
             arrays[f"{name}_end"] = np.frombuffer(ends, "<i8")[: len(column) + 1]
             size = int(arrays[f"{name}_end"][-1])
