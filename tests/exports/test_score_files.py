@@ -16,6 +16,7 @@ import pytest
 
 from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.counting.packed import PackedGenotypes, code_counts
+from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.storage import checksum, to_bytes
@@ -563,3 +564,19 @@ def test_what_plink2_cannot_score_is_refused(tmp_path):
         with pytest.raises(ValueError, match=word):
             model.to_plink2(str(tmp_path / "run1"))
     assert not list(tmp_path.iterdir())
+
+
+# ---- plot
+
+
+def test_the_plot_shows_every_variant_where_it_is():
+    data = random_study()
+    data.variants.loc[50:, "chromosome"] = "X"
+    model = model_of(data)
+    ax = manhattan(model)
+    drawn = np.concatenate([c.get_offsets() for c in ax.collections])
+    np.testing.assert_allclose(drawn[:, 1], model.swings)
+    assert (np.diff(drawn[:, 0]) > 0).all()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "X"]
+    named = {text.get_text() for text in ax.texts}
+    assert named == set(model.top(5)["id"])

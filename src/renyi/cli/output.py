@@ -360,6 +360,16 @@ def _parquet_writer(
     return write
 
 
+def draw(place: Path, drawn: Callable[[], Any]) -> None:
+    """Write the figure of axes, the same bytes for the same figure."""
+    import matplotlib
+
+    kind = place.suffix[1:]
+    with replacing(place) as stream, matplotlib.rc_context({"svg.hashsalt": "renyi"}):
+        metadata = {"Date": None} if kind == "svg" else None
+        drawn().figure.savefig(stream, format=kind, metadata=metadata)
+
+
 def printing(inert: bool = False) -> Write:
     """Return what prints a table batch after batch as CSV."""
     return _csv_writer(print_data, inert)

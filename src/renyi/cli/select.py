@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from renyi.figures import number_of, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH, axes
 from renyi.warnings import warn
-from renyi.writing import replacing
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
@@ -54,8 +52,8 @@ def run(args: Args, recorded: Recorded) -> None:
     m = None if prefix is None else _marginals_to_write(args, selector)
     if args.plot is not None:
         facts["written"] = {"plot": str(picture)}
-        with replacing(picture) as stream:
-            _draw(selector, stream, picture.suffix[1:])
+        chosen = selector.features_.tolist()
+        output.draw(picture, lambda: selector.path_.plot(selected=chosen))
     clf = selector.classifier_
     output.keep_model(args, clf, m, facts, lambda f: _text(f, selector), recorded)
 
@@ -84,15 +82,6 @@ def _marginals_to_write(args: Args, selector: SelectorModel) -> Marginals | None
         why = f"their counts take {counts_bytes(m.counts) / 1e6:,.0f} MB"
     warn(f"The marginals were not written: {why}.")
     return None
-
-
-def _draw(selector: SelectorModel, stream: IO[bytes], kind: str) -> None:
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "renyi"}):
-        figure = selector.path_.plot(selected=selector.features_.tolist()).figure
-        metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(stream, format=kind, metadata=metadata)
 
 
 # ---- facts
