@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from renyi.estimators.crossfit_classifier import (
         CrossFitClassifier as CrossFitClassifier,
     )
+    from renyi.estimators.genotype_classifier import (
+        GenotypeClassifier as GenotypeClassifier,
+    )
     from renyi.estimators.minimax_classifier import (
         MinimaxClassifier as MinimaxClassifier,
     )
@@ -62,6 +65,7 @@ _HOME = {
     "Certificate": "certificates.record",
     "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
+    "GenotypeClassifier": "estimators.genotype_classifier",
     "IntegerScorecard": "exports.integer_card",
     "Marginals": "marginals.marginals",
     "MinimaxClassifier": "estimators.minimax_classifier",
@@ -93,6 +97,7 @@ __all__ = [
     "Certificate",
     "CrossFitClassifier",
     "Encoder",
+    "GenotypeClassifier",
     "IntegerScorecard",
     "Marginals",
     "MinimaxClassifier",

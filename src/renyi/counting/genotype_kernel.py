@@ -1,0 +1,108 @@
+r"""What two samples have in common, and the points of variants, under one coding.
+
+A coding gives variant j a matrix B_j of four rows, one per code; two samples have
+``A[a, b] = Σ_j B_j[code of a] · B_j[code of b]`` in common, and weights β of samples
+make points ``B_j B_jᵀ s_j`` of the four codes, s_j the sums of β by code.
+
+* Categories: B_j is the identity; A counts agreements.
+* Missing as the mean: the row of a missing genotype is the variant's observed
+  frequencies μ_j of the codes 0, 2, 3.
+* Additive: one column, the copies of A2; where missing their mean, or 0 beside a column
+  of its own that marks what is missing.
+
+A differs from whole numbers, which are counted exactly, only by terms of the missing
+genotypes: where a misses, B_j[missing]·B_j[code of b], half of it where b misses too,
+minus what the count had there; then the same with a and b exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi.counting.packed import (
+    CODES,
+    COPIES,
+    MISSING,
+    OBSERVED,
+    PackedGenotypes,
+    agreement,
+    code_counts,
+    copy_products,
+    missing_products,
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeKernel:
+    """A coding of genotypes, with the means that stand for missing ones.
+
+    `means` are the frequencies of the codes 0, 2, 3 among those observed, (d, 3), or
+    None if missing is a category.
+    """
+
+    dominance: bool
+    means: Floats | None
+
+    @classmethod
+    def of(cls, G: PackedGenotypes, dominance: bool, missing: str) -> GenotypeKernel:
+        """Take the means of some samples, if need be."""
+        if missing == "category":
+            return cls(dominance, None)
+        seen = code_counts(G)[:, OBSERVED].astype(np.float64)
+        return cls(dominance, seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))
+
+    def matrix(
+        self, G: PackedGenotypes, count: Callable[[], Floats] | None = None
+    ) -> Floats:
+        """Return A; `count` counts agreements elsewhere, say on a GPU."""
+        if self.dominance:
+            A = agreement(G) if count is None else count()
+        else:
+            A = copy_products(G)
+        table = self._of_missing(G.d)
+        if table is not None:
+            A += missing_products(G, table)
+        return A
+
+    def _of_missing(self, d: int) -> Floats | None:
+        """Return what the counts lack where one sample misses: by the other's code."""
+        table = np.zeros((d, CODES))
+        if self.means is None:
+            if self.dominance:
+                return None
+            table[:, MISSING] = 0.5
+            return table
+        if self.dominance:
+            table[:, OBSERVED] = self.means
+            table[:, MISSING] = ((self.means**2).sum(axis=1) - 1) / 2
+        else:
+            mean = self._mean_copies()
+            table[:, OBSERVED] = mean[:, None] * COPIES[OBSERVED]
+            table[:, MISSING] = mean**2 / 2
+        return table
+
+    def _mean_copies(self) -> Floats:
+        assert self.means is not None
+        return np.asarray(self.means @ COPIES[OBSERVED])
+
+    def points(self, sums: Floats) -> Floats:
+        """Return the points of the codes, (d, 4) or (d, 4, k), from sums by code."""
+        S = sums[:, :, None] if sums.ndim == 2 else sums
+        out = S.copy()
+        if self.dominance and self.means is not None:
+            out[:, OBSERVED] += self.means[:, :, None] * S[:, [MISSING]]
+            out[:, MISSING] = (self.means[:, :, None] * out[:, OBSERVED]).sum(axis=1)
+        elif not self.dominance:
+            per_copy = S[:, 2] + 2 * S[:, 3]
+            if self.means is not None:
+                mean = self._mean_copies()[:, None]
+                per_copy += mean * S[:, MISSING]
+                out[:, MISSING] = mean * per_copy
+            out[:, OBSERVED] = COPIES[OBSERVED, None] * per_copy[:, None]
+        return out[:, :, 0] if sums.ndim == 2 else out
