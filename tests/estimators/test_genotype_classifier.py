@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from renyi import RenyiClassifier
 from renyi.counting.packed import PackedGenotypes
-from renyi.estimators import genotype_classifier
+from renyi.estimators import genotype_model
 from renyi.estimators.genotype_classifier import GenotypeClassifier
 from renyi.solvers import ridge_dual
 
@@ -69,7 +69,7 @@ CODINGS = [(True, "category"), (True, "mean"), (False, "category"), (False, "mea
 def test_fit_is_that_of_the_design_matrix(
     study, monkeypatch, solver, dominance, missing, beside
 ):
-    monkeypatch.setattr(genotype_classifier, "TOLERANCE", 1e-13)
+    monkeypatch.setattr(genotype_model, "TOLERANCE", 1e-13)
     codes, y, C, _, G = study
     covariates = C if beside else None
     clf = GenotypeClassifier(2.5, dominance, missing, solver, random_state=0)
@@ -105,7 +105,7 @@ def test_left_out_scores_are_those_of_refits(study, dominance, missing, grouped)
 
 
 def test_cross_fit_scores_are_those_of_refits(study, monkeypatch):
-    monkeypatch.setattr(genotype_classifier, "TOLERANCE", 1e-13)
+    monkeypatch.setattr(genotype_model, "TOLERANCE", 1e-13)
     codes, y, C, groups, G = study
     clf = GenotypeClassifier(2.5, solver="cg", random_state=5).fit(G, y, C, groups)
     members = np.unique(groups, return_inverse=True)[1]
@@ -121,7 +121,7 @@ def test_cross_fit_scores_are_those_of_refits(study, monkeypatch):
 
 
 def test_conjugate_gradients_tell_how_far_they_came(study, monkeypatch):
-    monkeypatch.setattr(genotype_classifier, "TOLERANCE", 1e-3)
+    monkeypatch.setattr(genotype_model, "TOLERANCE", 1e-3)
     *_, G = study
     y = study[1]
     rough = GenotypeClassifier(2.5, solver="cg", random_state=0).fit(G, y)
@@ -165,7 +165,7 @@ def test_many_samples_go_downhill_to_the_same_alpha(study, monkeypatch):
 
 def test_alpha_of_conjugate_gradients_is_that_of_some_samples(study, monkeypatch):
     _, y, *_, G = study
-    monkeypatch.setattr(genotype_classifier, "CHOICE_SAMPLES", 20)
+    monkeypatch.setattr(genotype_model, "CHOICE_SAMPLES", 20)
     clf = GenotypeClassifier(solver="cg", random_state=0).fit(G, y)
     grid = ridge_dual.alpha_grid(G.d) * 20 / N
     assert np.isclose(clf.alpha_, grid).any()

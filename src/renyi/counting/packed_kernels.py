@@ -114,38 +114,46 @@ def _turn(square):
 def write_planes(data, rows, place, first, step, merge, planes):
     """Write the planes of samples for some rows of the data.
 
-    Sample s of the file goes to ``place[s]``, nowhere if that is negative. Groups of 64
-    samples are taken from `first` on, every `step`-th. With `merge` a missing genotype
-    becomes code 0.
+    Sample s of the file goes to ``place[s]``, nowhere if that is negative. Of the words
+    every eight make a line of the cache; lines are taken from `first` on, every
+    `step`-th. With `merge` a missing genotype becomes code 0.
     """
     low, high = np.empty(64, np.uint64), np.empty(64, np.uint64)
     words = np.zeros((2, 64), np.uint64)
-    for group in range(first, (place.size + 63) // 64, step):
-        some = place[64 * group : 64 * group + 64]
-        if some.max() < 0:
-            continue
-        for w in range(len(planes) * WORDS):
-            count = min(64, max(0, rows.size - 64 * w))
-            words[:] = 0
-            for k in range(count):
-                row = rows[64 * w + k]
-                words[0, k] = _word(data, row, 16 * group)
-                words[1, k] = _word(data, row, 16 * group + 8)
-            low[:] = 0
-            high[:] = 0
-            for h in range(2):
-                _squeeze(words[h], 0, low, 32 * h)
-                _squeeze(words[h], 1, high, 32 * h)
-            if merge:
-                for k in range(low.size):
-                    low[k] &= high[k]
-            _turn(low)
-            _turn(high)
-            block, word = planes[w // WORDS], w % WORDS
-            for s in range(some.size):
-                if some[s] >= 0:
-                    block[some[s], 0, word] = low[s]
-                    block[some[s], 1, word] = high[s]
+    groups = (place.size + 63) // 64
+    for line in range(8 * first, len(planes) * WORDS, 8 * step):
+        block = planes[line // WORDS]
+        for group in range(groups):
+            some = place[64 * group : 64 * group + 64]
+            if some.max() < 0:
+                continue
+            for w in range(line, line + 8):
+                count = min(64, max(0, rows.size - 64 * w))
+                _read_words(data, rows[64 * w : 64 * w + count], 16 * group, words)
+                low[:] = 0
+                high[:] = 0
+                for h in range(2):
+                    _squeeze(words[h], 0, low, 32 * h)
+                    _squeeze(words[h], 1, high, 32 * h)
+                if merge:
+                    for k in range(low.size):
+                        low[k] &= high[k]
+                _turn(low)
+                _turn(high)
+                word = w % WORDS
+                for s in range(some.size):
+                    if some[s] >= 0:
+                        block[some[s], 0, word] = low[s]
+                        block[some[s], 1, word] = high[s]
+
+
+@compile_loop
+def _read_words(data, rows, byte, words):
+    """Read 16 bytes of up to 64 rows, zeros for the others."""
+    for k in range(rows.size):
+        words[0, k] = _word(data, rows[k], byte)
+        words[1, k] = _word(data, rows[k], byte + 8)
+    words[:, rows.size :] = 0
 
 
 @compile_loop

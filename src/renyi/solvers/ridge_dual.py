@@ -72,6 +72,7 @@ _FEW_CELLS = 200_000  # which take well under a millisecond to score
 EIGEN_ROWS = 1_000
 """Up to here all alphas are tried by one decomposition; beyond, some by factors."""
 _STRIDE = 2  # steps of the grid by which those are sought
+_FLAT = 1e-3  # a step that improves by no larger share is the last
 _SMALLEST = 1e-4  # alpha worth trying, as a share of the mean eigenvalue
 
 
@@ -274,9 +275,7 @@ def fit_kernel(
     target = np.asarray(y, np.float64)
     problem = _Projected(A, U, (target - U @ (U.T @ target)) / np.sqrt(n), target)
     if isinstance(alpha, str):
-        choice = _choose(problem, alpha_grid(n_features), groups)
-        alpha = choice.alpha
-        beta, left = _leave_groups_out(problem, alpha, groups)
+        choice, beta, left = _choose(problem, alpha_grid(n_features), groups)
     else:
         beta, left = _leave_groups_out(problem, alpha, groups)
         choice = AlphaChoice("given", alpha, *_judged(left, target))
@@ -339,8 +338,8 @@ def covariates_alone(
 
 def _choose(
     problem: _Projected, alphas: Floats, groups: NDArray[Any] | None
-) -> AlphaChoice:
-    """Choose alpha by what is left out.
+) -> tuple[AlphaChoice, Floats, Floats]:
+    """Choose alpha by what is left out; return β and the scores left out as well.
 
     Few rows, all alphas by one decomposition. Many: generalised cross-validation by the
     Lanczos process finds where to begin, and from there factors go downhill.
@@ -359,32 +358,34 @@ def _choose(
         residual = np.where(kept > 1e-10, residual, np.inf)
         wrong = ((y[:, None] - residual) > 0.5) != (y[:, None] > 0.5)
         found = HeldOut((residual**2).mean(axis=0), (residual**2).mean(axis=0))
-        return choose("loo", alphas, found._replace(error=wrong.mean(axis=0)), n, D)
+        choice = choose("loo", alphas, found._replace(error=wrong.mean(axis=0)), n, D)
+        return choice, *_leave_groups_out(problem, choice.alpha, groups)
     alphas = alphas[alphas >= _SMALLEST * max(G.trace() - U.shape[1], 0) / n]
     _, norm, df = spectrum(lambda V: G @ V, target[:, None], alphas)
     df = df + U.shape[1] * (1 - 1 / (1 + alphas))
     risks = corrected(alphas**2 * norm, df, n)
-    tried: dict[int, tuple[float, float]] = {}
+    tried: dict[int, tuple[Floats, Floats]] = {}
 
     def risk(place: int) -> float:
         if not 0 <= place < len(alphas):
             return np.inf
         if place not in tried:
-            _, left = _leave_groups_out(problem, float(alphas[place]), groups)
-            found, error = _judged(left, y)
-            tried[place] = (np.inf if found is None else found, error or 0.0)
-        return tried[place][0]
+            tried[place] = _leave_groups_out(problem, float(alphas[place]), groups)
+        return float(((y - tried[place][1]) ** 2).mean())
 
     best = int(np.argmin(risks))
     while True:
         near = min((best - _STRIDE, best + _STRIDE), key=risk)
-        if not risk(near) < risk(best):
+        if not risk(near) < (1 - _FLAT) * risk(best):
             break
         best = near
     places = sorted(tried)
-    estimates = np.array([tried[place] for place in places])
-    found = HeldOut(estimates[:, 0], estimates[:, 0], estimates[:, 1])
-    return choose("loo", alphas[places], found, n, D)
+    judged = [_judged(tried[place][1], y) for place in places]
+    estimates = np.array([risk(place) for place in places])
+    errors = np.array([np.nan if error is None else error for _, error in judged])
+    found = HeldOut(estimates, estimates, errors)
+    choice = choose("loo", alphas[places], found, n, D)
+    return choice, *tried[places[choice.alphas.index(choice.alpha)]]
 
 
 def fit_products(

@@ -1,0 +1,378 @@
+r"""Two classes from packed genotypes, many variants and few samples.
+
+With A what every two samples have in common (`renyi.counting.genotype_kernel`), the fit
+takes n unknowns however many variants there are (`renyi.solvers.ridge_dual`): one
+factorisation of n × n numbers, or conjugate gradients on products with the packed
+genotypes. Sums of the samples' weights then are the points of every variant.
+
+In-sample figures mean nothing where variants outnumber samples, and none is given:
+every figure is of samples that the fit which scores them has not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from renyi.checks import check_choice, memory_budget
+from renyi.counting import packed
+from renyi.counting.genotype_kernel import GenotypeKernel
+from renyi.counting.gpu import DeviceGenotypes
+from renyi.counting.packed import PackedGenotypes
+from renyi.solvers.calibration import Calibration, temperature
+from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
+from renyi.solvers.ridge_dual import (
+    KernelFit,
+    covariates_alone,
+    fit_kernel,
+    fit_products,
+    unpenalised,
+)
+from renyi.solvers.risk_measures import auc
+
+Floats = NDArray[np.float64]
+
+EXACT_SAMPLES = 15_000
+"""Up to so many, a factorisation is sooner done than conjugate gradients."""
+FOLDS = 5
+CHOICE_SAMPLES = 2_000  # of whom alpha is chosen where there are too many
+TOLERANCE = 1e-6
+_LEFT_OUT = {
+    "sample": "leave-one-out",
+    "group": "leave-one-group-out",
+    "fold": f"{FOLDS}-fold cross-fit",
+}
+
+
+@dataclass(frozen=True)
+class GenotypeFigures:
+    """What the fit is worth on samples it has not seen.
+
+    Parameters
+    ----------
+    method : str
+        How samples were left out: "leave-one-out", "leave-one-group-out" or a cross-fit
+        by folds, in which groups stay together.
+    n_samples, n_groups : int
+        Samples, and groups that were left out one by one.
+    error, risk, auc : float
+        Share of wrong answers, mean of (s − y)² with the estimate s of P(class 1), and
+        area under the curve, of left-out scores.
+    auc_interval : tuple of float
+        Its 95 % interval (DeLong), as if the scores were of one fit.
+    majority_error : float
+        Share of the rarer class: the error of always answering the other.
+    covariates_error, covariates_risk, covariates_auc : float or None
+        The same of a fit to the covariates alone.
+    residual : float
+        What conjugate gradients left of the equations, as a share; 0 if factorised. The
+        figures are of the solutions as they are.
+    """
+
+    method: str
+    n_samples: int
+    n_groups: int
+    error: float
+    risk: float
+    auc: float
+    auc_interval: tuple[float, float]
+    majority_error: float
+    covariates_error: float | None = None
+    covariates_risk: float | None = None
+    covariates_auc: float | None = None
+    residual: float = 0.0
+
+
+class GenotypeModel:
+    """What `GenotypeClassifier` learns and answers, without scikit-learn."""
+
+    alpha_choice_: AlphaChoice
+    calibration_: Calibration | None
+    figures_: GenotypeFigures
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        dominance: bool = True,
+        missing: str = "category",
+        solver: str = "auto",
+        device: str = "cpu",
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.dominance = dominance
+        self.missing = missing
+        self.solver = solver
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        G: Any,
+        y: ArrayLike,
+        covariates: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to samples of two classes.
+
+        Parameters
+        ----------
+        G : PackedGenotypes, or an object that has them as ``packed``
+            The genotypes.
+        y : array-like of shape (n,)
+            The class of every sample.
+        covariates : array-like of shape (n, q), optional
+            Numbers beside the genotypes, fitted without penalty.
+        groups : array-like of shape (n,), optional
+            Samples that must be left out together, as those of a family.
+
+        Returns
+        -------
+        self
+        """
+        genotypes = _packed(G)
+        alpha = self._check()
+        self.classes_, labels = _two_classes(y, genotypes.n)
+        C = _covariates(covariates, genotypes.n)
+        members = _groups(groups, genotypes.n)
+        if not genotypes.d:
+            raise ValueError("there are no variants to fit: keep at least one.")
+        on_gpu = DeviceGenotypes(genotypes) if self.device == "cuda" else None
+        kernel = GenotypeKernel.of(genotypes, self.dominance, self.missing)
+        if self._exact(genotypes.n):
+            count = None if on_gpu is None else on_gpu.agreement
+            A = kernel.matrix(genotypes, count)
+            fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
+            del A
+        else:
+            fit = self._iterate(genotypes, on_gpu, kernel, labels, alpha, C, members)
+        self._keep(genotypes, on_gpu, kernel, fit, labels, C, members)
+        return self
+
+    def _check(self) -> float | str:
+        check_choice("missing", self.missing, ("category", "mean"))
+        check_choice("solver", self.solver, ("auto", "exact", "cg"))
+        check_choice("device", self.device, ("cpu", "cuda"))
+        alpha = check_alpha(self.alpha)
+        if alpha == 0:
+            raise ValueError(
+                "alpha must be positive: with more variants than samples a fit without "
+                "penalty is not determined. Give a small number."
+            )
+        return alpha
+
+    def _exact(self, n: int) -> bool:
+        if self.solver == "auto":
+            return n <= EXACT_SAMPLES and 4 * 8 * n**2 <= memory_budget()
+        return self.solver == "exact"
+
+    def _iterate(
+        self,
+        G: PackedGenotypes,
+        on_gpu: DeviceGenotypes | None,
+        kernel: GenotypeKernel,
+        y: NDArray[np.int64],
+        alpha: float | str,
+        C: Floats | None,
+        groups: NDArray[np.int64] | None,
+    ) -> KernelFit:
+        """Fit by conjugate gradients; alpha by a factorisation for some samples.
+
+        The best total penalty n·alpha is a ratio of two variances, and does not grow
+        with the number of samples.
+        """
+        rng = np.random.default_rng(self.random_state)
+        members = np.arange(G.n) if groups is None else groups
+        folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
+        chosen: AlphaChoice | None = None
+        if isinstance(alpha, str):
+            some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
+            part = G.take(samples=some)
+            _check_both(y[some])
+            A = kernel.matrix(part)
+            among = None if groups is None else groups[some]
+            X = None if C is None else C[some]
+            chosen = fit_kernel(A, y[some], alpha, G.d, X, among).choice
+            alpha = chosen.alpha * len(some) / G.n
+
+        def multiply(V: Floats) -> Floats:
+            if on_gpu is not None and self.dominance and self.missing == "category":
+                return on_gpu.gram(V)
+            if on_gpu is not None:
+                return on_gpu.scores(kernel.points(on_gpu.sums(V)))
+            return packed.scores(G, kernel.points(packed.sums(G, V)))
+
+        diagonal = float(G.d if self.dominance else 1.5 * G.d)
+        fit = fit_products(multiply, y, alpha, folds, diagonal, C, TOLERANCE)
+        if chosen is None:
+            return fit
+        method = AlphaChoice(chosen.method, alpha, fit.choice.risk, fit.choice.error)
+        return fit._replace(choice=method)
+
+    def _keep(
+        self,
+        G: PackedGenotypes,
+        on_gpu: DeviceGenotypes | None,
+        kernel: GenotypeKernel,
+        fit: KernelFit,
+        y: NDArray[np.int64],
+        C: Floats | None,
+        groups: NDArray[np.int64] | None,
+    ) -> None:
+        """Store points, coefficients and figures."""
+        sums = packed.sums(G, fit.beta) if on_gpu is None else on_gpu.sums(fit.beta)
+        self.points_ = kernel.points(sums)
+        coefficients = fit.coefficients
+        if not len(coefficients):
+            rest: Floats = y - G.n * fit.choice.alpha * fit.beta
+            rest -= packed.scores(G, self.points_)
+            found = np.linalg.lstsq(unpenalised(G.n, C), rest)[0]
+            coefficients = np.asarray(found, np.float64)
+        self.intercept_ = float(coefficients[0]) - 0.5
+        self.covariate_coef_ = coefficients[1:]
+        self.alpha_choice_, self.alpha_ = fit.choice, fit.choice.alpha
+        self.left_out_ = fit.left_out
+        self.figures_ = _figures(fit, y, C, groups)
+        self.loo_error_ = self.figures_.error
+        ones = np.ones(G.n)
+        rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
+        self.calibration_ = temperature(rows, 2)
+        self.n_features_in_ = G.d
+
+    def decision_function(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+        """Return scores; those above 0 are for the second class."""
+        genotypes = _packed(G)
+        if genotypes.d != len(self.points_):
+            raise ValueError(
+                f"the model has {len(self.points_):,} variants and these genotypes "
+                f"{genotypes.d:,}: keep the same, in the same order."
+            )
+        C = _covariates(covariates, genotypes.n)
+        q = 0 if C is None else C.shape[1]
+        if q != len(self.covariate_coef_):
+            raise ValueError(
+                f"the model has {len(self.covariate_coef_)} covariates, and {q} are "
+                "given."
+            )
+        found = packed.scores(genotypes, self.points_) + self.intercept_
+        return found if C is None else found + C @ self.covariate_coef_
+
+    def predict(self, G: Any, covariates: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the likelier class of every sample."""
+        scores = self.decision_function(G, covariates)
+        answers: NDArray[Any] = self.classes_[(scores > 0).astype(np.intp)]
+        return answers
+
+    def predict_proba(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
+        """Return the probabilities of both classes, (n, 2)."""
+        assert self.calibration_ is not None
+        scores = self.decision_function(G, covariates)
+        p = 1 / (1 + np.exp(-np.clip(self.calibration_.slope * scores, -700, 700)))
+        return np.stack([1 - p, p], axis=1)
+
+    def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
+        """Return the share of right answers."""
+        return float(np.mean(self.predict(G, covariates) == np.asarray(y)))
+
+
+# ---- what is given
+
+
+def _packed(G: Any) -> PackedGenotypes:
+    found = getattr(G, "packed", G)
+    if not isinstance(found, PackedGenotypes):
+        raise TypeError(
+            f"genotypes must be packed (read_genotypes reads them), not {type(G)}."
+        )
+    return found
+
+
+def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    given = np.asarray(y)
+    if given.shape != (n,):
+        raise ValueError(f"y must have a class for each of {n} samples.")
+    classes, labels = np.unique(given, return_inverse=True)
+    if len(classes) != 2:
+        few = ", ".join(map(repr, classes[:5].tolist()))
+        raise ValueError(
+            f"y must have two classes, and has {len(classes)} ({few}): keep the "
+            "samples of two (on the command line, --classes A B)."
+        )
+    return classes, labels.astype(np.int64)
+
+
+def _check_both(y: NDArray[np.int64]) -> None:
+    if len(np.unique(y)) < 2:
+        raise ValueError(
+            "one class is too rare to choose alpha from some samples: give a number."
+        )
+
+
+def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
+    if covariates is None:
+        return None
+    found = np.asarray(covariates, np.float64)
+    found = found[:, None] if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != n:
+        raise ValueError(f"covariates must have a row for each of {n} samples.")
+    wrong = np.flatnonzero(~np.isfinite(found).all(axis=0))
+    if wrong.size:
+        raise ValueError(
+            f"covariate {wrong[0] + 1} has values that are missing or infinite: leave "
+            "those samples out."
+        )
+    return found if found.shape[1] else None
+
+
+def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (n,):
+        raise ValueError(f"groups must have a value for each of {n} samples.")
+    found, members = np.unique(given, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError("groups must be two or more, to leave one out.")
+    return None if len(found) == n else members.astype(np.int64)
+
+
+# ---- figures
+
+
+def _figures(
+    fit: KernelFit,
+    y: NDArray[np.int64],
+    C: Floats | None,
+    groups: NDArray[np.int64] | None,
+) -> GenotypeFigures:
+    """Judge left-out scores, and beside them those of the covariates alone."""
+    if fit.choice.risk is None:
+        raise ValueError(
+            "without some sample or group the covariates do not determine a fit: "
+            "merge groups, or leave a covariate out."
+        )
+    kind = "fold" if fit.rounds else "sample" if groups is None else "group"
+    area, low, high = auc(fit.left_out, y)
+    found = GenotypeFigures(
+        _LEFT_OUT[kind],
+        len(y),
+        len(y) if groups is None else int(groups.max()) + 1,
+        float(((fit.left_out > 0.5) != y).mean()),
+        float(((fit.left_out - y) ** 2).mean()),
+        area,
+        (low, high),
+        float(min(y.mean(), 1 - y.mean())),
+        residual=fit.residual,
+    )
+    if C is None:
+        return found
+    alone = covariates_alone(y, C, fit.together)
+    return replace(
+        found,
+        covariates_error=float(((alone > 0.5) != y).mean()),
+        covariates_risk=float(((alone - y) ** 2).mean()),
+        covariates_auc=auc(alone, y)[0],
+    )
