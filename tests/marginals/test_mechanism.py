@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import renyi
-from renyi.marginals.marginals import Mechanism
+from renyi.marginals.arithmetic import Mechanism
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
 # Weights that cancel leave this share of the total behind, at most.
 _DUST = 1e-12
+
+
+class Mechanism(Protocol):
+    """A release of marginals: others in their place, with a record of how uncertain.
+
+    The record stands under "uncertainty" in the provenance of what is released, in
+    plain values that a file can hold, and names the mechanism at least. It goes with
+    the counts through files, selections and changes of target.
+    """
+
+    def __call__(self, m: Marginals, /) -> Marginals:
+        """Release."""
+        ...
 
 
 def added(first: Marginals, second: Marginals) -> Marginals:

@@ -13,7 +13,7 @@ They are not sufficient, since deciding whether a distribution exists is NP-hard
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -124,6 +124,16 @@ def check_not_negative(m: Marginals, when: str) -> None:
             f"A count within {m.target} = {label} is {inner.min():g} {when}: "
             "counts cannot be negative."
         )
+
+
+def check_counted(m: Marginals, pairs: Iterable[tuple[str, str]]) -> None:
+    """Raise an error that names a pair of columns without joint counts."""
+    for first, second in pairs:
+        if frozenset((first, second)) in m.absent:
+            raise ValueError(
+                f"The joint counts of {first!r} and {second!r} are not among the "
+                "tables: add a table of the two, or leave one out with select()."
+            )
 
 
 def absent_pairs(m: Marginals) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,7 @@ class Marginals:
         """Contingency table of two columns."""
         import pandas as pd
 
-        self._need([(first, second)])
+        consistency.check_counted(self, [(first, second)])
         rows, columns = self._column(first).levels, self._column(second).levels
         return pd.DataFrame(
             self._block([first], [second]),
@@ -168,7 +168,7 @@ class Marginals:
         """Pair counts of the features, stored as `counts` are."""
         names = self.feature_names
         if self.absent:
-            self._need((a, b) for a in names for b in names)
+            consistency.check_counted(self, ((a, b) for a in names for b in names))
         if names == tuple(self.columns.names[:-1]):
             size = self.counts.shape[0] - len(self.classes)
             return self.counts[:size, :size]
@@ -179,7 +179,7 @@ class Marginals:
     def target_counts(self) -> NDArray[Any]:
         """Counts of every category of the features with every class."""
         names = self.feature_names
-        self._need((name, self.target) for name in names)
+        consistency.check_counted(self, ((name, self.target) for name in names))
         return self._block(names, [self.target])
 
     @property
@@ -215,16 +215,6 @@ class Marginals:
         """Probability of each class."""
         alone = self.counts.diagonal()[self._spans([self.target])]
         return np.asarray(alone / self.n, np.float64)
-
-    def _need(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Raise an error that names a pair of columns without joint counts."""
-        for pair in pairs:
-            if frozenset(pair) in self.absent:
-                first, second = pair
-                raise ValueError(
-                    f"The joint counts of {first!r} and {second!r} are not among the "
-                    "tables: add a table of the two, or leave one out with select()."
-                )
 
     # ---- operations
 
@@ -601,16 +591,3 @@ class Marginals:
 
     def _repr_html_(self) -> str:
         return file.html(self)
-
-
-class Mechanism(Protocol):
-    """A release of marginals: others in their place, with a record of how uncertain.
-
-    The record stands under "uncertainty" in the provenance of what is released, in
-    plain values that a file can hold, and names the mechanism at least. It goes with
-    the counts through files, selections and changes of target.
-    """
-
-    def __call__(self, m: Marginals, /) -> Marginals:
-        """Release."""
-        ...

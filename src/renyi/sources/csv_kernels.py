@@ -119,6 +119,15 @@ def _same(data, first, second, length):  # type: ignore[no-untyped-def]
 
 
 @compile_loop
+def _slots(most):  # type: ignore[no-untyped-def]
+    """Return the slots of a table of so many labels, and 64 less their bits."""
+    slots, shift = 1, np.uint64(64)
+    while slots < 2 * most:  # a table more than half full is slow
+        slots, shift = 2 * slots, shift - _ONE
+    return slots, shift
+
+
+@compile_loop
 def encode_cells(  # type: ignore[no-untyped-def]
     data, end, delimiter, wanted, codes, starts, lengths, sizes
 ):
@@ -133,9 +142,7 @@ def encode_cells(  # type: ignore[no-untyped-def]
     make it five times slower.
     """
     count, most = wanted.size, starts.shape[1]
-    slots, shift = 1, np.uint64(64)
-    while slots < 2 * most:  # a table more than half full is slow
-        slots, shift = 2 * slots, shift - _ONE
+    slots, shift = _slots(most)
     shape, mask = (codes.shape[0], slots), slots - 1
     used = np.zeros(shape, np.int32)  # code + 1 of the label in each slot
     lows, highs = np.empty(shape, np.uint64), np.empty(shape, np.uint64)

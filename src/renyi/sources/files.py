@@ -5,7 +5,7 @@ read (`marginals`), in memory that does not grow with the number of rows. Severa
 are one table cut into pieces: they have the same columns, perhaps in another order, and
 a column has one type in all of them. A file that differs is named.
 
-Every cell of a CSV file is read as text first; `renyi.encoding.arrow_cells` then makes
+Every cell of a CSV file is read as text first; `renyi.encoding.text_columns` then makes
 numbers of columns of numbers. A model is asked with files that were guessed
 differently: `kinds` says what its columns are, so that a column of labels is compared
 by its text as it stands in the file.
@@ -26,15 +26,11 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import __version__, endings
-from renyi.encoding.arrow_cells import (
-    TextKind,
-    requested_floats,
-    typed_columns,
-    without,
-)
+from renyi.encoding.arrow_cells import requested_floats, without
 from renyi.encoding.column_rules import MISSING_CODES, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.text_columns import TextKind, typed_columns
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources import csv, duckdb
@@ -335,14 +331,10 @@ def marginals(
     source = _with_floats(source, kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
     kinds = {**kinds, **column_kinds(encoder)}
-    texts = set[str]()  # columns of text that may turn out to be numbers
+    texts = set[str]()
     if sql is None:
-        found = _text_kinds(tables[0], schema.names, missing, condition).items()
-        texts = {name for name, kind in found if kind.undecided or name in kinds}
-        for name, kind in found:
-            if name not in texts and name not in needed:
-                kind.warn(name)
-    texts -= {weight, *(name for name, kind in kinds.items() if kind == "label")}
+        found = _text_kinds(tables[0], schema.names, missing, condition)
+        texts = _undecided(found, kinds, needed) - {weight}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
     kept = None
@@ -369,6 +361,17 @@ def marginals(
             if kept is not None:
                 kept.remove()
             raise
+
+
+def _undecided(
+    found: Mapping[str, TextKind], kinds: Mapping[str, str], needed: Sequence[str]
+) -> set[str]:
+    """Return the columns of text that may turn out to be numbers; warn of others."""
+    texts = {name for name, kind in found.items() if kind.undecided or name in kinds}
+    for name, kind in found.items():
+        if name not in texts and name not in needed:
+            kind.warn(name)
+    return {name for name in texts if kinds.get(name) != "label"}
 
 
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
