@@ -211,8 +211,8 @@ class Elimination:
         shared = number >= len(self.B) // _SHARED
         many = np.flatnonzero(shared)
         parts = [self.B[:, which == k] for k in many]
-        self._sums = np.array([part @ part.T for part in parts])
-        self._sums.shape = (len(many), len(self.B), len(self.B))
+        shape = (len(many), len(self.B), len(self.B))  # there may be none
+        self._sums = np.array([part @ part.T for part in parts]).reshape(shape)
         rest = np.flatnonzero(~shared[which])
         self._rest = self.B[:, rest]
         self._mu = values[many], self.mu[rest]
