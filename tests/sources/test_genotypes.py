@@ -121,6 +121,7 @@ HOSTILE = {
     ),
     "study.fam": lambda: Path("study.fam").unlink(),
     "study.bim is empty": lambda: Path("study.bim").write_text(""),
+    "study.bim has no line": lambda: Path("study.bim").write_text("\n\n"),
     "begins with": lambda: Path("study.bed").write_bytes(b"PK\x03\x04" + bytes(600)),
     "begins with ''": lambda: Path("study.bed").write_bytes(b""),
     "sample by sample": lambda: Path("study.bed").write_bytes(

@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
 SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
-_READ = ("file", "model", "encoder", "first", "second", "rows", "checkpoint")
+_READ = (
+    *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),
+    *("pheno", "covar", "groups", "keep", "remove", "extract", "exclude"),
+)
 # What is written as an escape in JSON: terminals would obey it, or UTF-8 lacks it.
 _UNSAFE = re.compile(f"{HIDDEN.pattern}|[\ud800-\udfff]")
 # Cells that a spreadsheet computes; numbers are not among them.
@@ -326,7 +329,8 @@ def writing(
     """
 
     def encoded(send: Callable[[bytes], object]) -> Write:
-        return _csv_writer(lambda text: send(text.encode()), inert)
+        between = "\t" if place.suffix == ".tsv" else ","
+        return _csv_writer(lambda text: send(text.encode()), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
@@ -370,12 +374,14 @@ def draw(place: Path, drawn: Callable[[], Any]) -> None:
         drawn().figure.savefig(stream, format=kind, metadata=metadata)
 
 
-def printing(inert: bool = False) -> Write:
+def printing(inert: bool = False, between: str = ",") -> Write:
     """Return what prints a table batch after batch as CSV."""
-    return _csv_writer(print_data, inert)
+    return _csv_writer(print_data, inert, between)
 
 
-def _csv_writer(send: Callable[[str], object], inert: bool) -> Write:
+def _csv_writer(
+    send: Callable[[str], object], inert: bool, between: str = ","
+) -> Write:
     first = True
 
     def write(batch: pd.DataFrame) -> None:
@@ -386,7 +392,7 @@ def _csv_writer(send: Callable[[str], object], inert: bool) -> Write:
         table = batch.assign(**texts)
         send(
             (_inert(table) if inert else table).to_csv(
-                index=False, header=first, lineterminator="\n"
+                index=False, header=first, lineterminator="\n", sep=between
             )
         )
         first = False

@@ -21,6 +21,7 @@ _TABLES = (
 _BASES = ", ".join(endings.DATABASE)
 _DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
 _WRITTEN = endings.either(endings.WRITTEN)
+_GENOTYPES = f"genotypes ({endings.either(endings.GENOTYPES)})"
 _MODEL = "a model that fit wrote (.json)"
 _MARGINALS = "marginals (.renyi)"
 _PROOF = "write what 'renyi verify' needs to check the bounds (.json)"
@@ -42,6 +43,7 @@ examples:
   renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
   renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
+  renyi fit study.bed --pheno pop.phe --covar pcs.txt --out study
 
 'renyi COMMAND --help' explains a command.
 """
@@ -122,7 +124,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_fit(commands: Any) -> None:
     parser = _command(commands, "fit", "train a classifier and certify it")
-    _add_files(parser, f"{_TABLES}; {_DATABASE}; or marginals (.renyi)", required=False)
+    text = f"{_TABLES}; {_DATABASE}; marginals (.renyi); or {_GENOTYPES}"
+    _add_files(parser, text, required=False)
     _add(parser, "--target COL")
     _add_rows(parser)
     _add(parser, "--out PREFIX")
@@ -153,7 +156,43 @@ def _add_fit(commands: Any) -> None:
     _add(crossfit, "--method average|mixture", text)
     text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
     _add(parser, "--marginals", text)
+    _add_genotypes(parser)
     _add(parser, "--json")
+
+
+def _add_genotypes(parser: Any) -> None:
+    """Add what is learned from genotypes, and which of them."""
+    study = _add_samples(parser)
+    text = "the two values of the phenotype to tell apart, such as CHB JPT"
+    study.add_argument("--classes", nargs=2, metavar=("A", "B"), help=text)
+    text = "groups of relatives, never on both sides: FID, or a file as of --pheno"
+    _add(study, "--groups FILE", text)
+    text = "one weight per copy, not points for each number of copies"
+    _add(study, "--additive", text)
+    _add(study, "--prevalence SHARE", "state R² on the liability scale at this share")
+    _add(study, "--device", "where to compute (cuda needs the extra gpu)")
+    kept = parser.add_argument_group("genotypes to leave out")
+    _add(kept, "--extract FILE", "only variants of these ids")
+    _add(kept, "--exclude FILE", "no variants of these ids")
+    _add(kept, "--chr NAME ...", "only these chromosomes, such as 1-22 or X")
+    _add(kept, "--region PLACE ...", "only these places, such as 6:25000000-34000000")
+    _add(kept, "--mind SHARE", "no samples with more missing calls than this share")
+    _add(kept, "--geno SHARE", "no variants with more missing calls than this share")
+    _add(kept, "--maf SHARE", "no variants whose rarer allele is less frequent")
+
+
+def _add_samples(parser: Any) -> Any:
+    """Add files about the samples of genotypes."""
+    study = parser.add_argument_group(_GENOTYPES)
+    text = "a file with FID IID or IID, then the phenotype (default: .fam or .psam)"
+    _add(study, "--pheno FILE", text)
+    _add(study, "--pheno-name COL", "its column")
+    _add(study, "--covar FILE", "covariates beside the variants, as of --pheno")
+    _add(study, "--covar-name COL ...", "its columns (default: all)")
+    _add(study, "--keep FILE", "only these samples (FID IID or IID)")
+    _add(study, "--remove FILE", "none of these samples")
+    _add(study, "--build NAME", "genome build of the positions, such as GRCh38")
+    return study
 
 
 def _add_predict(commands: Any) -> None:
@@ -162,9 +201,10 @@ def _add_predict(commands: Any) -> None:
         "Rows of a database are answered inside it, by the statement that 'renyi "
         "export MODEL --sql duckdb --table NAME' writes."
     )
-    parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    _add_files(parser, _TABLES)
-    text = f"write to a file ({_WRITTEN}), not to stdout"
+    text = f"{_MODEL}; for {_GENOTYPES} also a scoring file of the PGS Catalog"
+    parser.add_argument("model", metavar="MODEL", help=text)
+    _add_files(parser, f"{_TABLES}; or {_GENOTYPES}")
+    text = f"write to a file ({_WRITTEN}; .tsv of genotypes), not to stdout"
     _add(parser, "--out FILE", text)
     _add(parser, "--where SQL", f"{_WHERE})")
     _add(parser, "--id COL ...", "columns to copy beside the answers")
@@ -172,6 +212,8 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--score", "add the scores")
     text = "answer for rows among which the second of two classes has this share"
     _add(parser, "--prevalence SHARE", text)
+    text = "alleles are of the model's strand, those of A/T and C/G variants, too"
+    _add(_add_samples(parser), "--same-strand", text)
     _add(parser, "--memory SIZE", _MEMORY)
     _add(parser, "--spreadsheet")
     _add(parser, "--json")
@@ -305,13 +347,18 @@ def _add_marginals(commands: Any) -> None:
 
 
 def _add_export(commands: Any) -> None:
-    text = "write a model as SQL, or as a card of integer points"
+    text = "write a model as SQL, as a card of integer points, or as genotype scores"
     parser = _command(commands, "export", text, "predict.export")
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     kind = parser.add_mutually_exclusive_group(required=True)
     _add(kind, "--sql", "the engine that SQL is for")
     text = "whole points to add up by hand, no more than N for a category (two classes)"
     _add(kind, "--points N", text)
+    text = (
+        "a model of genotypes as files that plink2 --score reads (PREFIX.additive.tsv "
+        "and more), or as a scoring file of the PGS Catalog (.txt or .txt.gz)"
+    )
+    _add(kind, "--scores", text)
     points = parser.add_argument_group("points")
     text = "Markdown (default), HTML to print or CSV; by default as --out ends"
     _add(points, "--format", text)
@@ -437,6 +484,7 @@ def _bytes(text: str) -> int:
 _SIZE = _value("a size such as 500M or 2G", lambda n: 1000 <= n < 2**63, _bytes)
 _POSITIVE = _value("a number above 0", lambda x: 0 < x < math.inf)
 _SHARE = _value("a number between 0 and 1", lambda x: 0 < x < 1)
+_AMOUNT = _value("a number from 0 to 1", lambda x: 0 <= x <= 1)
 _ALPHA = _value(
     "auto, loo or a number of at least 0",
     lambda x: x in ("auto", "loo") or 0 <= x < math.inf,
@@ -450,18 +498,22 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "default": "auto",
     },
     "--class-weight": {"choices": ("balanced",)},
+    "--device": {"choices": ("cpu", "cuda")},
     "--confidence SHARE": {"type": _SHARE},
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
     "--format": {"choices": ("csv", "md", "html")},
+    "--geno SHARE": {"type": _AMOUNT},
     "--json": {"action": "store_true", "help": "print one JSON object"},
     "--level": {"choices": ("closed", "lp", "exact")},
     "--marginals": {"action": argparse.BooleanOptionalAction},
     "--marginals M": {"dest": "file"},
+    "--maf SHARE": {"type": _AMOUNT},
     "--max-error SHARE": {"type": _SHARE},
     "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
     "--memory SIZE": {"type": _SIZE},
     "--method average|mixture": {"choices": ("average", "mixture")},
     "--min-count N": {"type": _whole(1)},
+    "--mind SHARE": {"type": _AMOUNT},
     "--n-features K": {"type": _whole(1)},
     "--objective": {"choices": ("error", "ranking"), "default": "error"},
     "--order R": {"type": _whole(1, 9)},
@@ -472,6 +524,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--points N": {"type": _whole(1, 1000)},
     "--prevalence SHARE": {"type": _SHARE},
     "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
+    "--scores": {"choices": ("plink2", "pgs")},
     "--seed N": {"type": _whole(0, 2**32 - 1)},
     "--sql": {"choices": ("duckdb", "postgres", "spark", "sqlite")},
     "--spreadsheet": {

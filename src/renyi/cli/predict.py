@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.cli import inputs, output
+from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.columns import label_text
 from renyi.encoding.text_columns import typed
@@ -41,6 +41,9 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
+    if genotypes.are_asked(args):
+        genotype_scores.predict(args, recorded)
+        return
     place = None
     if args.out is not None:
         place = output.check_place(args, args.out, WRITTEN)
@@ -76,6 +79,9 @@ def run(args: Args, recorded: Recorded) -> None:
 def export(args: Args, recorded: Recorded) -> None:
     """Write a model as SQL, or as integer points."""
     _check_export(args)
+    if args.scores is not None:
+        genotype_scores.export(args)
+        return
     if args.points is not None:
         _export_points(args, recorded)
         return
@@ -96,10 +102,13 @@ def export(args: Args, recorded: Recorded) -> None:
 
 
 def _check_export(args: Args) -> None:
-    """Refuse options of the other kind of export."""
-    mine, others = "--sql", ["format", "file", "spreadsheet"]
+    """Refuse options of another kind of export."""
+    of_sql, of_points = ["table", "label"], ["format", "file", "spreadsheet"]
+    mine, others = "--sql", of_points
     if args.points is not None:
-        mine, others = "--points", ["table", "label"]
+        mine, others = "--points", of_sql
+    elif args.scores is not None:
+        mine, others = "--scores", [*of_sql, *of_points]
     for name in others:
         if getattr(args, name):
             shown = "marginals" if name == "file" else name

@@ -208,7 +208,7 @@ def _fields(
     check_memory(MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
     delimiter, source = _regular(path, tabs_only=path.suffix == ".pvar" and skip > 0)
     try:
-        return csv.read_csv(
+        found = csv.read_csv(
             source,
             csv.ReadOptions(
                 column_names=list(names), skip_rows=skip, block_size=_LONGEST
@@ -229,6 +229,9 @@ def _fields(
                     f"{len(names)} are needed ({' '.join(names)})."
                 ) from None
         raise ValueError(f"{path} cannot be read as text: {error}") from None
+    if not found.num_rows:
+        raise ValueError(f"{path} has no line that holds something.")
+    return found
 
 
 def _check_not_empty(path: Path) -> None:
@@ -276,6 +279,6 @@ def _place(path: Path, row: int, skip: int) -> str:
 
 
 def _line(path: Path, row: int, skip: int) -> int:
-    """Return the line in which a row stands."""
+    """Return the line in which a row stands; those that hold nothing are no rows."""
     rows = (line for line, _ in lines(path) if line > skip)
-    return next(islice(rows, row, None))
+    return next(islice(rows, row, None), row + skip + 1)

@@ -1,0 +1,139 @@
+"""The commands predict and export for genotypes: a model, or scores of others."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from renyi.certificates.heldout import clopper_pearson
+from renyi.cli import output
+from renyi.cli.genotypes import (
+    covariates_of,
+    figure,
+    kept_and_told,
+    loaded,
+    measured,
+    measured_lines,
+    phenotype,
+)
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.endings import WRITTEN
+from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.figures import at_most, number_of, percent
+from renyi.solvers.risk_measures import risk_measures
+from renyi.sources.files import existing
+from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotypes import Genotypes
+from renyi.sources.phenotypes import two_classes
+from renyi.warnings import warn
+
+
+def predict(args: Args, recorded: Recorded) -> None:
+    """Score the samples of a file with a model, or with a file of the PGS Catalog."""
+    place = None
+    if args.out is not None:
+        place = output.check_place(args, args.out, (".tsv", *WRITTEN))
+    model = read_scores(existing(args.model))
+    log: list[str] = []
+    G = loaded(args, log)
+    G = Filters(keep=args.keep, remove=args.remove).apply_lists(G, log.append)
+    covariates = covariates_of(args, G.samples) if model.covariates else None
+    if covariates is not None:
+        known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
+        used = kept_and_told(log, "without all covariates", known)
+        G, covariates = G.select(samples=used), covariates[used]
+    scored = model.score(G, covariates, args.build, args.same_strand)
+    table = G.samples[["fid", "iid"]].rename(columns=str.upper)
+    facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}
+    if model.classes is not None:
+        p = model.probabilities(scored.scores, args.prevalence)
+        table["prediction"] = np.where(p > 0.5, model.classes[1], model.classes[0])
+        table[f"proba_{model.classes[1]}"] = p
+    table["score"] = scored.scores
+    judged = _judged(args, G, model, scored.scores, table)
+    facts |= {"judged": judged, "notes": output.notes_of(recorded)}
+    _deliver(args, place, table, facts)
+    if not args.json:
+        output.print_notes(facts["notes"])
+        print("\n".join([*log, *scored.record.lines()]), file=sys.stderr)
+        if judged is not None:
+            print("\n".join(_judged_lines(judged)), file=sys.stderr)
+        if place is not None:
+            print(f"Wrote {place} ({number_of(len(table), 'sample')})", file=sys.stderr)
+
+
+def _deliver(args: Args, place: Path | None, table: pd.DataFrame, facts: Facts) -> None:
+    """Write the answers to their place, or print them."""
+    with contextlib.ExitStack() as stack:
+        if place is not None:
+            stack.enter_context(output.writing(place, {}))(table)
+        elif args.json:
+            rows = output.JsonRows(stack)
+            rows(table)
+            rows.print(facts, "answers")
+        else:
+            output.printing(between="\t")(table)
+    if args.json and place is not None:
+        output.print_json({**facts, "written": str(place)})
+
+
+def _judged(
+    args: Args, G: Genotypes, model: GenotypeScores, scores: Any, table: pd.DataFrame
+) -> Facts | None:
+    """Return how well samples were answered whose class is known, if both are there."""
+    if model.classes is None:
+        return None
+    texts, source = phenotype(args, G)
+    try:
+        y, _ = two_classes(texts, source, model.classes)
+    except ValueError as error:
+        if args.pheno is not None:
+            warn(f"The answers were not judged: {error}")
+        return None
+    known = y >= 0
+    measures = risk_measures(scores[known], y[known], None, args.prevalence)
+    wrong = table["prediction"].to_numpy() != np.array(model.classes)[y]
+    return {
+        "samples": int(known.sum()),
+        "error": float(wrong[known].mean()),
+        "error_bound": clopper_pearson(int(wrong[known].sum()), int(known.sum()), 0.95),
+        **measured(measures),
+    }
+
+
+def _judged_lines(judged: Facts) -> list[str]:
+    bound = f"(95 %: at most {at_most(judged['error_bound'], 1)} on others)"
+    return [
+        f"On {number_of(judged['samples'], 'sample')} of known class; of others this "
+        "tells if these are a random sample of them and did not train the model",
+        figure("error", percent(judged["error"]), bound),
+        *measured_lines(judged),
+    ]
+
+
+def export(args: Args) -> None:
+    """Write the points of a model for plink2, or for the PGS Catalog."""
+    pgs = args.scores == "pgs"
+    if args.out is None:
+        names = (
+            "a file (.txt or .txt.gz)" if pgs else "how the names of its files begin"
+        )
+        raise ValueError(f"--scores {args.scores} needs --out: {names}.")
+    endings = (".txt", ".txt.gz") if pgs else ()
+    output.check_place(args, args.out, endings)
+    model = read_scores(existing(args.model))
+    if pgs:
+        model.to_pgs(args.out)
+        print(f"Wrote {args.out}", file=sys.stderr)
+        return
+    model.to_plink2(args.out)
+    print(
+        f"Wrote {args.out}.additive.tsv, {args.out}.dominant.tsv and "
+        f"{args.out}.plink2.txt, which has the two commands and the offset",
+        file=sys.stderr,
+    )

@@ -1,0 +1,404 @@
+"""The command fit for genotypes: a .bed or .pgen file.
+
+The log is in the manner of plink2: what was loaded, what every filter left, what was
+found. A bound that holds for the counts of these very samples says nothing of others
+where variants outnumber samples, so none is printed: errors and AUC are leave-one-out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.cli import output
+from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.counting.packed import code_counts
+from renyi.estimators.genotype_classifier import GenotypeClassifier
+from renyi.exports.score_files import POINTS, GenotypeScores
+from renyi.figures import number_of, percent, printable, wrapped
+from renyi.solvers.risk_measures import RiskMeasures, risk_measures
+from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
+from renyi.sources.phenotypes import SampleColumns, read_sample_columns, two_classes
+from renyi.writing import replacing
+
+# Options that only genotypes have, and those that only tables have.
+_OURS: tuple[str, ...] = (
+    *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
+    *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
+    *("build", "same_strand", "device"),
+)
+_TABLES: tuple[str, ...] = (
+    *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
+    *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
+    *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
+    *("confidence", "method", "marginals", "spreadsheet"),
+)
+_USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
+_TOP = 10
+_NO_BOUND = (
+    "No bound is shown. The certificate of these very samples holds for every "
+    "population with their counts of pairs of genotypes, which {n:,} samples do not "
+    "fix for {d:,} variants: it tends to zero while the error on new samples does not. "
+    "The figures above are of left-out samples; a bound that holds needs samples that "
+    "the model has not seen."
+)
+_ROLES = (".fam", ".bim"), (".psam", ".pvar")
+
+
+def are_asked(args: Args) -> bool:
+    """Whether a command is about genotypes; refuse options for other files."""
+    place = genotype_path(args.file) if args.file else None
+    if place is not None and len(args.files) > 1:
+        raise ValueError(
+            f"{args.files[1]} is one file too many: genotypes are read from one, here "
+            f"{place} (merge files with 'plink2 --pmerge-list')."
+        )
+    others, what, held = _OURS, "genotypes (.bed, .pgen)", "none"
+    if place is not None:
+        others, what, held = _TABLES, "tables", "genotypes"
+    elif args.command == "fit":
+        others = (*_OURS, "prevalence")
+    for name in others:
+        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for {what}, and "
+                f"{args.file or 'the query'} holds {held}: leave it out."
+            )
+    return place is not None
+
+
+# ---- what is read
+
+
+class Study(NamedTuple):
+    """Genotypes to learn from, with classes and what else is known of the samples."""
+
+    genotypes: Genotypes
+    y: NDArray[np.int64]
+    classes: tuple[str, str]
+    covariates: pd.DataFrame | None
+    groups: NDArray[Any] | None
+    log: list[str]
+
+
+def loaded(args: Args, log: list[str]) -> Genotypes:
+    """Read the genotypes, and say how many there are."""
+    with Meter() as meter:
+        found = read_genotypes(args.file, meter)
+    sexes = found.samples["sex"].value_counts()
+    parents = (found.samples["father"] != "0") | (found.samples["mother"] != "0")
+    stem = found.path.rpartition(".")[0]
+    samples, variants = _ROLES[found.path.endswith(".pgen")]
+    kinds = [f"{int(sexes.get('2', 0)):,} females", f"{int(sexes.get('1', 0)):,} males"]
+    log += [
+        f"{number_of(found.packed.n, 'sample')} ({', '.join(kinds)}; "
+        f"{int((~parents).sum()):,} founders) loaded from {stem}{samples}.",
+        f"{number_of(found.packed.d, 'variant')} loaded from {stem}{variants}.",
+    ]
+    return found
+
+
+def _study(args: Args) -> Study:
+    """Read what is to be learned from, filtered."""
+    log: list[str] = []
+    G = loaded(args, log)
+    texts, source = phenotype(args, G)
+    y, classes = two_classes(texts, source, args.classes)
+    covariates = covariates_of(args, G.samples)
+    groups = _groups(args, G.samples)
+    neither = f"that are neither {classes[0]} nor {classes[1]}"
+    used = kept_and_told(log, neither, y >= 0)
+    if covariates is not None:
+        used &= kept_and_told(
+            log, "without all covariates", covariates.notna().all(axis=1)
+        )
+    if groups is not None:
+        used &= kept_and_told(log, "without a group", groups.notna())
+    rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
+    G = Genotypes(G.packed, rows, G.variants, G.path).select(samples=used)
+    G = Filters(
+        keep=args.keep,
+        remove=args.remove,
+        extract=args.extract,
+        exclude=args.exclude,
+        chromosomes=args.chr,
+        regions=args.region,
+        mind=args.mind,
+        geno=args.geno,
+        maf=args.maf,
+    ).apply(G, log.append)
+    kept = G.samples["row"].to_numpy()
+    y = y[kept]
+    for k, name in enumerate(classes):
+        if not (y == k).any():
+            raise ValueError(f"The filters leave no sample of the class {name!r}.")
+    log.append(
+        f"{number_of(G.packed.d, 'variant')} and {number_of(len(y), 'sample')} "
+        f"(class {classes[0]}: {(y == 0).sum():,}, class {classes[1]}: "
+        f"{(y == 1).sum():,}) remaining."
+    )
+    return Study(
+        G,
+        y,
+        classes,
+        None if covariates is None else covariates.iloc[kept],
+        None if groups is None else groups.to_numpy()[kept],
+        log,
+    )
+
+
+def kept_and_told(log: list[str], why: str, used: Any) -> NDArray[np.bool_]:
+    """Return which samples are used; log how many are not, and why."""
+    found = np.asarray(used, bool)
+    gone = int((~found).sum())
+    if gone:
+        log.append(f"{number_of(gone, 'sample')} {why} left out.")
+    return found
+
+
+def phenotype(args: Args, G: Genotypes) -> tuple[Sequence[str | None], str]:
+    """Return the phenotype of every sample, and where it is from."""
+    if args.pheno is None:
+        if args.pheno_name is not None:
+            raise ValueError("--pheno-name names a column of --pheno: add the file.")
+        ending = _ROLES[G.path.endswith(".pgen")][0]
+        return G.samples["phenotype"].tolist(), G.path.rpartition(".")[0] + ending
+    found = read_sample_columns(args.pheno, G.samples)
+    names = [str(name) for name in found.texts]
+    if args.pheno_name is None and len(names) != 1:
+        shown = ", ".join(names) or "none"
+        raise ValueError(
+            f"{found.path} has {number_of(len(names), 'column')} ({shown}): name the "
+            "phenotype with --pheno-name."
+        )
+    name = args.pheno_name or names[0]
+    column = found.chosen([name]).texts[name]
+    return column.tolist(), f"{found.path}, column {name!r},"
+
+
+def covariates_of(args: Args, samples: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the covariates of every sample, NaN where they are missing."""
+    if args.covar is None:
+        if args.covar_name:
+            raise ValueError("--covar-name names columns of --covar: add the file.")
+        return None
+    found: SampleColumns = read_sample_columns(args.covar, samples, "COVAR")
+    return found.chosen(args.covar_name or None).numbers()
+
+
+def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
+    """Return the group of every sample; the word FID means the families."""
+    if args.groups is None:
+        return None
+    if args.groups == "FID":
+        return samples["fid"]
+    texts = read_sample_columns(args.groups, samples, "GROUP").texts
+    if texts.shape[1] != 1:
+        raise ValueError(
+            f"{args.groups} has {number_of(texts.shape[1], 'column')} beside the ids, "
+            "and groups are one."
+        )
+    return texts.iloc[:, 0]
+
+
+# ---- fit
+
+
+def fit(args: Args, recorded: Recorded) -> None:
+    """Train a classifier of genotypes, and say how well it answers left-out samples."""
+    prefix = _prefix(args)
+    missing = args.missing or ["category"]
+    if len(missing) != 1 or missing[0] not in ("category", "mean"):
+        raise ValueError(
+            "--missing is category (a genotype of its own) or mean for genotypes, not "
+            f"{' '.join(missing)}."
+        )
+    begun = datetime.now().astimezone()
+    study = _study(args)
+    G, covariates = study.genotypes, study.covariates
+    clf = GenotypeClassifier(
+        alpha="auto" if args.alpha == "loo" else args.alpha,
+        dominance=not args.additive,
+        missing=missing[0],
+        device=args.device or "cpu",
+    )
+    X = None if covariates is None else covariates.to_numpy()
+    clf.fit(G.packed, study.y, covariates=X, groups=study.groups)
+    measures = risk_measures(clf.left_out_, study.y, X, args.prevalence)
+    model = _model(args, study, clf)
+    facts = _facts(args, study, clf, measures, model)
+    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    if prefix is not None:
+        names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
+        facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
+        step = f"renyi predict {shlex.quote(names[0])} OTHER.bed --out answers.tsv"
+    facts |= {"next": step, "notes": output.notes_of(recorded)}
+    text = _fit_text(facts)
+    if prefix is not None:
+        model.save(f"{prefix}.json")
+        with replacing(f"{prefix}.log") as stream:
+            stream.write(_log(args, begun, study.log, text))
+    if args.json:
+        output.print_json({"source": args.file, **facts})
+    else:
+        print("\n".join(study.log) + "\n\n" + text)
+
+
+def _prefix(args: Args) -> str | None:
+    """Return how the names of the model's files begin, if they may be written."""
+    prefix = output.prefix_of(args, counts=False)
+    if prefix is not None:
+        output.check_place(args, prefix + POINTS)
+    return prefix
+
+
+def _model(args: Args, study: Study, clf: GenotypeClassifier) -> GenotypeScores:
+    names = [] if study.covariates is None else list(study.covariates.columns)
+    return GenotypeScores.from_counts(
+        study.genotypes.variants,
+        clf.points_,
+        code_counts(study.genotypes.packed),
+        intercept=float(clf.intercept_),
+        classes=study.classes,
+        share=float(study.y.mean()),
+        build=args.build,
+        covariates=dict(zip(names, np.atleast_1d(clf.covariate_coef_), strict=True)),
+        calibration=clf.calibration_,
+        meta={
+            "samples": study.genotypes.packed.n,
+            "alpha": float(clf.alpha_),
+            "dominance": clf.dominance,
+            "missing": clf.missing,
+            "loo_error": float(clf.loo_error_),
+        },
+    )
+
+
+def _facts(
+    args: Args,
+    study: Study,
+    clf: GenotypeClassifier,
+    measures: RiskMeasures,
+    model: GenotypeScores,
+) -> Facts:
+    figures, counts = clf.figures_, np.bincount(study.y, minlength=2)
+    return {
+        "renyi": __version__,
+        "samples": len(study.y),
+        "variants": study.genotypes.packed.d,
+        "classes": dict(zip(study.classes, counts.tolist(), strict=True)),
+        "covariates": dict(model.covariates),
+        "groups": None if study.groups is None else len(pd.unique(study.groups)),
+        "dominance": clf.dominance,
+        "missing": clf.missing,
+        "alpha": float(clf.alpha_),
+        "alpha_given": args.alpha not in ("auto", "loo"),
+        "method": figures.method,
+        "loo_error": figures.error,
+        "majority_error": figures.majority_error,
+        "covariates_error": figures.covariates_error,
+        "covariates_auc": figures.covariates_auc,
+        "residual": figures.residual,
+        **measured(measures),
+        "top": output.records(model.top(_TOP)),
+        "log": study.log,
+    }
+
+
+def measured(measures: RiskMeasures) -> Facts:
+    """Return measures of a score as plain values."""
+    return {
+        "auc": measures.auc,
+        "auc_interval": list(measures.auc_interval),
+        "nagelkerke_r2": measures.nagelkerke_r2,
+        "liability_r2": measures.liability_r2,
+        "prevalence": measures.prevalence,
+    }
+
+
+def _fit_text(facts: Facts) -> str:
+    first, second = facts["classes"].items()
+    how = "points for 0, 1 and 2 copies" if facts["dominance"] else "additive"
+    gaps = {"category": "a genotype of their own", "mean": "the mean of the others"}
+    chosen = "as given" if facts["alpha_given"] else "chosen by left-out samples"
+    learned = [
+        f"Learned to tell {second[0]!r} from {first[0]!r}.",
+        f"  samples   class {first[0]}: {first[1]:,}, class {second[0]}: {second[1]:,}",
+        f"  variants  {facts['variants']:,}, {how}",
+        f"  missing   calls count as {gaps[facts['missing']]}",
+        f"  alpha     {facts['alpha']:.4g}, {chosen}",
+    ]
+    if facts["covariates"]:
+        learned.insert(
+            3, wrapped(", ".join(facts["covariates"]), "  beside    ", " " * 12)
+        )
+    errors = [
+        f"On samples that were left out ({facts['method']})",
+        figure("error", percent(facts["loo_error"])),
+        figure("error of always the larger class", percent(facts["majority_error"])),
+        *measured_lines(facts),
+    ]
+    if facts["covariates"]:
+        alone = percent(facts["covariates_error"])
+        errors.append(figure("error of covariates alone", alone))
+        alone = f"{facts['covariates_auc']:.3f}"
+        errors.append(figure("AUC of covariates alone", alone))
+    top = ["Variants that matter most (swing: largest difference of points)"]
+    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'swing':>9}"]
+    for row in facts["top"]:
+        place = f"{row['chromosome']}:{row['position']}"
+        name = printable(row["id"])[:20]
+        top.append(f"  {name:<20} {place:<16} {row['a1'][:5]:<5} {row['swing']:>9.4g}")
+    bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
+    blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
+    if facts["notes"]:
+        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
+    written = facts.get("written", {}).items()
+    end = [f"Wrote {place} ({what})" for what, place in written]
+    blocks.append([*end, f"Next: {facts['next']}"])
+    return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def measured_lines(facts: Facts) -> list[str]:
+    """Return measures of a score in words."""
+    low, high = facts["auc_interval"]
+    lines = [
+        figure("AUC", f"{facts['auc']:.3f}", f"(95 %: {low:.3f} to {high:.3f})"),
+        figure("Nagelkerke R²", f"{facts['nagelkerke_r2']:.3f}"),
+    ]
+    if facts["liability_r2"] is not None:
+        at = f"(at a prevalence of {facts['prevalence']:g})"
+        lines.append(
+            figure("R² on the liability scale", f"{facts['liability_r2']:.3f}", at)
+        )
+    return lines
+
+
+def figure(what: str, value: str, more: str = "") -> str:
+    """Return a figure with its name, in a line of a table."""
+    return f"  {what:<34} {value:>8} {more}".rstrip()
+
+
+def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
+    """Return a log as plink2 writes it."""
+    now = datetime.now().astimezone()
+    lines = [
+        f"renyi {__version__}",
+        f"Command: {shlex.join(['renyi', *args.argv])}",
+        f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
+        "",
+        *log,
+        "",
+        text,
+        "",
+        f"End time: {now:%Y-%m-%d %H:%M:%S %z}",
+    ]
+    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
