@@ -210,6 +210,22 @@ def test_answers_with_probabilities_and_scores(good, model):
     assert printed == Path("f.tsv").read_text()
 
 
+def test_the_commands_answer_as_the_classifier_does(good, study):
+    from renyi.estimators.genotype_classifier import GenotypeClassifier
+    from renyi.sources.genotypes import read_genotypes
+
+    G, y = read_genotypes(study), np.repeat([0, 1], 30)
+    clf = GenotypeClassifier().fit(G, y)
+    facts = good("fit", study, "--out", "run1", "--json").json
+    assert facts["loo_error"] == clf.loo_error_
+    answers = good("predict", "run1.json", study, "--json").json["answers"]
+    found = pd.DataFrame(answers)
+    scores, p = clf.decision_function(G), clf.predict_proba(G)[:, 1]
+    np.testing.assert_allclose(found["score"], scores, atol=1e-12)
+    np.testing.assert_allclose(found["proba_2"], p, atol=1e-12)
+    assert found["prediction"].tolist() == [str(1 + k) for k in clf.predict(G)]
+
+
 def test_swapped_alleles_give_the_same_scores(good, model):
     table = codes(30, seed=3)
     first = save_study("one", table)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
-from renyi.estimators.genotype_classifier import GenotypeClassifier
 from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.solvers.risk_measures import RiskMeasures, risk_measures
@@ -28,6 +27,9 @@ from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
 from renyi.sources.phenotypes import SampleColumns, read_sample_columns, two_classes
 from renyi.writing import replacing
+
+if TYPE_CHECKING:
+    from renyi.estimators.genotype_classifier import GenotypeClassifier
 
 # Options that only genotypes have, and those that only tables have.
 _OURS: tuple[str, ...] = (
@@ -214,6 +216,8 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
+    from renyi.estimators.genotype_classifier import GenotypeClassifier
+
     prefix = _prefix(args)
     missing = args.missing or ["category"]
     if len(missing) != 1 or missing[0] not in ("category", "mean"):
