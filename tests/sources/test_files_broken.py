@@ -285,6 +285,24 @@ def test_indices_beyond_a_dictionary_are_damage(tmp_path):
         list(files.batches(path, ["a"]))
 
 
+def test_a_dictionary_that_has_a_label_twice_is_damage_on_every_road(tmp_path):
+    """Arrow reads plain texts of it, or a dictionary with indices beyond its end."""
+    labels = ["red", "green", None, "blue"]
+    table = pa.table({"a": labels * 20, "y": ["n", "p"] * 40})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, path, compression="none")
+    data = path.read_bytes()
+    green = b"\5\0\0\0green"
+    assert green in data
+    path.write_bytes(data.replace(green, bytes(8) + b"n"))
+    for read in (
+        lambda: files.read_table(path),
+        lambda: renyi.Marginals.from_file(path, target="y"),
+    ):
+        with pytest.raises(ValueError, match=r"t\.parquet is not a valid"):
+            read()
+
+
 def test_page_checksums_are_looked_at(tmp_path):
     table = pa.table({"a": list(range(2000)), "y": ["n", "p"] * 1000})
     path = tmp_path / "t.parquet"

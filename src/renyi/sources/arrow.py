@@ -289,10 +289,14 @@ class ParquetFile:
         """Read some columns at once."""
         with _naming_errors(self.path, "Parquet"):
             table = pa.parquet.read_table(
-                self.path, columns=columns, page_checksum_verification=True
+                self.path,
+                columns=columns,
+                read_dictionary=self._texts(columns),  # whose indices are checked
+                page_checksum_verification=True,
             )
             table.validate(full=True)
-        return table.select(columns).replace_schema_metadata(None)
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return table.select(columns).replace_schema_metadata(None).cast(schema)
 
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the row groups; the file is number `file` of several."""
