@@ -1,7 +1,8 @@
 """How an experiment is run from the command line: ``python -m experiments.table1``.
 
 An experiment is a module with ``OPTIONS`` (what can be asked for), ``EXTRAS`` (packages
-it needs), ``keys``, ``work``, ``report`` and, where pieces differ, ``cost``.
+it needs), ``keys``, ``work``, ``report`` and, where pieces differ, ``cost``; if it can
+go on without some packages, ``missing`` names those.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder: choose another --out.")
     _check_extras(experiment.EXTRAS)  # now rather than after hours of work
+    for text in getattr(experiment, "missing", list)():
+        _note(text)
     settings = settings_of(name, experiment, args)
     keys = experiment.keys(settings)
     held = pieces.begin(folder, settings)

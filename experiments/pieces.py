@@ -3,8 +3,8 @@
 A folder holds ``settings.json``, what was asked for, and ``pieces.jsonl``, one line for
 each finished piece. A line is written whole and flushed to disk; the last one may have
 been cut by a kill, and is then done again. A folder of other settings is refused, but
-for a run of more splits or data sets. Every line holds a digest of the sources that
-made it: a report tells if its pieces were made by more than one state of them.
+for a run of more splits, samples or data sets. Every line holds a digest of the sources
+that made it: a report tells if its pieces were made by more than one state of them.
 
 Processes that work on pieces end with the one that began, whatever ended that.
 """
@@ -37,7 +37,7 @@ Cost = Callable[[str], float]
 
 # Settings that say which pieces there are, and nothing about any of them: a run of 5
 # splits goes on to 100.
-EXTENT = {"splits", "datasets", "command"}
+EXTENT = {"splits", "datasets", "samples", "slow", "command"}
 SETTINGS = "settings.json"
 PIECES = "pieces.jsonl"
 CODE = "code"
