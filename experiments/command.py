@@ -1,8 +1,8 @@
 """How an experiment is run from the command line: ``python -m experiments.table1``.
 
 An experiment is a module with ``OPTIONS`` (what can be asked for), ``EXTRAS`` (packages
-it needs), ``keys``, ``work``, ``report`` and, where pieces differ, ``cost``; if it can
-go on without some packages, ``missing`` names those.
+it needs), ``keys``, ``work``, ``report`` and, where pieces differ, ``cost``. If it can
+go on without some packages, ``missing`` names them; ``possible`` tells their pieces.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ def _run(name: str, experiment: Any, args: argparse.Namespace) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder: choose another --out.")
     _check_extras(experiment.EXTRAS)  # now rather than after hours of work
-    for text in getattr(experiment, "missing", list)():
-        _note(text)
     settings = settings_of(name, experiment, args)
     keys = experiment.keys(settings)
     held = pieces.begin(folder, settings)
+    if hasattr(experiment, "possible"):
+        keys = [key for key in keys if key in held or experiment.possible(key)]
+        for text in experiment.missing():
+            _note(text)
     if held:
         _note(f"{_count(held, keys)} were found in {folder} and are not done again.")
     try:

@@ -12,7 +12,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments import command, pieces, runtime, selection, table1, theorems
+from experiments import (
+    command,
+    guarantees,
+    pieces,
+    runtime,
+    selection,
+    table1,
+    theorems,
+)
 from support.commandline import HERE, Done
 
 FILES = {"table.csv", "table.md", "figure.svg", "settings.json", "pieces.jsonl"}
@@ -21,6 +29,7 @@ SMALL = {
     "runtime": ("--repetitions", 1, "--columns", 50, 100, "--rows", 60),
     "theorems": ("--tables", 3),
     "selection": ("--splits", 1, "--datasets", "votes"),
+    "guarantees": ("--samples", 1, "--rows", 100),
 }
 ONE = ("--tables", 1, "--workers", 1)
 MODULES = {
@@ -28,6 +37,7 @@ MODULES = {
     "runtime": runtime,
     "theorems": theorems,
     "selection": selection,
+    "guarantees": guarantees,
 }
 
 
@@ -70,6 +80,7 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     monkeypatch.setattr(table1, "COLUMNS", ("δ̃map", "MPM", "SVM", "majority"))
     monkeypatch.setattr(runtime, "_warm", lambda: None)
     monkeypatch.setattr(runtime, "_DRAWS", 1)
+    monkeypatch.setattr(guarantees, "NAMES", ("additive", "votes"))
     small = (name, *SMALL[name], "--workers", 1)
     first = good(*small)
     folder = Path("results", name)
@@ -219,7 +230,6 @@ def test_committed_results_are_read_as_they_are(good, monkeypatch):
         shutil.copytree(results / name, name)
         before = pd.read_csv(Path(name, "table.csv"))
         settings = json.loads(Path(name, "settings.json").read_text())
-        options = [f"--seed={settings['seed']}", "--out", name]
-        good(name, *options)
+        good(name, *settings["command"][3:], "--out", name)
         after = pd.read_csv(Path(name, "table.csv"))
         pd.testing.assert_frame_equal(after, before)
