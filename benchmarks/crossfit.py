@@ -140,14 +140,21 @@ def coverage(runs):
         *((n, K, 1) for n in (50, 200, 1000, 5000) for K in (2, 4)),
         *((n, K, 2) for n in (50, 500) for K in (2, 4)),
     ]
-    rows = []
+    place = RESULTS / "crossfit_coverage.json"
+    held = json.loads(place.read_text()) if place.exists() else []
+    done = {(row["n"], row["K"], row["order"]): row for row in held}
+    done = {key: row for key, row in done.items() if row["runs"] == runs}
     for n, K, order in settings:
+        if (n, K, order) in done:
+            continue
         found = simulate(n, K, order, runs)
         shares = {name: count / runs for name, count in found.items()}
-        rows.append({"n": n, "K": K, "order": order, "runs": runs, **shares})
-        rows[-1].setdefault("mixture calibrated", "")
-        print(rows[-1], flush=True)
-    return rows
+        row = {"n": n, "K": K, "order": order, "runs": runs, **shares}
+        row.setdefault("mixture calibrated", "")
+        print(row, flush=True)
+        done[n, K, order] = row
+        write("coverage", [done[key] for key in settings if key in done])
+    return [done[key] for key in settings]
 
 
 def widths(splits):
@@ -208,6 +215,13 @@ def table(rows):
     return "\n".join(f"| {line} |" for line in lines)
 
 
+def write(what, rows):
+    """Write the rows that there are; a setting that is written is not run again."""
+    place = RESULTS / f"crossfit_{what}.json"
+    place.write_text(json.dumps(rows, indent=1) + "\n")
+    place.with_suffix(".md").write_text(f"{TITLES[what]}\n\n{table(rows)}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("coverage", "widths"))
@@ -218,9 +232,7 @@ def main():
         if args.what == "coverage"
         else widths(args.runs or 20)
     )
-    place = RESULTS / f"crossfit_{args.what}.json"
-    place.write_text(json.dumps(rows, indent=1) + "\n")
-    place.with_suffix(".md").write_text(f"{TITLES[args.what]}\n\n{table(rows)}\n")
+    write(args.what, rows)
 
 
 if __name__ == "__main__":

@@ -34,14 +34,13 @@ _DELTA = 1 - promises.CONFIDENCE
 _DOUBT = 1e-4  # a promise is called broken if chance would do so this rarely
 # Compares every row of the population with every row that judges.
 _NOT_DONE = {(CREPES, "adult")}
-_INSTALL = {"mapie": "mapie", "crepes": "crepes", "MRCpy": "MRCpy cvxpy"}
 
 
 def missing() -> list[str]:
     """Return a sentence for every package that is not installed."""
     return [
-        f"{name} is not installed, and left out where it is not finished: pip install "
-        f"--target FOLDER {_INSTALL[name]}, and name FOLDER in PYTHONPATH."
+        f"{name} is not installed, and left out where it is not finished: "
+        "experiments/README.md says how to install it beside this environment."
         for name in PACKAGES
         if name not in promises.installed()
     ]
