@@ -166,9 +166,13 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     sets = named["claim"].map(lambda claim: PROMISES[claim].sets)
     bounds, sizes = named[~sets], list(settings["rows"])
     tables = {"What is promised at 95 %": _said(named)}
+    tables["In short: violations, percent of all samples, and mean bounds"] = _short(
+        bounds, sizes
+    )
     for setting, text in SETTINGS.items():
         part = bounds[bounds["setting"] == setting]
-        tables[f"Violations: {text}"] = _violations(part, sizes)
+        if not part.empty:
+            tables[f"Violations: {text}"] = _violations(part, sizes)
     for n in sizes:
         part = bounds[(bounds["n"] == n) & (bounds["setting"] == SAME)]
         tables[f"Mean bound (mean error), percent, {n:,} rows, same population"] = (
@@ -197,7 +201,8 @@ NOTES = (
     "bound. Errors are exact: sums over the rows of the population, of rules that "
     "answer at random the expectation; on the worst population, a linear program for "
     "every rule by itself, where all outcomes can be listed (the first five).",
-    "Shares of violations are means over the populations, and the largest of them. "
+    "Shares of violations are means over the populations, and the largest of them; in "
+    "short, over populations and sizes, in brackets where nothing is promised. "
     "Promised says whether the method claims to hold there: where it says no, a "
     "violation is no fault of the method. A promise is kept unless it failed more "
     "often than in 5 % of the samples, by more than chance does in one of 10,000 tests "
@@ -231,6 +236,26 @@ def _said(table: Any) -> pd.DataFrame:
             for claim in there
         ]
     )
+
+
+def _short(table: Any, sizes: list[int]) -> pd.DataFrame:
+    """Return violations over all populations and sizes, in brackets if not promised."""
+    rows = []
+    for claim, part in table.groupby("claim", sort=False):
+        row = {"method": claim}
+        for setting in SETTINGS:
+            cells = part[part["setting"] == setting]
+            if cells.empty:
+                continue
+            share = f"{100 * cells['violated'].sum() / cells['samples'].sum():.1f}"
+            told = _promised(claim, setting) != "no"
+            row[setting] = share if told else f"({share})"
+        same = part[part["setting"] == SAME]
+        for n in sizes:
+            mean = 100 * same.loc[same["n"] == n, "bound"].mean()
+            row[f"bound, n = {n:,}"] = f"{mean:.1f}"
+        rows.append(row)
+    return pd.DataFrame(rows).fillna("")
 
 
 def _violations(table: Any, sizes: list[int]) -> pd.DataFrame:
