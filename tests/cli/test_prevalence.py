@@ -91,3 +91,11 @@ def test_what_has_no_meaning_is_refused(model, capsys, words):
     assert code == 2
     error = capsys.readouterr().err
     assert "--prevalence" in error or "--objective" in error
+
+
+def test_models_of_more_classes_are_named(capsys):
+    frame = pd.DataFrame({"a": list("xyz") * 20, "k": list("pqrp") * 15})
+    frame.to_csv("k.csv", index=False)
+    assert main(["fit", "k.csv", "--target", "k", "--out", "k"]) == 0
+    assert main(["certify", "k.json", "k.renyi", "--prevalence", "0.1"]) == 2
+    assert "k.json has 3" in capsys.readouterr().err

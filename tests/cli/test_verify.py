@@ -32,6 +32,17 @@ def test_a_model_is_proved(run, fitted):
     assert top / bottom == pytest.approx(float(first["exact"]), abs=1e-15)
 
 
+@pytest.mark.parametrize(
+    "options", [("--objective", "ranking"), ("--class-weight", "balanced")]
+)
+def test_fit_writes_the_counts_that_prove_its_certificate(run, options):
+    """These models count pairs within the classes, and their bounds rest on them."""
+    table().to_csv("t.csv", index=False)
+    fit = ["fit", "t.csv", "--target", "y", "--id", "id", *options]
+    assert run(*fit, "--out", "m").code == 0
+    assert run("verify", "m.json", "m.renyi").code == 0
+
+
 def test_other_answers_have_other_codes(run, fitted, tmp_path):
     assert run("verify", "m.json", "m.json").code == 2
     assert run("verify", "none.json", "m.renyi").code == 2

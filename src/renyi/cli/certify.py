@@ -83,10 +83,11 @@ def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
     if share is None:
         return {}
     if c.class_scores is None:
-        raise ValueError(
-            f"--prevalence is for two classes, and {args.file} has not rows of two: "
-            "leave it out."
+        count = len(clf.classes_)
+        known = (
+            f"{args.model} has {count}" if count > 2 else f"{args.file} has rows of one"
         )
+        raise ValueError(f"--prevalence is for two classes, and {known}: leave it out.")
     moved = None
     if c.rule == "map" and clf.certificate_.majority is not None:
         moved = c.error_at(share, clf.threshold(share))

@@ -240,7 +240,9 @@ def _marginals_to_write(
         return None
     sizes = [*clf.encoder_.columns.sizes.tolist(), len(clf.classes_)]
     size = table_bytes(sizes, 0, clf.certificate_.n * len(sizes) ** 2)
-    size += table_bytes(sizes, len(clf.classes_)) * args.class_conditional
+    # What the certificate rests on is written, too: else they would not prove it.
+    within = args.class_conditional or clf._class_pairs_for() is not None
+    size += table_bytes(sizes, len(clf.classes_)) * within
     if args.marginals is None and size >= SMALL:
         warn(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
@@ -249,10 +251,10 @@ def _marginals_to_write(
         return None
     m = clf.marginals_
     if isinstance(source, Marginals):
-        kept = source.class_counts if args.class_conditional else None
+        kept = source.class_counts if within else None
         m = dataclasses.replace(source, class_counts=kept)
-    elif m is None or (m.class_counts is not None) != args.class_conditional:
-        m = source.marginals(clf.encoder_, args.class_conditional, clf.order)
+    elif m is None or (m.class_counts is not None) != within:
+        m = source.marginals(clf.encoder_, within, clf.order)
     return inputs.with_source(m, args.files)
 
 
