@@ -30,6 +30,7 @@ WORDS = 128  # of a plane that are compared before the next are fetched
 SQUARE = 96  # samples that meet as many others while both lie in the near cache
 STRIP = 12  # of these others that lie in the nearest
 TALL, WIDE = 2, 2  # samples of a tile: four sums and eight planes fit in 16 registers
+MANY = 4  # variants whose sums by code are added up side by side
 SPAN = 16  # bytes of a variant whose vectors stay in the nearest cache
 QUADS = 4  # groups of four variants that are added to scores at a time
 BYTES = 512  # of a variant whose scores stay in the nearest cache
@@ -342,65 +343,74 @@ def add_missing(data, rows, samples, first, last, table, out):
 # ---- sums by code
 
 
-@compile_loop
-def code_vectors(values, out):
-    """Write what two samples add to the four codes, by the byte's half they make."""
-    for p in range(len(out)):
-        for half in range(16):
-            for code in range(4):
-                first = values[2 * p] if half & 3 == code else 0.0
-                second = values[2 * p + 1] if half >> 2 == code else 0.0
-                out[p, half, code] = first + second
-
-
-@intrinsic
-def _add_codes(context, data, row, byte, count, vectors, out, place):
-    """Add the vectors of some bytes of a row to ``out[place]``."""
+def _code_adder(many, context, data, rows, vectors, out):
+    """Write the code that adds the vectors of some bytes of `many` rows to `out`."""
 
     def generate(context, builder, signature, arguments):
-        packed, row, byte, count, table, target, place = arguments
-        first = _pointer(context, builder, data, packed, row, byte)
+        packed, numbers, r, byte, count, table, target = arguments
         pair, zero = builder.mul(byte, _place(2)), _place(0)
         table = _pointer(context, builder, vectors, table, pair, zero, zero)
         table = builder.bitcast(table, _FOUR.as_pointer())
+        places = [builder.add(r, _place(k)) for k in range(many)]
+        starts = []
+        for place in places:
+            row = builder.load(_pointer(context, builder, rows, numbers, place))
+            starts.append(_pointer(context, builder, data, packed, row, byte))
         nothing = ir.Constant(_FOUR, [0.0] * 4)
-        sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(2)]
+        sums = [cgutils.alloca_once(builder, _FOUR) for _ in range(2 * many)]
         for total in sums:
             builder.store(nothing, total)
         with cgutils.for_range(builder, count) as loop:
-            both = builder.load(builder.gep(first, [loop.index]))
-            halves = (
-                builder.and_(both, ir.Constant(_BYTE, 15)),
-                builder.lshr(both, ir.Constant(_BYTE, 4)),
-            )
-            for side, (total, half) in enumerate(zip(sums, halves, strict=True)):
-                pair = builder.add(builder.mul(loop.index, _place(2)), _place(side))
-                entry = builder.mul(pair, _place(16))
-                entry = builder.add(entry, builder.zext(half, _WORD))
-                more = builder.load(builder.gep(table, [entry]), align=8)
-                builder.store(builder.fadd(builder.load(total), more), total)
-        target = _pointer(context, builder, out, target, place, zero)
-        target = builder.bitcast(target, _FOUR.as_pointer())
-        found = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
-        found = builder.fadd(builder.load(target, align=8), found)
-        builder.store(found, target, align=8)
+            entry = builder.mul(loop.index, _place(32))  # two tables of 16
+            for k, start in enumerate(starts):
+                both = builder.load(builder.gep(start, [loop.index]))
+                low = builder.and_(both, ir.Constant(_BYTE, 15))
+                high = builder.lshr(both, ir.Constant(_BYTE, 4))
+                for side, half in enumerate((low, high)):
+                    place = builder.add(entry, builder.zext(half, _WORD))
+                    place = builder.add(place, _place(16 * side))
+                    more = builder.load(builder.gep(table, [place]), align=8)
+                    total = sums[2 * k + side]
+                    builder.store(builder.fadd(builder.load(total), more), total)
+        for k, place in enumerate(places):
+            cell = _pointer(context, builder, out, target, place, zero)
+            cell = builder.bitcast(cell, _FOUR.as_pointer())
+            low, high = builder.load(sums[2 * k]), builder.load(sums[2 * k + 1])
+            found = builder.fadd(low, high)
+            found = builder.fadd(builder.load(cell, align=8), found)
+            builder.store(found, cell, align=8)
         return context.get_dummy_value()
 
     place = types.intp
-    return types.void(data, place, place, place, vectors, out, place), generate
+    return types.void(data, rows, place, place, place, vectors, out), generate
+
+
+@intrinsic
+def _add_codes(context, data, rows, r, byte, count, vectors, out):
+    """Add the vectors of some bytes of row ``rows[r]`` to ``out[r]``."""
+    return _code_adder(1, context, data, rows, vectors, out)
+
+
+@intrinsic
+def _add_many_codes(context, data, rows, r, byte, count, vectors, out):
+    """Do so for `MANY` rows from r on: none of their sums waits for another's."""
+    return _code_adder(MANY, context, data, rows, vectors, out)
 
 
 @compile_loop
 def code_sums(data, rows, vectors, out):
-    """Add the values of all samples to ``out[row, code]``."""
+    """Add the values of all samples to ``out[r, code]`` for row ``rows[r]``."""
     length = data.shape[1]
-    block = max(32, 2**18 // max(1, length))
+    block = max(32, 2**18 // max(1, length)) // MANY * MANY
     for low in range(0, rows.size, block):
         high = min(rows.size, low + block)
+        whole = low + (high - low) // MANY * MANY
         for byte in range(0, length, SPAN):
             count = min(SPAN, length - byte)
-            for r in range(low, high):
-                _add_codes(data, rows[r], byte, count, vectors, out, r)
+            for r in range(low, whole, MANY):
+                _add_many_codes(data, rows, r, byte, count, vectors, out)
+            for r in range(whole, high):
+                _add_codes(data, rows, r, byte, count, vectors, out)
 
 
 # ---- scores
