@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.checks import check_memory
-from renyi.compiled import cores, run_all
+from renyi.compiled import cores, load, run_all
 from renyi.counting.onehot import (
     COMPARE_SECONDS,
     bit_planes,
@@ -36,6 +36,7 @@ from renyi.counting.onehot import (
 )
 
 Floats = NDArray[np.float64]
+Ways = tuple[tuple[bool, int], ...]  # bits that differ in both planes? how often?
 
 MISSING = 1
 CODES = 4
@@ -43,6 +44,7 @@ OBSERVED = [0, 2, 3]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.counting.packed_kernels"
+LOOKUPS = "renyi.counting.lookup_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 4_096  # variants whose points are added up before they join the rest
 BLOCKS = 2  # of planes that are compared before counts are written
@@ -308,28 +310,66 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
                 subtract_differences(planes, out, np.bitwise_and, 3)
         mirror(out)
         return
-    size = 64 * kernels.WORDS  # variants of a block
-    blocks = min(BLOCKS, -(-G.d // size))
-    planes = kernels.empty_planes(G.n, blocks)
-    place = np.full(G.n_in_file, -1)
-    place[G.places] = np.arange(G.n)
-    data, threads = _fixed(G.data), cores()
-    for part in _slices(G.d, blocks * size):
+    lookups = load(LOOKUPS)
+    assert lookups is not None  # since the others are there
+    ways = (False, 1), (True, 3)
+    if lookups.PAYS:
+        _subtract_lookups(G, lookups, ways[: 1 + copies], out)
+    else:
+        _subtract_planes(G, kernels, ways[: 1 + copies], out)
+    mirror(out)
+
+
+def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+    """Do so by lookups; of pairs of variants first, then of pairs of samples."""
+    periods = min(loops.PERIODS, -(-G.d // (2 * loops.STEPS)))
+    pairs, chunks = periods * loops.STEPS, -(-G.n // loops.WIDE)
+    codes = np.zeros((chunks, pairs, loops.WIDE), np.uint8)
+    places = np.zeros((chunks * loops.WIDE // 2, pairs), np.uint16)
+    data, samples, threads = _fixed(G.data), _fixed(G.places), cores()
+    merge = len(ways) > 1
+    for part in _slices(G.d, 2 * pairs):
         rows = G.numbers(part)
         _side_by_side(
-            lambda t, rows=rows: kernels.write_planes(
-                data, rows, place, t, threads, copies, planes
+            lambda t, rows=rows: loops.write_codes(
+                data, rows, samples, t, threads, merge, codes, places
             ),
             ((t,) for t in range(threads)),
         )
-        for both, times in ((False, 1), (True, 3))[: 1 + copies]:
+        for both, times in ways:
+            table = loops.tables(both)
             _side_by_side(
-                lambda t, both=both, times=times: kernels.subtract_differences(
+                lambda chunk, table=table, times=times: loops.subtract_counts(
+                    table, codes, places, chunk, times, out
+                ),
+                ((chunk,) for chunk in reversed(range(chunks))),
+            )
+
+
+def _subtract_planes(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+    """Do so by planes of bits."""
+    size = 64 * loops.WORDS  # variants of a block
+    blocks = min(BLOCKS, -(-G.d // size))
+    planes = loops.empty_planes(G.n, blocks)
+    place = np.full(G.n_in_file, -1)
+    place[G.places] = np.arange(G.n)
+    data, threads = _fixed(G.data), cores()
+    merge = len(ways) > 1
+    for part in _slices(G.d, blocks * size):
+        rows = G.numbers(part)
+        _side_by_side(
+            lambda t, rows=rows: loops.write_planes(
+                data, rows, place, t, threads, merge, planes
+            ),
+            ((t,) for t in range(threads)),
+        )
+        for both, times in ways:
+            _side_by_side(
+                lambda t, both=both, times=times: loops.subtract_differences(
                     planes, t, 4 * threads, both, times, out
                 ),
                 ((t,) for t in range(4 * threads)),
             )
-    mirror(out)
 
 
 def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
