@@ -47,10 +47,13 @@ def tables(both):
     """
     codes = np.arange(16)
     apart = codes[:, None] ^ codes
-    parts = [(apart >> shift) & 3 for shift in (0, 2)]
-    counts = sum((part == 3) if both else (part > 0) for part in parts)
-    first, second = np.arange(256) & 15, np.arange(256) >> 4
-    return (counts[first] | counts[second] << 4).astype(np.uint8)
+    first, second = apart & 3, apart >> 2
+    if both:
+        counts = (first == 3).astype(np.uint8) + (second == 3)
+    else:
+        counts = (first > 0).astype(np.uint8) + (second > 0)
+    one, other = np.arange(256) & 15, np.arange(256) >> 4
+    return (counts[one] | counts[other] << 4).astype(np.uint8)
 
 
 @compile_loop
