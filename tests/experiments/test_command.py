@@ -14,6 +14,7 @@ import pytest
 
 from experiments import (
     command,
+    genome,
     guarantees,
     pieces,
     runtime,
@@ -27,6 +28,7 @@ FILES = {"table.csv", "table.md", "figure.svg", "settings.json", "pieces.jsonl"}
 SMALL = {
     "table1": ("--splits", 1, "--datasets", "votes"),
     "runtime": ("--repetitions", 1, "--columns", 50, 100, "--rows", 60),
+    "genome": ("--repetitions", 1, "--samples", 60, "--variants", 200),
     "theorems": ("--tables", 3),
     "selection": ("--splits", 1, "--datasets", "votes"),
     "guarantees": ("--samples", 1, "--rows", 100),
@@ -35,6 +37,7 @@ ONE = ("--tables", 1, "--workers", 1)
 MODULES = {
     "table1": table1,
     "runtime": runtime,
+    "genome": genome,
     "theorems": theorems,
     "selection": selection,
     "guarantees": guarantees,
@@ -81,6 +84,8 @@ def test_small_run_then_nothing_is_left_to_do(good, monkeypatch, name):
     monkeypatch.setattr(runtime, "_warm", lambda: None)
     monkeypatch.setattr(runtime, "_DRAWS", 1)
     monkeypatch.setattr(guarantees, "NAMES", ("additive", "votes"))
+    monkeypatch.setattr(genome, "_PEOPLE", 12)
+    monkeypatch.setattr(genome, "folder", lambda: None)
     small = (name, *SMALL[name], "--workers", 1)
     first = good(*small)
     folder = Path("results", name)

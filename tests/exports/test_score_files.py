@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
-import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,7 @@ from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.storage import checksum, to_bytes
+from support.studies import needs_plink2, plink2
 
 COLUMNS = ["chromosome", "id", "position", "a1", "a2"]
 FLIPPED = [3, 1, 2, 0]
@@ -501,14 +500,10 @@ def two_passes(prefix, bed):
     assert len(commands) == 2
     for line in commands:
         command = line.replace("STUDY", str(bed)).split()
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        plink2(*command[1:])
         table = pd.read_csv(f"{command[command.index('--out') + 1]}.sscore", sep="\t")
         total = total + table.iloc[:, -1].to_numpy()
     return total
-
-
-needs_plink2 = pytest.mark.skipif(not shutil.which("plink2"), reason="needs plink2")
 
 
 @needs_plink2
@@ -546,11 +541,11 @@ def test_two_passes_of_plink2_are_our_scores_of_any_points(tmp_path):
             table[f"g{group}"] = whole.astype(int)
             rest = rest - whole * size
         table.to_csv(tmp_path / "groups.tsv", sep="\t", index=False)
-        command = ["plink2", "--bfile", str(tmp_path / "study"), "--score"]
+        command = ["--bfile", str(tmp_path / "study"), "--score"]
         command += [str(tmp_path / "groups.tsv"), "header-read", "no-mean-imputation"]
         command += ["dominant"] * (name == "dominant") + ["cols=+scoresums,-scoreavgs"]
         command += ["--score-col-nums", "3-6", "--out", str(tmp_path / "groups")]
-        subprocess.run(command, check=True, capture_output=True)
+        plink2(*command)
         sums = pd.read_csv(tmp_path / "groups.sscore", sep="\t").iloc[:, -4:].to_numpy()
         assert np.abs(sums).max() < 10**6
         total = total + sums @ 10.0 ** (-3 - 3 * np.arange(4))

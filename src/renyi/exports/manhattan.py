@@ -20,9 +20,9 @@ _COLOURS = "#1f4e79", "#7aa6cf"
 def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     """Draw the swing of points of each variant against its place on the genome.
 
-    Chromosomes follow one another, each as long as its last variant's position; of
-    more than 100,000 variants those with the largest swings are drawn. The five
-    largest are named.
+    Chromosomes follow one another, each from its first variant to its last; of more
+    than 100,000 variants those with the largest swings are drawn. The five largest
+    are named.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     position = model.variants["position"].to_numpy(np.int64)
     swings = model.swings
     order = sorted(range(len(names)), key=lambda k: _place(names[k]))
-    lengths = [int(position[codes == k].max(initial=0)) for k in order]
+    spans = [position[codes == k] for k in order]
+    lengths = [int(span.max() - span.min()) for span in spans]
     gap = max(1, sum(lengths) // 200)
     start, ticks = 0, []
     x = np.zeros(len(codes))
@@ -47,7 +48,7 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     kept[np.argsort(-swings, kind="stable")[:_DRAWN]] = True
     for turn, (k, length) in enumerate(zip(order, lengths, strict=True)):
         own = codes == k
-        x[own] = position[own] + start
+        x[own] = position[own] - position[own].min() + start
         drawn = own & kept
         style = {"s": 4, "color": _COLOURS[turn % 2], "rasterized": True, "lw": 0}
         ax.scatter(x[drawn], swings[drawn], **style)

@@ -1,0 +1,66 @@
+"""The experiment genome: simulated people are what they should be, real ones known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import genome
+from renyi.estimators.genotype_classifier import GenotypeClassifier
+
+
+def copies_of(G):
+    return np.array([2, 0, 1, 0])[G.codes()]
+
+
+def test_mosaics_have_two_populations_and_linkage():
+    G, y = genome.simulated("mosaic", 400, 3000, np.random.default_rng(0))
+    x = copies_of(G) / 2
+    shares = np.array([x[:, y == k].mean(axis=1) for k in range(2)])
+    mean = shares.mean(axis=0)
+    # Hudson's F_ST, of which 60 founding haplotypes add about 1/60 to what was asked.
+    fst = ((shares[0] - shares[1]) ** 2).mean() / (2 * mean * (1 - mean)).mean()
+    assert 0.5 * (0.007 + 1 / 60) < fst < 1.5 * (0.007 + 1 / 60)
+    near = np.mean([np.corrcoef(x[j], x[j + 1])[0, 1] ** 2 for j in range(300)])
+    far = np.mean([np.corrcoef(x[j], x[j + 1000])[0, 1] ** 2 for j in range(300)])
+    assert near > 2 * far
+
+
+def test_the_liability_has_its_heritability():
+    """Regression on the causal SNPs alone would find no more than it."""
+    rng = np.random.default_rng(1)
+    G, population = genome.simulated("mosaic", 1000, 400, rng)
+    y, covariates = genome._phenotype(G, population, np.random.default_rng(2))
+    assert y.mean() == pytest.approx(0.5, abs=0.01)
+    assert covariates.shape == (1000, 4)
+    found = genome.risk_measures(
+        GenotypeClassifier(dominance=False).fit(G, y).left_out_, y, prevalence=0.5
+    )
+    assert 0.3 < found.liability_r2 < 0.6
+
+
+@pytest.mark.genotypes
+@pytest.mark.parametrize(("what", "wrong"), [("chromosome-1", 2), ("all", 1)])
+def test_chinese_and_japanese_people_are_told_apart(what, wrong):
+    G, y, _ = genome._hapmap1(what)
+    assert (G.n, y.sum()) == (89, 44)
+    assert GenotypeClassifier().fit(G, y).loo_error_ == pytest.approx(wrong / 89)
+
+
+@pytest.mark.genotypes
+def test_families_of_hapmap_3_stay_together():
+    G, y, families = genome._hapmap3("LWK", "YRI")
+    assert G.n == len(y) == len(families)
+    assert len(np.unique(families)) < G.n
+    assert all(len(set(y[families == f])) == 1 for f in np.unique(families))
+
+
+def test_where_no_files_are_only_simulations_are_run(monkeypatch):
+    monkeypatch.setattr(genome, "folder", lambda: None)
+    keys = genome.keys({"repetitions": 2})
+    assert [key.split()[1:] for key in keys] == [
+        ["populations", "0"],
+        ["populations", "1"],
+        ["case-control", "0"],
+        ["case-control", "1"],
+    ]
