@@ -284,8 +284,11 @@ def _case_control(
 ) -> dict[str, Any]:
     """Compare covariates, score, and both on people of left-out folds."""
     G, population = simulated(source, settings["samples"], settings["variants"], rng)
-    y, covariates = _phenotype(G, population, rng)
+    y, _, traits = _phenotype(G, population, rng)
     K, groups = _kernel(G), np.arange(G.n)
+    # Principal components stand for the population, which a study does not know.
+    components = np.linalg.eigh(K)[1][:, -2:] * np.sqrt(G.n)
+    covariates = np.column_stack([traits, components])
     scores = {name: np.zeros(G.n) for name in _CASE_CONTROL}
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
     for train, test in folds.split(y, y):
@@ -324,8 +327,8 @@ def _case_control(
 
 def _phenotype(
     G: PackedGenotypes, population: Whole, rng: np.random.Generator
-) -> tuple[Whole, Floats]:
-    """Return cases and controls of a heritability, and covariates of a study."""
+) -> tuple[Whole, Floats, Floats]:
+    """Return cases and controls, their genetic values, and age and sex."""
     causal = np.sort(rng.choice(G.d, max(1, G.d // 100), replace=False))
     copies = np.array([2, 0, 1, 0])[G.take(variants=causal).codes()]
     g = rng.normal(size=len(causal)) @ copies
@@ -335,9 +338,7 @@ def _phenotype(
     liability = np.sqrt(HERITABILITY) * (g - g.mean()) / g.std() + own
     liability += np.sqrt(rest) * rng.normal(size=G.n)
     y = (liability > np.median(liability)).astype(np.int64)
-    # Principal components stand for the population, which a study does not know.
-    _, vectors = np.linalg.eigh(_kernel(G))
-    return y, np.column_stack([age, sex, np.sqrt(G.n) * vectors[:, -2:]])
+    return y, g, np.column_stack([age, sex])
 
 
 # ---- report

@@ -297,3 +297,11 @@ def test_a_model_of_tables_and_genotypes_do_not_go_together(bad, good, study):
     assert "v.json" in bad("predict", "v.json", study)
     good("fit", study, "--out", "run1")
     assert "run1.json" in bad("predict", "run1.json", "votes")
+
+
+def test_a_plot_of_what_matters(good, bad, study):
+    done = good("fit", study, "--plot", "run.png", "--json")
+    assert done.json["written"] == {"plot": "run.png"}
+    assert Path("run.png").read_bytes().startswith(b"\x89PNG")
+    assert "--plot" in bad("fit", "votes", "--target", "party", "--plot", "x.png")
+    assert "run.gif" in bad("fit", study, "--plot", "run.gif")

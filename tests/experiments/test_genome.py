@@ -7,6 +7,7 @@ import pytest
 
 from experiments import genome
 from renyi.estimators.genotype_classifier import GenotypeClassifier
+from renyi.solvers.risk_measures import risk_measures
 
 
 def copies_of(G):
@@ -27,16 +28,13 @@ def test_mosaics_have_two_populations_and_linkage():
 
 
 def test_the_liability_has_its_heritability():
-    """Regression on the causal SNPs alone would find no more than it."""
     rng = np.random.default_rng(1)
-    G, population = genome.simulated("mosaic", 1000, 400, rng)
-    y, covariates = genome._phenotype(G, population, np.random.default_rng(2))
+    G, population = genome.simulated("mosaic", 3000, 1500, rng)
+    y, g, traits = genome._phenotype(G, population, rng)
     assert y.mean() == pytest.approx(0.5, abs=0.01)
-    assert covariates.shape == (1000, 4)
-    found = genome.risk_measures(
-        GenotypeClassifier(dominance=False).fit(G, y).left_out_, y, prevalence=0.5
-    )
-    assert 0.3 < found.liability_r2 < 0.6
+    assert traits.shape == (3000, 2)
+    found = risk_measures(g, y, prevalence=0.5).liability_r2
+    assert found == pytest.approx(genome.HERITABILITY, abs=0.06)  # 3 standard errors
 
 
 @pytest.mark.genotypes

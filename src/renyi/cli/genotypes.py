@@ -20,8 +20,11 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
+from renyi.endings import PICTURE
+from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
+from renyi.selection import axes
 from renyi.solvers.risk_measures import RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
@@ -67,7 +70,7 @@ def are_asked(args: Args) -> bool:
     if place is not None:
         others, what, held = _TABLES, "tables", "genotypes"
     elif args.command == "fit":
-        others = (*_OURS, "prevalence")
+        others = (*_OURS, "prevalence", "plot")
     for name in others:
         if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
             raise ValueError(
@@ -225,6 +228,10 @@ def fit(args: Args, recorded: Recorded) -> None:
             "--missing is category (a genotype of its own) or mean for genotypes, not "
             f"{' '.join(missing)}."
         )
+    picture = None
+    if args.plot is not None:
+        picture = output.check_place(args, args.plot, PICTURE)
+        axes()  # says at once if matplotlib is missing
     begun = datetime.now().astimezone()
     study = _study(args)
     G, covariates = study.genotypes, study.covariates
@@ -244,6 +251,9 @@ def fit(args: Args, recorded: Recorded) -> None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
         step = f"renyi predict {shlex.quote(names[0])} OTHER.bed --out answers.tsv"
+    if picture is not None:
+        output.draw(picture, lambda: manhattan(model))
+        facts["written"] = {**facts.get("written", {}), "plot": str(picture)}
     facts |= {"next": step, "notes": output.notes_of(recorded)}
     text = _fit_text(facts)
     if prefix is not None:

@@ -170,6 +170,8 @@ def _add_genotypes(parser: Any) -> None:
     text = "one weight per copy, not points for each number of copies"
     _add(study, "--additive", text)
     _add(study, "--prevalence SHARE", "state R² on the liability scale at this share")
+    text = f"draw what variants matter ({endings.either(endings.PICTURE)})"
+    _add(study, "--plot FILE", text)
     _add(study, "--device", "where to compute (cuda needs the extra gpu)")
     kept = parser.add_argument_group("genotypes to leave out")
     _add(kept, "--extract FILE", "only variants of these ids")
