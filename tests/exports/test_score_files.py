@@ -18,6 +18,7 @@ from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.storage import checksum, to_bytes
+from support.forgeries import GOLDEN
 from support.studies import needs_plink2, plink2
 
 COLUMNS = ["chromosome", "id", "position", "a1", "a2"]
@@ -292,6 +293,16 @@ def test_a_model_file_holds_everything_to_the_last_bit(tmp_path):
     model.save(tmp_path / "run1.json")
     same(model, GenotypeScores.load(tmp_path / "run1.json"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run1.json", "run1.points"]
+
+
+def test_the_first_version_of_the_file_is_read():
+    """Written once, by the first version; its scores are kept beside it."""
+    model = GenotypeScores.load(GOLDEN / "scores-v1.json")
+    table = pd.DataFrame({"pc1": np.arange(9.0)})
+    found = model.score(random_study(n=9, d=6), table).scores
+    wanted = [2.2793497426188463, 1.1662440304150887, 3.420264716023338]
+    np.testing.assert_allclose(found[:3], wanted, rtol=1e-14)
+    assert (model.classes, model.build) == (("control", "case"), "GRCh37")
 
 
 def rewrite(path, **changes):
