@@ -226,6 +226,14 @@ def test_the_commands_answer_as_the_classifier_does(good, study):
     assert found["prediction"].tolist() == [str(1 + k) for k in clf.predict(G)]
 
 
+def test_a_gpu_that_is_not_there_is_told_in_words(run, study):
+    done = run("fit", study, "--device", "cuda")
+    if done.code:  # else there is one
+        assert "Traceback" not in done.err
+        assert done.err.startswith("renyi: error: ")
+        assert "cuda" in done.err.lower() or "renyi[gpu]" in done.err
+
+
 def test_swapped_alleles_give_the_same_scores(good, model):
     table = codes(30, seed=3)
     first = save_study("one", table)
@@ -243,6 +251,12 @@ def test_covariates_are_needed_if_the_model_has_them(bad, good, model):
     save_covariates("few.txt", 10)
     done = good("predict", model, "study.bed", "--covar", "few.txt", "--json").json
     assert done["samples"] == len(done["answers"]) == 10
+
+
+def test_covariates_that_a_model_has_not_are_not_read(good, study):
+    good("fit", study, "--out", "plain")
+    done = good("predict", "plain.json", study, "--covar", "pcs.txt")
+    assert "pcs.txt was not read" in done.err
 
 
 def test_keep_and_another_prevalence(good, model):

@@ -43,6 +43,8 @@ def predict(args: Args, recorded: Recorded) -> None:
     G = loaded(args, log)
     G = Filters(keep=args.keep, remove=args.remove).apply_lists(G, log.append)
     covariates = covariates_of(args, G.samples) if model.covariates else None
+    if args.covar is not None and not model.covariates:
+        warn(f"{args.model} has no covariates: {args.covar} was not read.")
     if covariates is not None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
         used = kept_and_told(log, "without all covariates", known)
@@ -124,8 +126,8 @@ def export(args: Args) -> None:
             "a file (.txt or .txt.gz)" if pgs else "how the names of its files begin"
         )
         raise ValueError(f"--scores {args.scores} needs --out: {names}.")
-    endings = (".txt", ".txt.gz") if pgs else ()
-    output.check_place(args, args.out, endings)
+    for ending in ("",) if pgs else (".additive.tsv", ".dominant.tsv", ".plink2.txt"):
+        output.check_place(args, args.out + ending, (".txt", ".txt.gz") * pgs)
     model = read_scores(existing(args.model))
     if pgs:
         model.to_pgs(args.out)

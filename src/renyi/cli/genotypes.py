@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,18 +21,17 @@ from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
 from renyi.endings import PICTURE
+from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
+from renyi.progress import Progress
 from renyi.selection import axes
 from renyi.solvers.risk_measures import RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
 from renyi.sources.phenotypes import SampleColumns, read_sample_columns, two_classes
 from renyi.writing import replacing
-
-if TYPE_CHECKING:
-    from renyi.estimators.genotype_classifier import GenotypeClassifier
 
 # Options that only genotypes have, and those that only tables have.
 _OURS: tuple[str, ...] = (
@@ -129,7 +128,7 @@ def _study(args: Args) -> Study:
         used &= kept_and_told(log, "without a group", groups.notna())
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
     G = Genotypes(G.packed, rows, G.variants, G.path).select(samples=used)
-    G = Filters(
+    filters = Filters(
         keep=args.keep,
         remove=args.remove,
         extract=args.extract,
@@ -139,7 +138,10 @@ def _study(args: Args) -> Study:
         mind=args.mind,
         geno=args.geno,
         maf=args.maf,
-    ).apply(G, log.append)
+    )
+    with Meter() as meter:
+        meter(Progress("filtering", facts=number_of(G.packed.d, "variant")))
+        G = filters.apply(G, log.append)
     kept = G.samples["row"].to_numpy()
     y = y[kept]
     for k, name in enumerate(classes):
@@ -219,8 +221,6 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    from renyi.estimators.genotype_classifier import GenotypeClassifier
-
     prefix = _prefix(args)
     missing = args.missing or ["category"]
     if len(missing) != 1 or missing[0] not in ("category", "mean"):
@@ -235,14 +235,16 @@ def fit(args: Args, recorded: Recorded) -> None:
     begun = datetime.now().astimezone()
     study = _study(args)
     G, covariates = study.genotypes, study.covariates
-    clf = GenotypeClassifier(
+    clf = GenotypeModel(
         alpha="auto" if args.alpha == "loo" else args.alpha,
         dominance=not args.additive,
         missing=missing[0],
         device=args.device or "cpu",
     )
     X = None if covariates is None else covariates.to_numpy()
-    clf.fit(G.packed, study.y, covariates=X, groups=study.groups)
+    with Meter() as meter:
+        meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
+        clf.fit(G.packed, study.y, covariates=X, groups=study.groups)
     measures = risk_measures(clf.left_out_, study.y, X, args.prevalence)
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
@@ -274,7 +276,7 @@ def _prefix(args: Args) -> str | None:
     return prefix
 
 
-def _model(args: Args, study: Study, clf: GenotypeClassifier) -> GenotypeScores:
+def _model(args: Args, study: Study, clf: GenotypeModel) -> GenotypeScores:
     names = [] if study.covariates is None else list(study.covariates.columns)
     return GenotypeScores.from_counts(
         study.genotypes.variants,
@@ -299,7 +301,7 @@ def _model(args: Args, study: Study, clf: GenotypeClassifier) -> GenotypeScores:
 def _facts(
     args: Args,
     study: Study,
-    clf: GenotypeClassifier,
+    clf: GenotypeModel,
     measures: RiskMeasures,
     model: GenotypeScores,
 ) -> Facts:
