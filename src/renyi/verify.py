@@ -214,7 +214,7 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         about = claimed.get("basis", "marginals") == "marginals"
         check(about, "it speaks of rows, and counts prove nothing about rows", 1)
         check({"gamma", "upper", "lower"} & {*claimed}, "it claims nothing", 1)
-        check(M or "gamma" not in claimed, "it speaks of a model", 1)
+        check(bool(M) == ("gamma" in claimed), "give the model it is of, or none", 1)
         at, card = marginals, M.get("scorecard", {})
         C = Counts(at)
         alone = [row[a] for a, row in enumerate(C.pairs)]

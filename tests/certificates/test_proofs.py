@@ -407,6 +407,19 @@ def test_sets_of_many_classes_are_not_gone_through(tmp_path, sign):
     assert code == 2 and "signed.json" in why
 
 
+def test_a_proof_of_any_rule_proves_nothing_of_a_model_beside_it(tmp_path, sign):
+    m = renyi.Marginals.from_data(*drawn(8))
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    counts, model = saved(tmp_path, m, clf)
+    data = json.loads(Path(model).read_text("utf-8"))
+    data["certificate"]["gamma"] = 1e-9
+    place = str(tmp_path / "proof.json")
+    proofs.write_proof(place, m, result=renyi.minimax(m))
+    assert verify.answer(counts, proof=place)[0] == 0
+    code, why, _ = verify.answer(counts, sign(data), place)
+    assert code == 1 and "proof.json" in why and "model" in why
+
+
 def test_answers_name_the_file_that_is_at_fault(tmp_path, sign):
     model = str(GOLDEN / "model-v3-halves.json")
     code, why, _ = verify.answer(str(MARGINALS), model)
