@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from renyi.scorecard import Scorecard as Scorecard
     from renyi.selection import PathResult as PathResult
     from renyi.selection import selection_path as selection_path
+    from renyi.sources.genotypes import Genotypes as Genotypes
+    from renyi.sources.genotypes import read_genotypes as read_genotypes
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,7 @@ _HOME = {
     "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
     "GenotypeClassifier": "estimators.genotype_classifier",
+    "Genotypes": "sources.genotypes",
     "IntegerScorecard": "exports.integer_card",
     "Marginals": "marginals.marginals",
     "MinimaxClassifier": "estimators.minimax_classifier",
@@ -85,6 +88,7 @@ _HOME = {
     "hgr_matrix": "correlation",
     "hgr_table": "correlation",
     "minimax": "robust.minimax_problem",
+    "read_genotypes": "sources.genotypes",
     "selection_path": "selection",
     "separable": "robust.brier_risk",
     "theta": "robust.brier_risk",
@@ -98,6 +102,7 @@ __all__ = [
     "CrossFitClassifier",
     "Encoder",
     "GenotypeClassifier",
+    "Genotypes",
     "IntegerScorecard",
     "Marginals",
     "MinimaxClassifier",
@@ -119,6 +124,7 @@ __all__ = [
     "hgr_matrix",
     "hgr_table",
     "minimax",
+    "read_genotypes",
     "selection_path",
     "separable",
     "theta",

@@ -35,9 +35,12 @@ from renyi import (
     verify,
     write_proof,
 )
+from renyi.counting.packed import code_counts
 from renyi.sources import csv, files
 from renyi.sources.files import read_table
+from renyi.sources.genotypes import read_genotypes
 from support.forgeries import signed
+from support.studies import codes, save_pgen, save_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 Mutation = Callable[[bytes, Random, list[bytes]], bytes]
@@ -261,6 +264,32 @@ def _either(count: Callable[[], Marginals]) -> Any:
         return error
 
 
+# ---- genotypes
+
+
+@cache
+def _study() -> dict[str, bytes]:
+    """Return the files of a small study, by their endings."""
+    table = codes(37, 30)
+    with tempfile.TemporaryDirectory() as folder:
+        bed = save_study(Path(folder, "s"), table)
+        save_pgen(Path(folder, "s"), table, bed)
+        return {path.suffix: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def _genotypes(path: Path) -> None:
+    """Read a study one file of which was changed."""
+    kinds = (".bed", ".bim", ".fam"), (".pgen", ".pvar", ".psam")
+    kind = kinds[path.suffix.startswith(".p")]
+    for ending in {*kind} - {path.suffix}:
+        path.with_suffix(ending).write_bytes(_study()[ending])
+    G = read_genotypes(path.with_suffix(kind[0]))
+    hold((len(G.variants), len(G.samples)) == (G.packed.d, G.packed.n), "sizes")
+    hold((code_counts(G.packed).sum(axis=1) == G.packed.n).all(), "counts")
+    named = G.variants["id"][G.variants["id"] != "."]
+    hold(named.is_unique and (named != "").all(), "ids")
+
+
 # ---- seeds
 
 
@@ -375,4 +404,13 @@ TARGETS = {
         ".parquet", _parquet_seeds, (mutations.of_parquet, *_BINARY), _table, False
     ),
     "arrow": Target(".arrow", _ipc_seeds, (mutations.of_ipc, *_BINARY), _table, False),
+    **{
+        f"genotypes{ending}": Target(
+            ending,
+            lambda ending=ending: [_study()[ending]],
+            (mutations.of_bytes, mutations.within),
+            _genotypes,
+        )
+        for ending in (".bim", ".fam", ".pgen", ".pvar", ".psam")
+    },
 }

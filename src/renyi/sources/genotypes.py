@@ -37,8 +37,31 @@ _CODES = np.array([3, 2, 0, 1], np.uint8)
 class Genotypes:
     """Genotypes with the samples and the variants they are of.
 
-    `samples` has the columns fid, iid, father, mother, sex (1 male, 2 female, 0 not
-    known) and phenotype, all text; `variants` chromosome, id, position, a1 and a2.
+    `read_genotypes` makes them.
+
+    Parameters
+    ----------
+    packed : PackedGenotypes
+        Two-bit codes of .bed: 0 two copies of A1, 1 missing, 2 one copy, 3 none.
+    samples : DataFrame
+        Columns fid, iid, father, mother, sex (1 male, 2 female, 0 not known) and
+        phenotype, all text; a row per sample.
+    variants : DataFrame
+        Columns chromosome, id, position, a1 and a2; a row per variant. A1 is the first
+        allele of .bim, and ALT of .pvar.
+    path : str
+        The file they are from.
+
+    Examples
+    --------
+    >>> G = Genotypes(
+    ...     PackedGenotypes.from_codes([[0, 2, 3], [3, 3, 1]]),
+    ...     pd.DataFrame({"iid": ["a", "b", "c"]}),
+    ...     pd.DataFrame({"id": ["rs1", "rs2"]}),
+    ...     "tiny.bed",
+    ... )
+    >>> G.select(variants=[1]).variants["id"].tolist()
+    ['rs2']
     """
 
     packed: PackedGenotypes
@@ -47,7 +70,17 @@ class Genotypes:
     path: str
 
     def select(self, samples: Any = None, variants: Any = None) -> Genotypes:
-        """Return some of them: indices or truth values."""
+        """Return some of them.
+
+        Parameters
+        ----------
+        samples, variants : array-like, optional
+            Ascending indices, or truth values; all by default.
+
+        Returns
+        -------
+        Genotypes
+        """
         found = replace(self, packed=self.packed.take(samples, variants))
         if samples is not None:
             rows = self.samples.iloc[np.asarray(samples)].reset_index(drop=True)
@@ -98,7 +131,35 @@ _CONVERSIONS = {
 def read_genotypes(
     path: str | os.PathLike[str], progress: ProgressCallback | None = None
 ) -> Genotypes:
-    """Read a .bed or .pgen file, or that of a prefix, with the two files beside it."""
+    r"""Read a .bed or .pgen file, with the two files beside it.
+
+    The calls of a .bed file are mapped into memory as they are. Those of a .pgen file
+    are read through pgenlib (extra ``genetics``) and packed: hard calls, without phase
+    and dosages.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, or its name without the ending.
+    progress : callable, optional
+        Called with a `Progress` while a .pgen file is read.
+
+    Returns
+    -------
+    Genotypes
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> place = pathlib.Path(tempfile.mkdtemp(), "tiny.bed")
+    >>> _ = place.write_bytes(bytes([0x6C, 0x1B, 1, 0b11_10_00]))
+    >>> _ = place.with_suffix(".bim").write_text("1 rs1 0 100 A G\n")
+    >>> samples = "F1 a 0 0 1 1\nF2 b 0 0 2 2\nF3 c 0 0 2 2\n"
+    >>> _ = place.with_suffix(".fam").write_text(samples)
+    >>> G = read_genotypes(place)
+    >>> G.packed.codes().tolist(), G.variants["id"].tolist()
+    ([[0, 2, 3]], ['rs1'])
+    """
     place = genotype_path(path)
     if place is None:
         raise ValueError(
