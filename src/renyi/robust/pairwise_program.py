@@ -404,8 +404,9 @@ class _Relaxation:
         shares[self.classes, np.arange(R)] = 1.0
         consistent = consistency_rows(self.layout, R)
         positive = [self._positive(part, semidefinite) for part in self.parts]
-        above = sparse.block_diag([np.array(part.majorants) for part in self.parts])
-        below = [np.ones((len(part.majorants), 1)) for part in self.parts]
+        tops = [sparse.coo_array(np.array(part.majorants)) for part in self.parts]
+        above = sparse.block_diag(tops)
+        below = [sparse.coo_array(np.ones((top.shape[0], 1))) for top in tops]
         ties = tie_rows(self.ambiguity, shares)
         cells = sparse.vstack([consistent, ties, sparse.block_diag(positive)])
         A = sparse.block_array([[cells, None], [above, -sparse.block_diag(below)]])
