@@ -366,22 +366,21 @@ def _draw(figure: Any, table: pd.DataFrame) -> None:
     figure.set_size_inches(4 + 3 * len(sizes), 5)
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     claims = [claim for claim in PROMISES if claim in set(table["claim"])]
+    drawn = {True: ("o", "C0", "promised"), False: ("x", "C1", "not promised")}
     for axes, n in zip(panels, sizes, strict=True):
         for place, claim in enumerate(claims):
             part = table[(table["n"] == n) & (table["claim"] == claim)]
-            promised = _promised(claim, SAME) != "no"
+            marker, colour, _ = drawn[_promised(claim, SAME) != "no"]
             excess = 100 * (part["bound"] - part["error"])
-            axes.plot(
-                excess,
-                [place] * len(part),
-                "o" if promised else "x",
-                color="C0" if promised else "C1",
-            )
+            axes.plot(excess, [place] * len(part), marker, color=colour)
         axes.axvline(0, color="black", linewidth=0.8)
         axes.set_title(f"{n:,} rows")
         axes.set_xlabel("mean bound − mean error, %")
     panels[0].set_yticks(range(len(claims)), claims)
     panels[0].invert_yaxis()
+    for marker, colour, text in drawn.values():
+        panels[-1].plot([], [], marker, color=colour, label=text)
+    panels[-1].legend()
 
 
 if __name__ == "__main__":
