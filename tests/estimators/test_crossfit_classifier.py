@@ -329,3 +329,16 @@ def test_a_half_that_may_be_part_of_the_other_is_told():
         c = CrossFitClassifier().fit_halves(*halves).certificate_
         assert c.warning_codes == ("training-rows",)
     assert not CrossFitClassifier().fit_halves(first, second).certificate_.warnings
+
+
+@pytest.mark.parametrize("method", ["average", "mixture"])
+def test_a_fitted_model_stays_what_was_certified(method):
+    X, y = table(200, 14)
+    safe = CrossFitClassifier(RenyiClassifier(), method=method).fit(X, y)
+    before = safe.predict(X), safe.predict_proba(X)
+    other = "mixture" if method == "average" else "average"
+    safe.set_params(method=other, estimator__rule="sharp")
+    assert (safe.predict(X) == before[0]).all()
+    assert (safe.predict_proba(X) == before[1]).all()
+    assert safe.rule == safe.certificate_.rule == "map"
+    assert hasattr(safe, "explain") == (method == "average")

@@ -66,8 +66,8 @@ class Half(NamedTuple):
 
 
 def _is_one(model: CrossFitClassifier) -> bool:
-    """Whether the model is one scorecard."""
-    if model.method != "average":
+    """Whether the model is one scorecard; else an error says so."""
+    if not model._one:
         raise AttributeError(
             "The mixture of two scorecards is not one: use method='average', or the "
             "two classifiers in halves_."
@@ -314,17 +314,24 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # ---- prediction
 
+    @property
+    def _one(self) -> bool:
+        """Whether it is one scorecard: a fitted model stays what was certified."""
+        if hasattr(self, "halves_"):
+            return hasattr(self, "classifier_")
+        return self.method == "average"
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row; of a mixture, as one of the two classifiers answers it."""
         check_is_fitted(self)
-        if self.method == "average":
+        if self._one:
             return self.classifier_.predict(X)
         return self._drawn(X, [clf.predict(X) for clf in self.halves_])
 
     def predict_proba(self, X: Any) -> Floats:
         """Estimated class probabilities; of a mixture, of the one that answers."""
         check_is_fitted(self)
-        if self.method == "average":
+        if self._one:
             return self.classifier_.predict_proba(X)
         return self._drawn(X, [clf.predict_proba(X) for clf in self.halves_])
 
@@ -339,7 +346,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def rule_proba(self, X: Any, rule: str | None = None) -> Floats:
         """Probability with which each class is answered at each row."""
         check_is_fitted(self)
-        if self.method == "average":
+        if self._one:
             return self.classifier_.rule_proba(X, rule)
         shares = [clf.rule_proba(X, rule) for clf in self.halves_]
         return np.asarray(np.mean(shares, axis=0))
@@ -374,6 +381,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @property
     def rule(self) -> str:
         """The rule of the halves."""
+        if hasattr(self, "halves_"):  # whatever was set since
+            return self.halves_[0].rule
         return "map" if self.estimator is None else self.estimator.rule
 
     @_of_one
