@@ -18,7 +18,7 @@ import numpy as np
 from renyi import __version__, rules
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ranking_lines, rule_lines
-from renyi.cli import genotypes, inputs, output, streams
+from renyi.cli import genotype_counts, genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.counting.onehot import offsets
@@ -53,6 +53,9 @@ _METHODS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train a classifier and certify it."""
+    if args.genotype_counts is not None or args.ld_panel is not None:
+        genotype_counts.fit(args, recorded)
+        return
     if genotypes.are_asked(args):
         genotypes.fit(args, recorded)
         return

@@ -34,12 +34,12 @@ from renyi.sources.phenotypes import SampleColumns, read_sample_columns, two_cla
 from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
-_OURS: tuple[str, ...] = (
+OURS: tuple[str, ...] = (
     *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
     *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
     *("build", "same_strand", "device"),
 )
-_TABLES: tuple[str, ...] = (
+TABLES: tuple[str, ...] = (
     *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
@@ -65,18 +65,21 @@ def are_asked(args: Args) -> bool:
             f"{args.files[1]} is one file too many: genotypes are read from one, here "
             f"{place} (merge files with 'plink2 --pmerge-list')."
         )
-    others, what, held = _OURS, "genotypes (.bed, .pgen)", "none"
+    others, what, held = OURS, "genotypes (.bed, .pgen)", "none"
     if place is not None:
-        others, what, held = _TABLES, "tables", "genotypes"
+        others, what, held = TABLES, "tables", "genotypes"
     elif args.command == "fit":
-        others = (*_OURS, "prevalence", "plot")
-    for name in others:
-        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for {what}, and "
-                f"{args.file or 'the query'} holds {held}: leave it out."
-            )
+        others = (*OURS, "prevalence", "plot")
+    source = args.file or "the query"
+    refuse(args, others, f"is for {what}, and {source} holds {held}")
     return place is not None
+
+
+def refuse(args: Args, names: Sequence[str], why: str) -> None:
+    """Refuse options that have been given, but do not belong here."""
+    for name in names:
+        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
+            raise ValueError(f"--{name.replace('_', '-')} {why}: leave it out.")
 
 
 # ---- what is read
@@ -221,7 +224,7 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    prefix = _prefix(args)
+    prefix = check_prefix(args)
     missing = args.missing or ["category"]
     if len(missing) != 1 or missing[0] not in ("category", "mean"):
         raise ValueError(
@@ -268,7 +271,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         print("\n".join(study.log) + "\n\n" + text)
 
 
-def _prefix(args: Args) -> str | None:
+def check_prefix(args: Args) -> str | None:
     """Return how the names of the model's files begin, if they may be written."""
     prefix = output.prefix_of(args, counts=False)
     if prefix is not None:
@@ -367,12 +370,7 @@ def _fit_text(facts: Facts) -> str:
         errors.append(figure("error of covariates alone", alone))
         alone = f"{facts['covariates_auc']:.3f}"
         errors.append(figure("AUC of covariates alone", alone))
-    top = ["Variants that matter most (swing: largest difference of points)"]
-    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'swing':>9}"]
-    for row in facts["top"]:
-        place = f"{row['chromosome']}:{row['position']}"
-        name = printable(row["id"])[:20]
-        top.append(f"  {name:<20} {place:<16} {row['a1'][:5]:<5} {row['swing']:>9.4g}")
+    top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
     if facts["notes"]:
@@ -381,6 +379,17 @@ def _fit_text(facts: Facts) -> str:
     end = [f"Wrote {place} ({what})" for what, place in written]
     blocks.append([*end, f"Next: {facts['next']}"])
     return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def top_lines(rows: Sequence[Facts]) -> list[str]:
+    """Return the variants that matter most, in words."""
+    top = ["Variants that matter most (swing: largest difference of points)"]
+    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'swing':>9}"]
+    for row in rows:
+        place = f"{row['chromosome']}:{row['position']}"
+        name = printable(row["id"])[:20]
+        top.append(f"  {name:<20} {place:<16} {row['a1'][:5]:<5} {row['swing']:>9.4g}")
+    return top
 
 
 def measured_lines(facts: Facts) -> list[str]:

@@ -61,7 +61,9 @@ class _Parser(argparse.ArgumentParser):
         names = [getattr(known, part, None) for part in ("command", "action")]
         place = " ".join([self.prog, *filter(None, names)])
         lacking = ""  # what a command needs if no option stands in for it
-        if getattr(known, "files", None) == [] and not known.sql:
+        others = ("sql", "genotype_counts", "ld_panel")
+        stands_in = any(getattr(known, name, None) for name in others)
+        if getattr(known, "files", None) == [] and not stands_in:
             lacking = f"FILE{_BEFORE}"
         elif getattr(known, "print_sql", None) is False and known.out is None:
             lacking = "--out"
@@ -173,6 +175,9 @@ def _add_genotypes(parser: Any) -> None:
     text = f"draw what variants matter ({endings.either(endings.PICTURE)})"
     _add(study, "--plot FILE", text)
     _add(study, "--device", "where to compute (cuda needs the extra gpu)")
+    text = "instead of FILE: counts of cases and controls, a line per variant"
+    _add(study, "--genotype-counts FILE", text)
+    _add(study, "--ld-panel FILE", "for these: genotypes (.bed, .pgen) of other people")
     kept = parser.add_argument_group("genotypes to leave out")
     _add(kept, "--extract FILE", "only variants of these ids")
     _add(kept, "--exclude FILE", "no variants of these ids")

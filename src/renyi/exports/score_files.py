@@ -168,7 +168,7 @@ class GenotypeScores:
         counts = np.asarray(counts, np.float64)
         total = np.maximum(counts.sum(axis=1), 1)
         table = variants[list(COLUMNS)].reset_index(drop=True)
-        table["frequency"] = _frequency(counts)
+        table["frequency"] = frequency_of(counts)
         table["mean"] = (np.nan_to_num(points) * counts).sum(axis=1) / total
         return cls(table, np.asarray(points, np.float64), **others)
 
@@ -425,11 +425,11 @@ def _frequencies(G: PackedGenotypes, rows: NDArray[np.int64]) -> Floats:
     order = np.argsort(rows, kind="stable")
     counts = code_counts(G.take(variants=rows[order])).astype(np.float64)
     out = np.empty(len(rows))
-    out[order] = _frequency(counts)
+    out[order] = frequency_of(counts)
     return out
 
 
-def _frequency(counts: Floats) -> Floats:
+def frequency_of(counts: NDArray[Any]) -> Floats:
     """Return the frequency of A1 from counts (d, 4) by code; NaN if unobserved."""
     with np.errstate(invalid="ignore", divide="ignore"):
         observed = counts.sum(axis=1) - counts[:, MISSING]

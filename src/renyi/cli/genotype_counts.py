@@ -1,0 +1,225 @@
+"""The command fit for counts of genotypes, with pairs from a panel of other people.
+
+Cases and controls may be in another place, of which only counts came. Variants and
+alleles are matched as those of a model are. Where counts and panel contradict each
+other, the worst variants are named.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.cli import output
+from renyi.cli.genotypes import (
+    OURS,
+    TABLES,
+    check_prefix,
+    figure,
+    loaded,
+    refuse,
+    top_lines,
+)
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.counting.genotype_kernel import GenotypeKernel
+from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
+from renyi.exports.allele_matching import match_variants
+from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
+from renyi.figures import at_most, number_of, percent, printable, wrapped
+from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
+from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
+from renyi.sources.genotypes import Genotypes
+from renyi.warnings import warn
+
+Floats = NDArray[np.float64]
+
+CLASSES = ("control", "case")
+_FAR, _SURE = (
+    0.15,
+    6.0,
+)  # how far apart frequencies contradict: and in errors
+_MOST = 0.01  # share of variants that may contradict, and are dropped
+_TOP, _SHOWN = 10, 5
+
+
+def fit(args: Args, recorded: Recorded) -> None:
+    """Train a model from counts and a panel, and say what is known of it."""
+    if args.ld_panel is None or args.genotype_counts is None:
+        raise ValueError("--genotype-counts and --ld-panel go together: name both.")
+    if args.files:
+        raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
+    others = [name for name in (*OURS, *TABLES, "plot") if name != "build"]
+    refuse(args, others, "does not go with --genotype-counts")
+    prefix = check_prefix(args)
+    log: list[str] = []
+    args.file = args.ld_panel
+    study = read_genotype_counts(args.genotype_counts)
+    panel = loaded(args, log)
+    panel, counts = _aligned(args, study, panel, log)
+    share = args.prevalence or float(
+        np.median(counts[:, 1].sum(1) / counts.sum((1, 2)))
+    )
+    alpha = None if args.alpha in ("auto", "loo") else args.alpha
+    model, certified = fit_counts(panel, counts, share, alpha, args.build)
+    facts: Facts = {
+        "renyi": __version__,
+        "variants": panel.packed.d,
+        "panel": panel.packed.n,
+        "cases": int(counts[:, 1].sum(axis=1).max()),
+        "controls": int(counts[:, 0].sum(axis=1).max()),
+        "share": share,
+        **model.meta,
+        "gamma": certified.gamma,
+        "certificate": certified._asdict(),
+        "top": output.records(model.top(_TOP)),
+        "log": log,
+        "written": {},
+        "notes": output.notes_of(recorded),
+    }
+    if prefix is not None:
+        model.save(f"{prefix}.json")
+        facts["written"] = {"model": f"{prefix}.json", "points": prefix + POINTS}
+    if args.json:
+        output.print_json({"source": args.genotype_counts, **facts})
+    else:
+        print("\n".join(log) + "\n\n" + _text(facts, certified))
+
+
+def _aligned(
+    args: Args, study: GenotypeCounts, panel: Genotypes, log: list[str]
+) -> tuple[Genotypes, NDArray[np.int64]]:
+    """Return the panel's variants that have counts, and these by its alleles."""
+    total = study.counts.sum(axis=1)
+    table = study.variants.assign(frequency=_frequency(total))
+    shares = frequency_of(code_counts(panel.packed))
+    match = match_variants(
+        table,
+        panel.variants,
+        lambda rows: shares[rows],
+        (args.build, None),
+    )
+    log += match.record.lines()
+    if not match.record.matched:
+        raise ValueError(f"No variant of {study.path} is in {panel.path}.")
+    counts = study.counts[match.model]
+    counts[match.swapped] = counts[match.swapped][:, :, ::-1]
+    panel = panel.select(variants=match.file)
+    kept = _agreeing(study, panel, counts, shares[match.file])
+    return panel.select(variants=kept), counts[kept]
+
+
+def _frequency(counts: NDArray[np.int64]) -> Floats:
+    """Return the frequency of A1 from counts (d, 3)."""
+    return np.asarray((counts[:, 0] + counts[:, 1] / 2) / counts.sum(axis=1))
+
+
+def _agreeing(
+    study: GenotypeCounts, panel: Genotypes, counts: NDArray[np.int64], theirs: Floats
+) -> NDArray[np.bool_]:
+    """Return which variants are as frequent in the panel; refuse if many are not."""
+    total = counts.sum(axis=1)
+    ours = _frequency(total)
+    mean = np.clip((ours + np.nan_to_num(theirs)) / 2, 0.01, 0.99)
+    people = 1 / total.sum(axis=1) + 1 / panel.packed.n
+    error = np.sqrt(mean * (1 - mean) / 2 * people)
+    apart = abs(ours - theirs)
+    bad = ~(
+        apart <= np.maximum(_FAR, _SURE * error)
+    )  # NaN, which the panel misses, too
+    kept: NDArray[np.bool_] = ~bad
+    if not bad.any():
+        return kept
+    worst = np.argsort(-np.nan_to_num(apart, nan=1.0), kind="stable")[:_SHOWN]
+    names = ", ".join(
+        f"{printable(panel.variants['id'].iloc[k])[:30]} (A1 {ours[k]:.2f} in the "
+        f"counts, {theirs[k]:.2f} in the panel)"
+        for k in worst
+        if bad[k]
+    )
+    if bad.mean() > _MOST:
+        raise ValueError(
+            f"{study.path} and {panel.path} contradict each other at {bad.sum():,} of "
+            f"{len(bad):,} variants, so that one is no panel for the other: {names}. "
+            "Take a panel of the same ancestry, and compare strands and genome builds."
+        )
+    warn(f"Dropped {number_of(int(bad.sum()), 'variant')} of other frequency: {names}.")
+    return kept
+
+
+def fit_counts(
+    panel: Genotypes,
+    counts: NDArray[np.int64],
+    share: float,
+    alpha: float | None = None,
+    build: str | None = None,
+) -> tuple[GenotypeScores, Certified]:
+    """Fit to counts (d, 2, 3) of controls and cases, with pairs of a panel."""
+    G = panel.packed
+    p = counts / counts.sum(axis=2, keepdims=True)
+    kernel = GenotypeKernel.of(G, True, "mean")
+    assert kernel.means is not None
+    f = np.zeros((G.d, 4))
+    f[:, OBSERVED] = share * (1 - share) * (p[:, 1] - p[:, 0])
+    f[:, MISSING] = (kernel.means * f[:, OBSERVED]).sum(axis=1)
+    K, u = kernel.matrix(G), scores(G, f)
+    K -= K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    people = counts.sum(axis=2).min(axis=0)
+    square = float((f[:, OBSERVED] ** 2).sum())
+    study = Summary(share, int(people[1]), int(people[0]), square)
+    fitted = fit_summary((K + K.T) / 2, u - u.mean(), study, alpha)
+    z = (f - kernel.points(sums(G, fitted.beta))) / fitted.alpha
+    mu = share * p[:, 1] + (1 - share) * p[:, 0]
+    start = share - 0.5 - float((mu * z[:, OBSERVED]).sum())
+    means = [start + float((p[:, k] * z[:, OBSERVED]).sum()) for k in (1, 0)]
+    norm = float((z[:, OBSERVED] ** 2).sum()) + start**2
+    s = scores(G, z) + start
+    certified = certify_summary(s, (means[0], means[1]), norm, G.d, study)
+    meta = {"alpha": fitted.alpha, "risk": fitted.risk, "share": share, "panel": G.n}
+    model = GenotypeScores.from_counts(
+        panel.variants,
+        z,
+        code_counts(G),
+        intercept=start,
+        classes=CLASSES,
+        share=share,
+        build=build,
+        meta=meta,
+    )
+    return model, certified
+
+
+def _text(facts: Facts, certified: Certified) -> str:
+    variance = facts["share"] * (1 - facts["share"])
+    explained = 1 - facts["risk"] / variance
+    learned = [
+        "Learned to tell cases from controls by counts, with pairs of a panel.",
+        f"  counts    {facts['cases']:,} cases, {facts['controls']:,} controls",
+        f"  panel     {number_of(facts['panel'], 'sample')}",
+        f"  variants  {facts['variants']:,}, points for 0, 1 and 2 copies",
+        f"  alpha     {facts['alpha']:.4g}",
+        f"  share     {facts['share']:.4g} of the population are taken to be cases",
+    ]
+    expected = [
+        "Expected of new samples, from halves of the panel (an estimate)",
+        figure("risk (s − c)²", f"{facts['risk']:.4f}", f"(of {variance:.4f} without)"),
+        figure("explained variance", percent(max(explained, 0.0))),
+    ]
+    bound = certified.gamma
+    proof = (
+        f"With confidence {certified.confidence:.0%} γ is at most {bound:.4f}: "
+        f"{certified.estimate:.4f} of counts and panel, {certified.pairs:.4f} for the "
+        f"panel's size, {certified.means:.4f} for the study's."
+    )
+    if 4 * bound < 1:
+        proof += f" Rule map errs in no more than {at_most(4 * bound, 1)}."
+    else:
+        proof += " That bounds no error: more samples, or fewer variants, would."
+    blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
+    if facts["notes"]:
+        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
+    written = [f"Wrote {place} ({what})" for what, place in facts["written"].items()]
+    if written:
+        blocks.append(written)
+    return "\n\n".join("\n".join(lines) for lines in blocks)

@@ -1,0 +1,106 @@
+"""renyi fit --genotype-counts: a model of counts, with pairs from a panel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from renyi.exports.score_files import GenotypeScores
+from support.studies import codes, save_study
+
+
+def save_counts(path="counts.tsv", swapped=False, n=400, **changes):
+    """Counts of other people than the panel's; the first half of them are controls."""
+    table = codes(n=n, seed=0)
+    bim = pd.read_csv("panel.bim", sep=r"\s+", header=None, dtype=str)
+    rows = {"ID": bim[1], "A1": bim[4], "A2": bim[5]}
+    order = [("A1A1", 0), ("A1A2", 2), ("A2A2", 3)]
+    for group, some in (("CASE", table[:, n // 2 :]), ("CONTROL", table[:, : n // 2])):
+        for name, code in order:
+            rows[f"{group}_{name}"] = (some == code).sum(axis=1)
+    frame = pd.DataFrame(rows).assign(**changes)
+    if swapped:
+        names = {"A1": "A2", "A2": "A1"}
+        for group in ("CASE", "CONTROL"):
+            names |= {
+                f"{group}_A1A1": f"{group}_A2A2",
+                f"{group}_A2A2": f"{group}_A1A1",
+            }
+        frame = frame.rename(columns=names)
+    frame.to_csv(path, sep="\t", index=False)
+    return path
+
+
+@pytest.fixture
+def panel(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = codes(n=400, seed=0)  # the same shares of genotypes
+    return save_study("panel", table[:, ::2])
+
+
+def fit(run, *argv):
+    return run(
+        "fit", "--genotype-counts", "counts.tsv", "--ld-panel", "panel.bed", *argv
+    )
+
+
+def test_a_model_of_counts_tells_cases(good, panel):
+    save_counts()
+    facts = fit(good, "--out", "run1", "--json").json
+    assert facts["cases"] > 150
+    assert facts["variants"] == 40
+    assert facts["risk"] < 0.23  # of 0.25 without
+    assert facts["gamma"] > facts["certificate"]["estimate"]
+    found = good("predict", "run1.json", "panel.bed", "--json").json
+    answers = pd.DataFrame(found["answers"])
+    truth = np.repeat(["control", "case"], 100)
+    assert (answers["prediction"] == truth).mean() > 0.7
+    text = fit(good).out
+    assert "panel" in text
+    assert "confidence 95%" in text
+
+
+def test_swapped_alleles_give_the_same_model(good, panel):
+    save_counts()
+    fit(good, "--out", "a")
+    save_counts(swapped=True)
+    fit(good, "--out", "b")
+    one, other = (GenotypeScores.load(f"{name}.json") for name in "ab")
+    np.testing.assert_allclose(one.points, other.points, rtol=1e-9, atol=1e-12)
+
+
+def test_a_panel_that_contradicts_the_counts_is_refused_by_its_variants(bad, panel):
+    names = [f"{g}_{k}" for g in ("CASE", "CONTROL") for k in ("A1A1", "A1A2", "A2A2")]
+    changes = {name: 200 if name.endswith("A1A1") else 1 for name in names}
+    save_counts(**changes)
+    message = fit(bad)
+    assert "contradict" in message
+    ids = pd.read_csv("panel.bim", sep=r"\s+", header=None)[1].astype(str)
+    assert sum(name in message for name in ids) >= 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"CASE_A1A1": -1}, "negative"),
+        ({"CASE_A1A1": 0, "CASE_A1A2": 0, "CASE_A2A2": 0}, "no counts"),
+        ({"CASE_A1A1": "many"}, "many"),
+        ({"ID": [f"x{k}" for k in range(40)]}, "No variant"),
+    ],
+)
+def test_bad_counts_are_refused_in_words(bad, panel, changes, word):
+    save_counts(**changes)
+    assert word in fit(bad)
+
+
+def test_options_that_do_not_go_with_counts(bad, panel):
+    save_counts()
+    assert "--ld-panel" in bad("fit", "--genotype-counts", "counts.tsv")
+    assert "--target" in fit(bad, "--target", "x")
+    assert "--pheno" in fit(bad, "--pheno", "x")
+    assert "panel.bed" in fit(bad, "panel.bed")
+    Path("counts.tsv").write_text("ID\tA1\n")
+    assert "A2" in fit(bad)
