@@ -253,6 +253,13 @@ def test_covariates_are_needed_if_the_model_has_them(bad, good, model):
     assert done["samples"] == len(done["answers"]) == 10
 
 
+@pytest.mark.parametrize("option", ["pheno", "covar", "keep"])
+def test_no_file_that_is_read_is_written_over(bad, model, option):
+    Path("a.tsv").write_text("F0 I0 1\n")
+    words = ("predict", model, "study.bed", f"--{option}", "a.tsv", "--out", "a.tsv")
+    assert "a.tsv would be written over" in bad(*words)
+
+
 def test_covariates_that_a_model_has_not_are_not_read(good, study):
     good("fit", study, "--out", "plain")
     done = good("predict", "plain.json", study, "--covar", "pcs.txt")

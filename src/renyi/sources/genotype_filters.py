@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.counting.packed import PackedGenotypes, code_counts, missing_per_sample
+from renyi.counting.packed import code_counts, missing_per_sample
 from renyi.figures import number_of
 from renyi.sources.genotype_tables import chromosome_name
 from renyi.sources.genotypes import Genotypes
@@ -82,12 +82,13 @@ class Filters:
         if self.mind is not None:
             kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
             found = _narrowed(found, "mind", say, samples=kept)
+        counts = None
         if self.geno is not None:
-            missing = code_counts(found.packed)[:, _MISSING]
-            kept = missing <= self.geno * found.packed.n * _UP
-            found = _narrowed(found, "geno", say, variants=kept)
+            counts = code_counts(found.packed)
+            kept = counts[:, _MISSING] <= self.geno * found.packed.n * _UP
+            found, counts = _narrowed(found, "geno", say, variants=kept), counts[kept]
         if self.maf is not None:
-            kept = minor_allele_frequencies(found) >= self.maf / _UP
+            kept = minor_allele_frequencies(found, counts) >= self.maf / _UP
             found = _narrowed(found, "maf", say, variants=kept)
         return found
 
@@ -200,15 +201,22 @@ def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
 # ---- frequencies
 
 
-def minor_allele_frequencies(genotypes: Genotypes) -> NDArray[np.float64]:
-    """Return the frequency of the rarer allele among founders, 0 without calls."""
+def minor_allele_frequencies(
+    genotypes: Genotypes, counts: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Return the frequency of the rarer allele among founders, 0 without calls.
+
+    `counts` are those of the codes of all samples, where they are known.
+    """
     samples = genotypes.samples
     founders = ((samples["father"] == "0") & (samples["mother"] == "0")).to_numpy(bool)
     on_x, males = _sex_linked(genotypes)
     packed = genotypes.packed
-    copies, total = _allele_counts(packed.take(samples=founders))
+    if counts is None or not founders.all():
+        counts = code_counts(packed.take(samples=founders))
+    copies, total = _allele_counts(counts)
     if on_x.any() and (males & founders).any():
-        one, of = _allele_counts(packed.take(males & founders, on_x))
+        one, of = _allele_counts(code_counts(packed.take(males & founders, on_x)))
         copies[on_x] -= one / 2  # a male's two equal copies are one
         total[on_x] -= of / 2
     share = np.zeros(len(total))
@@ -217,9 +225,9 @@ def minor_allele_frequencies(genotypes: Genotypes) -> NDArray[np.float64]:
 
 
 def _allele_counts(
-    packed: PackedGenotypes,
+    counts: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the copies of A1 and of both alleles at every variant."""
-    counts = code_counts(packed).astype(np.float64)
-    copies = 2 * counts[:, _TWO] + counts[:, _ONE]
-    return copies, 2 * (counts.sum(axis=1) - counts[:, _MISSING])
+    numbers = counts.astype(np.float64)
+    copies = 2 * numbers[:, _TWO] + numbers[:, _ONE]
+    return copies, 2 * (numbers.sum(axis=1) - numbers[:, _MISSING])
