@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from renyi import RenyiClassifier
+from renyi.counting import packed
 from renyi.counting.packed import PackedGenotypes
 from renyi.estimators import genotype_model
 from renyi.estimators.genotype_classifier import GenotypeClassifier
@@ -169,6 +170,46 @@ def test_alpha_of_conjugate_gradients_is_that_of_some_samples(study, monkeypatch
     clf = GenotypeClassifier(solver="cg", random_state=0).fit(G, y)
     grid = ridge_dual.alpha_grid(G.d) * 20 / N
     assert np.isclose(clf.alpha_, grid).any()
+
+
+class Elsewhere:
+    """Products as on a GPU, counted."""
+
+    calls: set[str] = set()
+
+    def __init__(self, G):
+        self.G = G
+
+    def agreement(self):
+        self.calls.add("agreement")
+        return packed.agreement(self.G)
+
+    def sums(self, V):
+        self.calls.add("sums")
+        return packed.sums(self.G, V)
+
+    def scores(self, points):
+        self.calls.add("scores")
+        return packed.scores(self.G, points)
+
+    def gram(self, V):
+        self.calls.add("gram")
+        return packed.scores(self.G, packed.sums(self.G, V))
+
+
+@pytest.mark.parametrize("missing", ["category", "mean"])
+@pytest.mark.parametrize("solver", ["exact", "cg"])
+def test_products_on_another_device(study, monkeypatch, solver, missing):
+    _, y, C, _, G = study
+    monkeypatch.setattr(genotype_model, "DeviceGenotypes", Elsewhere)
+    given = {"solver": solver, "missing": missing, "random_state": 0}
+    here = GenotypeClassifier(2.5, **given).fit(G, y, C)
+    Elsewhere.calls.clear()
+    there = GenotypeClassifier(2.5, device="cuda", **given).fit(G, y, C)
+    assert_allclose(there.points_, here.points_, atol=1e-12)
+    assert_allclose(there.left_out_, here.left_out_, atol=1e-12)
+    work = {"gram"} if missing == "category" else {"sums", "scores"}
+    assert Elsewhere.calls == ({"agreement"} if solver == "exact" else work) | {"sums"}
 
 
 def test_covariates_alone(study):

@@ -92,13 +92,19 @@ class GenotypeKernel:
         return np.asarray(self.means @ COPIES[OBSERVED])
 
     def points(self, sums: Floats) -> Floats:
-        """Return the points of the codes, (d, 4) or (d, 4, k), from sums by code."""
+        """Return the points of the codes, (d, 4) or (d, 4, k), from sums by code.
+
+        Where both are the same, the sums themselves.
+        """
+        if self.dominance and self.means is None:
+            return sums
         S = sums[:, :, None] if sums.ndim == 2 else sums
         out = S.copy()
-        if self.dominance and self.means is not None:
+        if self.dominance:
+            assert self.means is not None
             out[:, OBSERVED] += self.means[:, :, None] * S[:, [MISSING]]
             out[:, MISSING] = (self.means[:, :, None] * out[:, OBSERVED]).sum(axis=1)
-        elif not self.dominance:
+        else:
             per_copy = S[:, 2] + 2 * S[:, 3]
             if self.means is not None:
                 mean = self._mean_copies()[:, None]

@@ -68,6 +68,7 @@ def write_codes(data, rows, samples, first, step, merge, codes, places):
     words = np.empty(length, np.uint32)
     found = words.view(np.uint8)
     some = np.zeros(codes.shape[0] * WIDE, np.uint8)
+    every = samples.size > 0 and samples[-1] == samples.size - 1
     four = np.zeros(4, np.int64)
     for quad in range(first, codes.shape[1] // 2, step):
         count = min(4, max(0, rows.size - 4 * quad))
@@ -77,8 +78,12 @@ def write_codes(data, rows, samples, first, step, merge, codes, places):
                 four[k] = rows[4 * quad + min(k, count - 1)]
             _turn_codes(data, four, 0, 0, length, words)
             mask = np.uint8((1 << (2 * count)) - 1)
-            for i in range(samples.size):
-                some[i] = found[samples[i]] & mask
+            if every:
+                for i in range(samples.size):
+                    some[i] = found[i] & mask
+            else:
+                for i in range(samples.size):
+                    some[i] = found[samples[i]] & mask
             if merge:  # of 01 the lower bit goes
                 for i in range(some.size):
                     x = some[i]
