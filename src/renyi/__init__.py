@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from renyi.scorecard import Scorecard as Scorecard
     from renyi.selection import PathResult as PathResult
     from renyi.selection import selection_path as selection_path
+    from renyi.solvers.l1inf_genotypes import genotype_path as genotype_path
     from renyi.sources.genotypes import Genotypes as Genotypes
     from renyi.sources.genotypes import read_genotypes as read_genotypes
 
@@ -83,6 +84,7 @@ _HOME = {
     "WorstCase": "robust.worst",
     "WorstDistribution": "robust.distribution",
     "certify": "certification",
+    "genotype_path": "solvers.l1inf_genotypes",
     "hgr": "correlation",
     "hgr_lower_bound": "correlation",
     "hgr_matrix": "correlation",
@@ -119,6 +121,7 @@ __all__ = [
     "baselines",
     "certify",
     "datasets",
+    "genotype_path",
     "hgr",
     "hgr_lower_bound",
     "hgr_matrix",
