@@ -121,6 +121,7 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
         "alpha": clf.alpha_,
         "error": clf.figures_.error,
         "auc": clf.figures_.auc,
+        "load": os.getloadavg()[0],
         "peaks": peaks(),
     }
 
@@ -195,12 +196,14 @@ def table(cases: dict[str, dict]) -> str:
         "",
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores. "
         "Seconds of a process of its own, imports and reading the tables included; the "
-        "stages in seconds (CPU seconds).",
+        "stages in seconds (CPU seconds). *load* is how many processes wanted to run: "
+        "where it is above the number of cores, seconds say little, and CPU seconds "
+        "are too many.",
         "",
         "| samples × variants | threads | alpha | seconds | CPU | peak memory | "
         + " | ".join(STAGES.values())
-        + " | of counting peak | promised |",
-        "|" + "---|" * (8 + len(STAGES)),
+        + " | of counting peak | load | promised |",
+        "|" + "---|" * (9 + len(STAGES)),
     ]
     for name, case in cases.items():
         stages = [case["stages"].get(stage, [0, 0]) for stage in STAGES]
@@ -211,7 +214,7 @@ def table(cases: dict[str, dict]) -> str:
             f"{case['wall']:.1f} | {case['cpu']:.1f} | {case['memory_mb']:,.0f} MB | "
             + " | ".join(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in stages)
             + f" | {100 * speed / case['peaks']['compared']:.0f} % "
-            f"| {PROMISED[name]} |"
+            f"| {case['load']:.1f} | {PROMISED[name]} |"
         )
     for case in cases.values():
         if case.get("plink") is not None:
