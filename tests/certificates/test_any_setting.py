@@ -38,7 +38,7 @@ def settings(rng, K):
         "calibration": calibrations[rng.integers(len(calibrations))],
         "fit_intercept": bool(rng.integers(2)),
         "class_weight": [None, "balanced"][rng.integers(2)],
-        "encoder": Encoder(min_count=int(rng.integers(1, 4))),
+        "encoder": Encoder(min_count=int(rng.integers(1, 3))),
     }
     if found["alpha"] != "auto":
         found["alpha"] = float(found["alpha"])
@@ -50,7 +50,7 @@ def settings(rng, K):
 def check_certificates(seed):
     rng = np.random.default_rng([3, seed])
     K, sizes = 2 + seed % 3, rng.permutation([1, 2, 3])
-    X, y = drawn(rng, sizes, K, int(rng.choice([9, 25, 100])))
+    X, y = drawn(rng, sizes, K, int(rng.choice([20, 40, 100])))
     weights = None if rng.integers(2) else rng.choice([0.0, 0.5, 1, 3], len(y))
     if weights is not None:
         weights[:K] = 1
