@@ -229,6 +229,23 @@ def test_a_phenotype_is_found_with_and_without_a_header(tmp_path, text):
     assert found.texts.columns.tolist() == ["POP" if "POP" in text else "PHENO1"]
 
 
+def test_a_value_that_is_an_id_too_is_a_value(tmp_path):
+    path = tmp_path / "pop.phe"
+    path.write_text("1 2\n2 1\n")
+    found = read_sample_columns(path, SAMPLES.assign(fid="0"))
+    assert found.texts.iloc[:, 0].tolist() == ["2", "1", None]
+
+
+@pytest.mark.parametrize(
+    "text", ["1 1 a\n2 2 b\n", "FID IID POP\nF 1 a\nG 2 b\n", "1 a\n2 b\n"]
+)
+def test_samples_without_families_are_found_by_iid(tmp_path, text):
+    path = tmp_path / "pop.phe"
+    path.write_text(text)
+    found = read_sample_columns(path, SAMPLES.assign(fid="0"))
+    assert found.texts.iloc[:, 0].tolist() == ["a", "b", None]
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

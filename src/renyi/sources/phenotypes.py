@@ -83,7 +83,7 @@ def read_sample_columns(
         if len({*names}) < len(names):
             raise ValueError(f"{place}, line {line}: the header has a name twice.")
     else:
-        ids = _leading_ids(rows, samples)
+        ids = 1 if len(first) == 2 else _leading_ids(rows, samples)
         names = [f"{named}{k - ids + 1}" for k in range(len(first))]
     for line, fields in rows:
         if len(fields) != len(names):
@@ -135,17 +135,27 @@ def listed_variants(path: str | Path, variants: pd.DataFrame) -> NDArray[np.bool
 
 def _leading_ids(rows: list[tuple[int, list[str]]], samples: pd.DataFrame) -> int:
     """Return how many fields of lines without a header are ids: FID IID, or IID."""
-    pairs = {*zip(samples["fid"], samples["iid"], strict=True)}
     alone = {*samples["iid"]}
-    both = sum(tuple(fields[:2]) in pairs for _, fields in rows)
+    if _without_families(samples):
+        both = sum(len(fields) > 1 and fields[1] in alone for _, fields in rows)
+    else:
+        pairs = {*zip(samples["fid"], samples["iid"], strict=True)}
+        both = sum(tuple(fields[:2]) in pairs for _, fields in rows)
     one = sum(fields[0] in alone for _, fields in rows)
     return 2 if both >= one else 1
+
+
+def _without_families(samples: pd.DataFrame) -> bool:
+    """Whether samples have no FID, as those of a VCF file: then IID finds them."""
+    return bool((samples["fid"] == "0").all())
 
 
 def _rows_of(
     path: Path, rows: list[tuple[int, list[str]]], samples: pd.DataFrame
 ) -> NDArray[np.int64]:
     """Return the row that is about each sample, -1 where none is."""
+    if _without_families(samples):
+        rows = [(line, key[-1:]) for line, key in rows]
     found: dict[tuple[str, ...], int] = {}
     for k, (line, key) in enumerate(rows):
         if found.setdefault(tuple(key), k) != k:
