@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from renyi.estimators.selector import RenyiSelector as RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard as IntegerScorecard
+    from renyi.exports.score_files import GenotypeScores as GenotypeScores
     from renyi.marginals.marginals import Marginals as Marginals
     from renyi.proofs import write_proof as write_proof
     from renyi.robust.brier_risk import Separability as Separability
@@ -69,6 +70,7 @@ _HOME = {
     "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
     "GenotypeClassifier": "estimators.genotype_classifier",
+    "GenotypeScores": "exports.score_files",
     "Genotypes": "sources.genotypes",
     "IntegerScorecard": "exports.integer_card",
     "Marginals": "marginals.marginals",
@@ -104,6 +106,7 @@ __all__ = [
     "CrossFitClassifier",
     "Encoder",
     "GenotypeClassifier",
+    "GenotypeScores",
     "Genotypes",
     "IntegerScorecard",
     "Marginals",

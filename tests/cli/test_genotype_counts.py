@@ -104,3 +104,5 @@ def test_options_that_do_not_go_with_counts(bad, panel):
     assert "panel.bed" in fit(bad, "panel.bed")
     Path("counts.tsv").write_text("ID\tA1\n")
     assert "A2" in fit(bad)
+    Path("counts.tsv").write_bytes(b"ID\tA1\xff\nr\tA\n")
+    assert "UTF-8" in fit(bad)

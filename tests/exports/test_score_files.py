@@ -349,6 +349,17 @@ def test_points_that_were_cut_or_altered_are_refused(tmp_path):
         GenotypeScores.load(tmp_path / "run1.json")
 
 
+@pytest.mark.parametrize("code", [-1, 1, 2**31 - 1])
+def test_a_text_that_is_not_there_is_refused(tmp_path, code):
+    model = model_of(random_study(d=5))
+    arrays = model._arrays()
+    arrays["a1_code"][2] = code
+    object.__setattr__(model, "_arrays", lambda: arrays)
+    model.save(tmp_path / "run1.json")
+    with pytest.raises(ValueError, match="'a1'"):
+        GenotypeScores.load(tmp_path / "run1.json")
+
+
 def test_a_text_that_is_repeated_takes_no_memory(tmp_path):
     rows = variants_of(*[("1", f"r{k}", k, "A", "G") for k in range(1000)])
     first = rows[:1].assign(a1="A" * 10_000_000)

@@ -118,6 +118,8 @@ class GenotypeScores:
 
     Examples
     --------
+    >>> import numpy as np, pandas as pd
+    >>> from renyi import GenotypeScores
     >>> variants = pd.DataFrame(
     ...     [["1", "rs1", 101, "A", "G"], ["1", "rs2", 205, "C", "T"]],
     ...     columns=["chromosome", "id", "position", "a1", "a2"])
@@ -475,10 +477,12 @@ def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
         column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers[1:])
         column.validate(full=True)  # the ends ascend, and texts are UTF-8
         if name != "id":
-            codes = pa.array(arrays[f"{name}_code"])
+            codes = arrays[f"{name}_code"]
+            if codes.dtype != "<i4" or not ((codes >= 0) & (codes < len(column))).all():
+                raise ValueError(f"its column {name!r} is not valid")
             longest = int(np.diff(ends).max(initial=0))
             check_memory(longest * len(codes), f"Its column {name!r}")
-            column = pa.DictionaryArray.from_arrays(codes, column).dictionary_decode()
+            column = column.take(pa.array(codes))
         columns[name] = column.to_pandas()
     columns |= {name: arrays[name] for name in ("frequency", "mean") if name in arrays}
     for name, column in columns.items():

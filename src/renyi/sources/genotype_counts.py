@@ -49,9 +49,12 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
                 column_types=kinds, null_values=[], strings_can_be_null=False
             ),
         )
+        names = table.column_names
     except pa.ArrowInvalid as error:
         raise ValueError(f"{place} cannot be read: {first_line(error)}.") from None
-    names = [name.removeprefix("#") for name in table.column_names]
+    except UnicodeDecodeError:
+        raise ValueError(f"{place} is not text in UTF-8.") from None
+    names = [name.removeprefix("#") for name in names]
     if len(set(names)) < len(names):
         raise ValueError(f"{place} names a column twice in its header.")
     table = table.rename_columns(names)
