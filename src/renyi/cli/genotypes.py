@@ -243,6 +243,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         dominance=not args.additive,
         missing=missing[0],
         device=args.device or "cpu",
+        random_state=args.seed or 0,
     )
     X = None if covariates is None else covariates.to_numpy()
     with Meter() as meter:

@@ -165,6 +165,10 @@ def _add_fit(commands: Any) -> None:
 def _add_genotypes(parser: Any) -> None:
     """Add what is learned from genotypes, and which of them."""
     study = _add_samples(parser)
+    study.description = (
+        "Of the options above, --alpha, --seed, --out and --memory are for genotypes "
+        "too, and --missing category (default) or mean: what missing calls count as."
+    )
     text = "the two values of the phenotype to tell apart, such as CHB JPT"
     study.add_argument("--classes", nargs=2, metavar=("A", "B"), help=text)
     text = "groups of relatives, never on both sides: FID, or a file as of --pheno"
