@@ -424,6 +424,7 @@ def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
         (("--confidence", "0.9", "--method", "mixture", "--out", "m"), "mixture"),
         (("--confidence", "0.9", "--where", "size > 1"), "--where"),
         (("--confidence", "95"), "95"),
+        (("--calibration", "affine"), "--calibration affine"),
         (("--method", "mixture"), "--method"),
     ],
 )

@@ -25,6 +25,7 @@ _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to instal
 _PARAMETERS = {
     "alpha",
     "bins",
+    "calibration",
     "class_conditional",
     "class_weight",
     "max_error",
