@@ -424,7 +424,7 @@ def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
         (("--confidence", "0.9", "--method", "mixture", "--out", "m"), "mixture"),
         (("--confidence", "0.9", "--where", "size > 1"), "--where"),
         (("--confidence", "95"), "95"),
-        (("--calibration", "affine"), "--calibration affine"),
+        (("--calibration", "affine", "--id", "id"), "--calibration affine"),
         (("--method", "mixture"), "--method"),
     ],
 )
@@ -433,3 +433,8 @@ def test_confidence_that_is_refused(
 ) -> None:
     save(table(60), "t.csv")
     assert named in bad("fit", "t.csv", "--target", "y", *options)
+
+
+def test_an_option_is_named_once(bad: Callable[..., str]) -> None:
+    save(table(60), "t.csv")
+    assert bad("fit", "t.csv", "--target", "y").count("--min-count") == 1

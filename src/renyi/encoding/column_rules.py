@@ -208,7 +208,7 @@ def check_identifiers(columns: Columns, n: int) -> None:
         raise ValueError(
             f"Column {column.name!r} has {len(column.categories)} different labels in "
             f"{n} rows, like an identifier: drop it (on the command line, --id or "
-            "--drop), or merge rare labels (min_count, --min-count)."
+            "--drop), or merge rare labels (min_count)."
         )
 
 
