@@ -13,6 +13,7 @@ cache; of memory, a sum over an array of 1 GB.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -112,6 +113,8 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
     clf = genotype_model.GenotypeModel(given).fit(G, G.samples["phenotype"])
     wall, cpu = time.perf_counter() - begun[0], time.process_time() - begun[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    from renyi.counting import lookup_kernels
+
     return {
         "wall": wall,
         "cpu": cpu,
@@ -122,6 +125,7 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
         "error": clf.figures_.error,
         "auc": clf.figures_.auc,
         "load": os.getloadavg()[0],
+        "way": "lookups" if lookup_kernels.PAYS else "planes",
         "peaks": peaks(),
     }
 
@@ -141,7 +145,7 @@ def peaks() -> dict[str, float]:
         given = table, codes, places, 0, 1, np.zeros((n, n))
         compare = lookups.subtract_counts
     else:
-        n, variants = kernels.STRIP, 64 * kernels.WORDS
+        n, variants = 4 * kernels.STRIP, 64 * kernels.WORDS
         sides = (range(0, n, kernels.TALL), range(0, n, kernels.WIDE))
         tiles = sum(b + kernels.WIDE > a for a in sides[0] for b in sides[1])
         pairs = tiles * kernels.TALL * kernels.WIDE
@@ -190,11 +194,21 @@ def plink(prefix: Path) -> float | None:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def processor() -> str:
+    """Name of the processor."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
 def table(cases: dict[str, dict]) -> str:
     lines = [
         "# Genotypes: from a .bed file to a classifier",
         "",
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores. "
+        f"{processor()}, {os.cpu_count()} cores; samples compared by "
+        f"{next(iter(cases.values()))['way']}. "
         "Seconds of a process of its own, imports and reading the tables included; the "
         "stages in seconds (CPU seconds). *load* is how many processes wanted to run: "
         "where it is above the number of cores, seconds say little, and CPU seconds "
@@ -234,6 +248,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the files are made")
     default = ["plink", "auto", "medium", "wide"]
     parser.add_argument("--cases", nargs="+", choices=CASES, default=default)
+    parser.add_argument("--name", default="genotypes", help="of the results")
     parser.add_argument("--measured", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measured:
@@ -242,7 +257,7 @@ def main() -> None:
     if args.folder is None:
         parser.error("--folder names where the simulated files go, some gigabytes")
     args.folder.mkdir(parents=True, exist_ok=True)
-    kept = RESULTS / "genotypes.json"
+    kept = RESULTS / f"{args.name}.json"
     cases = json.loads(kept.read_text()) if kept.exists() else {}
     for name in args.cases:
         n, d, threads, alpha = CASES[name]
@@ -255,7 +270,7 @@ def main() -> None:
         print(table({name: cases[name]}).splitlines()[6:], flush=True)
     cases = {name: cases[name] for name in CASES if name in cases}
     kept.write_text(json.dumps(cases, indent=1) + "\n")
-    (RESULTS / "genotypes.md").write_text(table(cases))
+    kept.with_suffix(".md").write_text(table(cases))
 
 
 if __name__ == "__main__":
