@@ -197,6 +197,12 @@ def test_other_formats_come_with_the_command_that_converts_them(name, word):
         read_genotypes(name)
 
 
+@pytest.mark.parametrize("ending", [".bim", ".fam"])
+def test_a_file_beside_genotypes_names_them(study, ending):
+    with pytest.raises(ValueError, match=r"name study\.bed"):
+        read_genotypes(study.with_suffix(ending))
+
+
 def test_pgen_without_pgenlib_names_the_extra(study, monkeypatch):
     save_pgen("p", codes(), study)
     monkeypatch.setitem(sys.modules, "pgenlib", None)

@@ -109,6 +109,11 @@ def genotype_path(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _check_foreign(name: str) -> None:
+    """Refuse files of other programs, and those beside genotypes."""
+    stem, _, ending = name.rpartition(".")
+    for other, parts in ((".bed", ("bim", "fam")), (".pgen", ("pvar", "psam"))):
+        if ending in parts and os.path.isfile(stem + other):
+            raise ValueError(f"{name} belongs to genotypes: name {stem}{other}.")
     for ending, words in _CONVERSIONS.items():
         if name.endswith(ending):
             stem = name.removesuffix(ending)
