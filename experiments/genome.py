@@ -82,38 +82,38 @@ def folder() -> Path | None:
 
 
 def keys(settings: Mapping[str, Any]) -> list[str]:
-    """Return the pieces: real populations where they are, then simulated ones."""
+    """Return the pieces: real populations, then simulated ones."""
     real = ["hapmap1 chromosome-1", "hapmap1 all"]
     real += [f"hapmap3 {one}-{other}" for one, other in PAIRS]
-    kind = "coalescent" if find_spec("stdpopsim") else "mosaic"
-    return [
-        *(real if folder() is not None else []),
-        *(
-            f"{kind} {what} {k}"
-            for what in ("populations", "case-control")
-            for k in range(settings["repetitions"])
-        ),
+    simulations = [
+        f"simulated {what} {k}"
+        for what in ("populations", "case-control")
+        for k in range(settings["repetitions"])
     ]
+    return real + simulations
 
 
-def work(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer people whom the models have not seen."""
+def work(key: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Answer people whom the models have not seen; None if their files are absent."""
     source, what, *rest = key.split()
-    if source == "hapmap1":
-        return _populations(*_hapmap1(what))
-    if source == "hapmap3":
+    if source != "simulated":
+        if folder() is None:
+            return None
+        if source == "hapmap1":
+            return _populations(*_hapmap1(what))
         return _populations(*_hapmap3(*what.split("-")))
+    source = "coalescent" if find_spec("stdpopsim") else "mosaic"
     rng = np.random.default_rng([settings["seed"], int(rest[0])])
     if what == "populations":
         G, y = simulated(source, _PEOPLE, settings["variants"], rng)
-        return _populations(G, y, np.arange(len(y)))
-    return _case_control(source, settings, rng)
+        return _populations(G, y, np.arange(len(y))) | {"source": source}
+    return _case_control(source, settings, rng) | {"source": source}
 
 
 def cost(key: str) -> float:
     """Return about how many seconds a piece takes.
 
-    >>> cost("mosaic case-control 0") > cost("hapmap3 CHB-JPT")
+    >>> cost("simulated case-control 0") > cost("hapmap3 CHB-JPT")
     True
     """
     return 100.0 if "case" in key else 60.0 if key == "hapmap1 all" else 20.0
@@ -346,6 +346,8 @@ def _phenotype(
 
 def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
     """Return errors on populations, and what a score adds to covariates."""
+    absent = [key for key, found in results.items() if found is None]
+    results = {key: found for key, found in results.items() if found is not None}
     populations = [
         {
             "people": key.replace("-", " "),
@@ -388,7 +390,7 @@ def report(results: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
         _origin(studies),
         machine(),
     ]
-    if len(populations) == settings["repetitions"]:
+    if absent:
         notes.insert(0, f"HapMap's files were not found ({FOLDER} names their folder).")
     tables = {"Two populations": pd.DataFrame(populations), title: table}
     return Report("Genotypes", tables, notes, lambda figure: _draw(figure, table))
@@ -399,7 +401,7 @@ def _mean(studies: Mapping[str, Any], name: str, what: str, unit: float = 1) -> 
 
 
 def _origin(studies: Mapping[str, Any]) -> str:
-    if any(key.startswith("coalescent") for key in studies):
+    if {study["source"] for study in studies.values()} == {"coalescent"}:
         return "Simulated by stdpopsim and msprime, model OutOfAfrica_4J17 of HomSap."
     return (
         "Simulated as mosaics of founding haplotypes, since stdpopsim is not installed."

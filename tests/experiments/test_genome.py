@@ -55,10 +55,13 @@ def test_families_of_hapmap_3_stay_together():
 
 def test_where_no_files_are_only_simulations_are_run(monkeypatch):
     monkeypatch.setattr(genome, "folder", lambda: None)
-    keys = genome.keys({"repetitions": 2})
-    assert [key.split()[1:] for key in keys] == [
-        ["populations", "0"],
-        ["populations", "1"],
-        ["case-control", "0"],
-        ["case-control", "1"],
-    ]
+    monkeypatch.setattr(genome, "_PEOPLE", 12)
+    settings = {"repetitions": 1, "samples": 60, "variants": 200, "seed": 0}
+    results = {key: genome.work(key, settings) for key in genome.keys(settings)}
+    assert {key for key, found in results.items() if found is not None} == {
+        "simulated populations 0",
+        "simulated case-control 0",
+    }
+    report = genome.report(results, settings)
+    assert genome.FOLDER in report.notes[0]
+    assert len(report.tables["Two populations"]) == 1
