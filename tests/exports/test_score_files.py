@@ -103,6 +103,8 @@ def test_probabilities_follow_the_calibration_and_the_prevalence():
     np.testing.assert_allclose(model.probabilities(s, 0.01), odds / (1 + odds))
     bare = GenotypeScores(model.variants, model.points)
     np.testing.assert_allclose(bare.probabilities(s), [0, 0.5, 0.9])
+    with pytest.raises(ValueError, match="prevalence"):
+        model.probabilities(s, 2.0)
     with pytest.raises(ValueError, match="share"):
         bare.probabilities(s, 0.01)
 

@@ -41,6 +41,7 @@ from renyi.exports.score_formats import (
 )
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
+from renyi.solvers.risk_measures import intercept_at
 from renyi.storage import (
     NUMBER,
     check_fields,
@@ -266,7 +267,7 @@ class GenotypeScores:
                     f"prevalence={prevalence} cannot be moved to: the model does not "
                     "tell what share the classes had in training."
                 )
-            odds = prevalence / (1 - prevalence) * (1 - self.share) / self.share
+            odds = math.exp(intercept_at(0.0, self.share, prevalence))
             p = reweighted(p, odds, decide(p * [1, odds]))
         return np.asarray(p[:, 1])
 
