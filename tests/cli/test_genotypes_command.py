@@ -326,3 +326,16 @@ def test_a_plot_of_what_matters(good, bad, study):
     assert Path("run.png").read_bytes().startswith(b"\x89PNG")
     assert "--plot" in bad("fit", "votes", "--target", "party", "--plot", "x.png")
     assert "run.gif" in bad("fit", study, "--plot", "run.gif")
+
+
+def test_classes_of_a_file_are_not_judged_by_those_of_fam(good, study):
+    """Which may be of another trait that is coded 1 and 2, too."""
+    lines = [f"F{k // 2} I{k} {1 + k % 2}" for k in range(60)]
+    Path("trait.txt").write_text("\n".join(lines) + "\n")
+    good("fit", study, "--pheno", "trait.txt", "--out", "m")
+    assert good("predict", "m.json", study, "--json").json["judged"] is None
+    judged = good("predict", "m.json", study, "--pheno", "trait.txt", "--json").json
+    assert judged["judged"]["samples"] == 60
+    good("fit", study, "--out", "n")
+    judged = good("predict", "n.json", study, "--json").json["judged"]
+    assert judged["samples"] == 60

@@ -13,6 +13,7 @@ import pandas as pd
 from renyi.certificates.heldout import clopper_pearson
 from renyi.cli import output
 from renyi.cli.genotypes import (
+    PHENOTYPE_FILE,
     covariates_of,
     figure,
     kept_and_told,
@@ -88,7 +89,8 @@ def _judged(
     args: Args, G: Genotypes, model: GenotypeScores, scores: Any, table: pd.DataFrame
 ) -> Facts | None:
     """Return how well samples were answered whose class is known, if both are there."""
-    if model.classes is None:
+    elsewhere = args.pheno is None and model.meta.get(PHENOTYPE_FILE)
+    if model.classes is None or elsewhere:  # those of .fam may be of another trait
         return None
     texts, source = phenotype(args, G)
     try:

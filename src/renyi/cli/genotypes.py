@@ -45,6 +45,7 @@ TABLES: tuple[str, ...] = (
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
 )
+PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
 _USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
 _NO_BOUND = (
@@ -298,6 +299,7 @@ def _model(args: Args, study: Study, clf: GenotypeModel) -> GenotypeScores:
             "dominance": clf.dominance,
             "missing": clf.missing,
             "loo_error": float(clf.loo_error_),
+            PHENOTYPE_FILE: args.pheno is not None,
         },
     )
 
