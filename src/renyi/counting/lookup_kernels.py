@@ -12,7 +12,6 @@ bits.
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -26,9 +25,10 @@ from renyi.counting.packed_kernels import (
     _splat,
     _turn_codes,
     _vector,
+    has,
 )
 
-PAYS = bool(llvm.get_host_cpu_features().get("avx2")) and not _COUNTS_VECTORS
+PAYS = has("avx2") and not _COUNTS_VECTORS
 
 SEVEN = 7  # counts of at most 2 that half a byte holds
 STEPS = 18 * SEVEN  # pairs of variants whose counts a byte holds

@@ -37,7 +37,17 @@ BYTES = 512  # of a variant whose scores stay in the nearest cache
 
 _WORD, _BYTE = ir.IntType(64), ir.IntType(8)
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
-_COUNTS_VECTORS = bool(llvm.get_host_cpu_features().get("avx512vpopcntdq"))
+
+
+def has(feature):
+    """Whether the processor has it; not where LLVM cannot tell."""
+    try:
+        return bool(llvm.get_host_cpu_features().get(feature))
+    except RuntimeError:
+        return False
+
+
+_COUNTS_VECTORS = has("avx512vpopcntdq")
 _LANES = 8 if _COUNTS_VECTORS else 4
 _FULL = 16  # counts of at most 8 that a byte takes, and which divides every span
 
