@@ -226,6 +226,22 @@ def test_covariates_alone(study):
         assert found.covariates_error == np.mean((alone > 0.5) != y)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_auc_of_noise_is_a_half_on_average(size):
+    """Scores of fits without a sample each have an intercept that gives it away."""
+    found = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        codes = rng.choice([0, 2, 3], (200, 48))
+        y, groups = rng.permutation(np.arange(48) % 2), np.arange(48) // size
+        clf = GenotypeClassifier().fit(
+            PackedGenotypes.from_codes(codes), y, None, groups
+        )
+        found.append(clf.figures_.auc)
+    assert np.mean(found) == pytest.approx(0.5, abs=4 * np.std(found) / 30**0.5)
+    assert np.std(found) < 0.2
+
+
 def test_some_samples_and_variants(study):
     codes, y, *_ = study
     G = study[4].take(samples=np.arange(1, N, 2), variants=np.arange(0, D, 3))

@@ -250,7 +250,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
         clf.fit(G.packed, study.y, covariates=X, groups=study.groups)
-    measures = risk_measures(clf.left_out_, study.y, X, args.prevalence)
+    measures = risk_measures(clf.left_out_scores_, study.y, X, args.prevalence)
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
     step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"

@@ -46,6 +46,9 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     left_out_ : ndarray of shape (n,)
         Estimate of P(second class) of every sample by a fit without it, or without its
         group or fold. Not cut off at 0 and 1.
+    left_out_scores_ : ndarray of shape (n,)
+        The same less the share of the second class among the samples of that fit: what
+        scores of different fits are compared by, in `figures_` and in AUCs.
     loo_error_ : float
         Share of samples that `left_out_` gets wrong.
     figures_ : GenotypeFigures

@@ -235,6 +235,7 @@ class GenotypeModel:
         self.covariate_coef_ = coefficients[1:]
         self.alpha_choice_, self.alpha_ = fit.choice, fit.choice.alpha
         self.left_out_ = fit.left_out
+        self.left_out_scores_ = _comparable(fit.left_out, y, fit.together)
         self.figures_ = _figures(fit, y, C, groups)
         self.loo_error_ = self.figures_.error
         ones = np.ones(G.n)
@@ -355,7 +356,7 @@ def _figures(
             "merge groups, or leave a covariate out."
         )
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
-    area, low, high = auc(fit.left_out, y)
+    area, low, high = auc(_comparable(fit.left_out, y, fit.together), y)
     found = GenotypeFigures(
         _LEFT_OUT[kind],
         len(y),
@@ -374,5 +375,20 @@ def _figures(
         found,
         covariates_error=float(((alone > 0.5) != y).mean()),
         covariates_risk=float(((alone - y) ** 2).mean()),
-        covariates_auc=auc(alone, y)[0],
+        covariates_auc=auc(_comparable(alone, y, fit.together), y)[0],
     )
+
+
+def _comparable(
+    left_out: Floats, y: NDArray[np.int64], together: NDArray[np.int64] | None
+) -> Floats:
+    """Return left-out scores less the share of class 1 that their fit has seen.
+
+    It is smaller without a sample of class 1 than without one of the other, so that of
+    noise all samples of class 1 would come last.
+    """
+    if together is None:
+        together = np.arange(len(y))
+    inside, size = np.bincount(together, y), np.bincount(together)
+    share = (y.sum() - inside) / np.maximum(len(y) - size, 1)
+    return np.asarray(left_out - share[together])
