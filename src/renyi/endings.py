@@ -13,6 +13,7 @@ WRITTEN = (".csv", ".csv.gz", ".parquet")  # of tables
 PICTURE = (".svg", ".png", ".pdf")
 MARGINALS = ".renyi"
 GENOTYPES = (".bed", ".pgen")
+BESIDE_GENOTYPES = (".bim", ".fam", ".pvar", ".psam")
 
 
 def either(endings: Sequence[str]) -> str:

@@ -132,6 +132,26 @@ def test_families_are_left_out_together(good, study):
     assert "leave-one-group-out" in good("fit", study, "--groups", "FID").out
 
 
+def test_samples_of_no_family_or_group_are_not_one(good, bad, study):
+    lines = [f"F{k // 2} I{k} {'NA' if k < 10 else f'g{k % 5}'}" for k in range(60)]
+    Path("groups.txt").write_text("\n".join(lines) + "\n")
+    facts = good("fit", study, "--groups", "groups.txt", "--json").json
+    assert (facts["groups"], facts["samples"]) == (5, 50)
+    assert "10 samples without a group left out." in facts["log"]
+    save_study(fid=["0"] * 30 + ["F"] * 30)
+    assert good("fit", study, "--groups", "FID", "--json").json["groups"] == 31
+    save_study(fid="0")
+    assert "FID of study.bed is 0" in bad("fit", study, "--groups", "FID")
+
+
+def test_what_tells_nothing_is_worth_nothing(good, study):
+    save_study(table=np.full((5, 60), 1))
+    facts = good("fit", study, "--prevalence", "1e-300", "--json").json
+    assert facts["auc"] == 0.5
+    assert facts["nagelkerke_r2"] == pytest.approx(0, abs=1e-9)
+    assert facts["liability_r2"] == pytest.approx(0, abs=1e-9)
+
+
 def test_missing_calls_and_additive_points(good, study):
     for options in (("--missing", "mean"), ("--additive",)):
         facts = good("fit", study, *options, "--json").json
@@ -158,6 +178,8 @@ def test_missing_calls_and_additive_points(good, study):
         (("fit", "study.bed", "--pheno", "none.phe"), "none.phe"),
         (("fit", "study.bed", "--classes", "1", "3"), "'3'"),
         (("fit", "study.bed", "--chr", "X"), "--chr"),
+        (("fit", "study.bed", "--region", "6:,-,"), "--region 6:,-,"),
+        (("fit", "study.bed", "--region", "6:1-" + 5000 * "9"), "--region"),
         (("fit", "study.vcf.gz"), "plink2 --vcf study.vcf.gz"),
         (("fit", "study.bgen"), "plink2 --bgen study.bgen"),
         (("fit", "none.bed"), "none.bed"),
@@ -182,6 +204,16 @@ def test_a_bad_number_of_covariates_names_its_line(bad, study):
     path = Path(save_covariates())
     path.write_text(path.read_text().replace(" 33\n", " old\n"))
     assert "pcs.txt, line 15: 'old'" in bad("fit", study, "--covar", path)
+
+
+def test_an_idle_or_empty_covariate_is_named(bad, study):
+    path = Path(save_covariates())
+    path.write_text(path.read_text().replace("AGE", "AGE SITE").replace("\nF", " 3\nF"))
+    text = path.read_text().replace(" 3\n", "\n", 1).rstrip() + " 3\n"
+    path.write_text(text)
+    assert "covariate 'SITE' is constant" in bad("fit", study, "--covar", path)
+    path.write_text(text.replace(" 3\n", " NA\n"))
+    assert "60 samples without all covariates" in bad("fit", study, "--covar", path)
 
 
 # ---- predict and export
@@ -258,6 +290,20 @@ def test_no_file_that_is_read_is_written_over(bad, model, option):
     Path("a.tsv").write_text("F0 I0 1\n")
     words = ("predict", model, "study.bed", f"--{option}", "a.tsv", "--out", "a.tsv")
     assert "a.tsv would be written over" in bad(*words)
+
+
+def test_a_file_beside_the_genotypes_is_not_written_over(bad, study):
+    Path("run1.log").symlink_to("study.fam")
+    assert "study.fam, which the command needs" in bad("fit", study, "--out", "run1")
+
+
+def test_only_the_covariates_of_the_model_are_read(good, bad, model):
+    text = Path("pcs.txt").read_text().replace("\n", " site\n")
+    Path("more.txt").write_text(text)
+    one = good("predict", model, "study.bed", "--covar", "pcs.txt").out
+    assert good("predict", model, "study.bed", "--covar", "more.txt").out == one
+    Path("none.txt").write_text("FID IID PC1 AGE\nF0 I0 NA 1\n")
+    assert "none.txt" in bad("predict", model, "study.bed", "--covar", "none.txt")
 
 
 def test_covariates_that_a_model_has_not_are_not_read(good, study):

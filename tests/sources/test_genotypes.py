@@ -225,6 +225,8 @@ SAMPLES = pd.DataFrame({"fid": ["F", "F", "G"], "iid": ["1", "2", "3"]})
         "#FID\tIID\tPOP\nF\t2\tb\nF\t1\ta\n",
         "#IID POP\n2 b\n\n1 a\n",
         "IID POP\r\n2 b\r\n1 a\r\n",
+        "\ufeffF 1 a\nF 2 b\n",  # as Excel saves text
+        "\ufeffFID IID POP\nF 1 a\nF 2 b\n",
     ],
 )
 def test_a_phenotype_is_found_with_and_without_a_header(tmp_path, text):

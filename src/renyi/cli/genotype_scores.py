@@ -43,12 +43,17 @@ def predict(args: Args, recorded: Recorded) -> None:
     log: list[str] = []
     G = loaded(args, log)
     G = Filters(keep=args.keep, remove=args.remove).apply_lists(G, log.append)
-    covariates = covariates_of(args, G.samples) if model.covariates else None
+    covariates = None
+    if model.covariates:
+        args.covar_name = args.covar_name or list(model.covariates) * bool(args.covar)
+        covariates = covariates_of(args, G.samples)
     if args.covar is not None and not model.covariates:
         warn(f"{args.model} has no covariates: {args.covar} was not read.")
     if covariates is not None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
         used = kept_and_told(log, "without all covariates", known)
+        if not used.any() and set(model.covariates) <= {*covariates}:
+            raise ValueError(f"{args.covar} has all covariates of no sample.")
         G, covariates = G.select(samples=used), covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
     table = G.samples[["fid", "iid"]].rename(columns=str.upper)

@@ -27,10 +27,16 @@ from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.selection import axes
+from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
-from renyi.sources.phenotypes import SampleColumns, read_sample_columns, two_classes
+from renyi.sources.phenotypes import (
+    NO_VALUE,
+    SampleColumns,
+    read_sample_columns,
+    two_classes,
+)
 from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
@@ -130,6 +136,8 @@ def _study(args: Args) -> Study:
         )
     if groups is not None:
         used &= kept_and_told(log, "without a group", groups.notna())
+    if not used.any():
+        raise ValueError(f"No sample of {G.path} is left: {' '.join(log[2:])}")
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
     G = Genotypes(G.packed, rows, G.variants, G.path).select(samples=used)
     filters = Filters(
@@ -210,14 +218,20 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
     if args.groups is None:
         return None
     if args.groups == "FID":
-        return samples["fid"]
+        alone = samples["fid"] == "0"  # PLINK's word for no family
+        if alone.all():
+            raise ValueError(
+                f"--groups FID needs families, and every FID of {args.file} is 0: name "
+                "a file with a group for each sample."
+            )
+        return samples["fid"].where(~alone, "0 " + samples["iid"])
     texts = read_sample_columns(args.groups, samples, "GROUP").texts
     if texts.shape[1] != 1:
         raise ValueError(
             f"{args.groups} has {number_of(texts.shape[1], 'column')} beside the ids, "
             "and groups are one."
         )
-    return texts.iloc[:, 0]
+    return texts.iloc[:, 0].where(~texts.iloc[:, 0].isin(NO_VALUE))
 
 
 # ---- fit
@@ -246,7 +260,10 @@ def fit(args: Args, recorded: Recorded) -> None:
         device=args.device or "cpu",
         random_state=args.seed or 0,
     )
-    X = None if covariates is None else covariates.to_numpy()
+    X = None
+    if covariates is not None:
+        X = covariates.to_numpy()
+        unpenalised(len(X), X, list(covariates.columns))  # names one that is idle
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
         clf.fit(G.packed, study.y, covariates=X, groups=study.groups)

@@ -33,7 +33,7 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream
-from renyi.endings import MARGINALS, either
+from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, either
 from renyi.estimators import model_file
 from renyi.figures import HIDDEN, printable
 from renyi.marginals import file as marginals_file
@@ -237,6 +237,8 @@ def _files_read(args: Args) -> Iterator[str | Path]:
     names += re.findall(r"""['"]([^'"]+)""", text)
     for name in filter(None, names):
         yield name
+        if str(name).endswith(GENOTYPES):
+            yield from map(Path(name).with_suffix, BESIDE_GENOTYPES)
         if name in datasets.names():
             yield datasets.path(name)
         with contextlib.suppress(ValueError, OSError):

@@ -40,6 +40,7 @@ EXACT_SAMPLES = 15_000
 FOLDS = 5
 CHOICE_SAMPLES = 2_000  # of whom alpha is chosen where there are too many
 TOLERANCE = 1e-6
+_ROUNDING = 1e-15  # of scores, times d/alpha; smaller differences rank nobody
 _LEFT_OUT = {
     "sample": "leave-one-out",
     "group": "leave-one-group-out",
@@ -235,8 +236,10 @@ class GenotypeModel:
         self.covariate_coef_ = coefficients[1:]
         self.alpha_choice_, self.alpha_ = fit.choice, fit.choice.alpha
         self.left_out_ = fit.left_out
-        self.left_out_scores_ = _comparable(fit.left_out, y, fit.together)
-        self.figures_ = _figures(fit, y, C, groups)
+        condition = G.d / fit.choice.alpha
+        scores = _comparable(fit.left_out, y, fit.together, condition)
+        self.left_out_scores_ = scores
+        self.figures_ = _figures(fit, scores, y, C, groups)
         self.loo_error_ = self.figures_.error
         ones = np.ones(G.n)
         rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
@@ -345,6 +348,7 @@ def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
 
 def _figures(
     fit: KernelFit,
+    scores: Floats,
     y: NDArray[np.int64],
     C: Floats | None,
     groups: NDArray[np.int64] | None,
@@ -353,10 +357,10 @@ def _figures(
     if fit.choice.risk is None:
         raise ValueError(
             "without some sample or group the covariates do not determine a fit: "
-            "merge groups, or leave a covariate out."
+            "merge groups, leave a covariate out, or give a larger alpha."
         )
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
-    area, low, high = auc(_comparable(fit.left_out, y, fit.together), y)
+    area, low, high = auc(scores, y)
     found = GenotypeFigures(
         _LEFT_OUT[kind],
         len(y),
@@ -380,7 +384,10 @@ def _figures(
 
 
 def _comparable(
-    left_out: Floats, y: NDArray[np.int64], together: NDArray[np.int64] | None
+    left_out: Floats,
+    y: NDArray[np.int64],
+    together: NDArray[np.int64] | None,
+    condition: float = 1.0,
 ) -> Floats:
     """Return left-out scores less the share of class 1 that their fit has seen.
 
@@ -391,4 +398,5 @@ def _comparable(
         together = np.arange(len(y))
     inside, size = np.bincount(together, y), np.bincount(together)
     share = (y.sum() - inside) / np.maximum(len(y) - size, 1)
-    return np.asarray(left_out - share[together])
+    found = left_out - share[together]
+    return np.where(np.abs(found) < _ROUNDING * max(1.0, condition), 0.0, found)

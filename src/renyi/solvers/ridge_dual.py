@@ -36,6 +36,7 @@ of a fit to all others at an unchanged total penalty n·alpha.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,7 +232,9 @@ class _Projected(NamedTuple):
     y: Floats
 
 
-def unpenalised(n: int, covariates: Floats | None) -> Floats:
+def unpenalised(
+    n: int, covariates: Floats | None, names: Sequence[object] = ()
+) -> Floats:
     """Return the ones and the covariates, if none is a combination of the others."""
     X = np.ones((n, 1))
     if covariates is not None:
@@ -241,8 +244,9 @@ def unpenalised(n: int, covariates: Floats | None) -> Floats:
     idle = np.flatnonzero(np.abs(np.diag(R)) < 1e-10)
     if len(R) < X.shape[1] or idle.size:
         which = int(idle[0]) if idle.size else len(R)
+        name = repr(names[which - 1]) if names else which
         raise ValueError(
-            f"covariate {which} is constant, or a combination of those before it: "
+            f"covariate {name} is constant, or a combination of those before it: "
             "leave it out."
         )
     return X

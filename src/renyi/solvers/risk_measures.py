@@ -187,7 +187,7 @@ def liability_r2(r2: float, share: float, prevalence: float) -> float:
     K, P = prevalence, share
     t = -float(ndtri(K))
     z = math.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
-    C = (K * (1 - K)) ** 2 / (z**2 * P * (1 - P))
+    C = (K / z * (1 - K)) ** 2 / (P * (1 - P))
     excess = z / K * (P - K) / (1 - K)
     return C * r2 / (1 + C * excess * (excess - t) * r2)
 

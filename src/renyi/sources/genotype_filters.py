@@ -29,7 +29,7 @@ from renyi.warnings import warn
 _HAPLOID = ("Y", "MT")
 _UP = 1 + 1e-11  # a share that is equal to a limit stays within it, as in plink2
 _TWO, _MISSING, _ONE, _NONE = range(4)  # copies of A1, by code
-_REGION = re.compile(r"([^:]+):([\d,]+)-([\d,]+)")
+_REGION = re.compile(r"([^:]+):(\d[\d,]{0,20})-(\d[\d,]{0,20})")
 
 Mask = NDArray[np.bool_]
 Say = Callable[[str], object]

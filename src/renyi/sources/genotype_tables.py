@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import mmap
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -221,7 +222,8 @@ def lines(path: Path, between: str | None = None) -> Iterator[tuple[int, list[st
     with path.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
             try:
-                fields = line.decode().rstrip("\r\n").split(between)
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                fields = text.rstrip("\r\n").split(between)
             except UnicodeDecodeError:
                 raise ValueError(
                     f"{path}, line {number} is not text in UTF-8."
@@ -235,6 +237,7 @@ def _header(path: Path, *begins: str) -> tuple[list[str], int]:
     _check_not_empty(path)
     with path.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
+            line = line.removeprefix(BOM_UTF8 if number == 1 else b"")
             if line.startswith(b"##"):
                 continue
             names = line.decode(errors="replace").split()
