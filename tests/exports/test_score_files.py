@@ -414,6 +414,27 @@ def test_a_pgs_file_gives_the_same_scores(tmp_path, name):
     assert found.record.matched == 60
 
 
+def test_a_pgs_file_gives_the_same_scores_where_variants_are_dropped(tmp_path):
+    data = random_study(alleles=("A", "T"))
+    data.variants.loc[4, "a1"] = "0"
+    data.codes[4] = np.where(data.codes[4] % 2, data.codes[4], 3)
+    data.variants.loc[9, ["a1", "a2"]] = "0"
+    data.codes[9] = 1
+    data = study(data.codes, data.variants)
+    model = model_of(data, **FULL)
+    model.to_pgs(tmp_path / "scores.txt")
+    other = read_scores(tmp_path / "scores.txt")
+    kept = np.arange(60) % 7 > 0
+    part = study(data.codes[kept], data.variants[kept].reset_index(drop=True))
+    for build in ("hg19", None):
+        found, expected = (m.score(part, build=build) for m in (other, model))
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+        assert found.record.matched == expected.record.matched
+    kept = np.arange(60) != 9
+    known = study(data.codes[kept], data.variants[kept].reset_index(drop=True))
+    assert other.score(known).record.matched == 59  # line by line the very variants
+
+
 def pgs(tmp_path, names, *rows, head=HEAD):
     path = tmp_path / "scores.txt"
     path.write_text(head + "\n".join("\t".join(row) for row in (names, *rows)) + "\n")
@@ -474,6 +495,8 @@ GOOD = ["rsID", "effect_allele", "effect_weight"]
         ([*GOOD, "is_haplotype"], ("a", "A", "1", "true"), "is_haplotype"),
         ([*GOOD, "rsID"], ("a", "A", "1", "b"), "twice"),
         (GOOD, (), "variants"),
+        ([*GOOD, "allelefrequency_effect"], ("a", "A", "1", "1e300"), "frequency"),
+        ([*GOOD, "allelefrequency_effect"], ("a", "A", "1", "-0.1"), "frequency"),
     ],
 )
 def test_bad_scoring_files_are_refused_in_words(tmp_path, names, row, word):

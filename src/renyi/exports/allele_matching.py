@@ -223,10 +223,17 @@ def match_variants(
 
 def _same_list(model: pd.DataFrame, file: pd.DataFrame) -> bool:
     """Whether variants and alleles are the same, line by line."""
-    names = ("id", "position", "a1", "a2", "chromosome")
-    return len(model) == len(file) and all(
-        np.array_equal(model[name].to_numpy(), file[name].to_numpy()) for name in names
-    )
+    if len(model) != len(file):
+        return False
+    same = {
+        name: model[name].to_numpy() == file[name].to_numpy()
+        for name in ("id", "position", "chromosome", "a1", "a2")
+    }
+    # A scoring file begins with the allele that is known.
+    turned = (file["a1"] == NO_ALLELE) & (model["a2"] == NO_ALLELE)
+    turned &= model["a1"].to_numpy() == file["a2"].to_numpy()
+    alleles = same.pop("a1") & same.pop("a2") | turned.to_numpy()
+    return bool(alleles.all()) and all(each.all() for each in same.values())
 
 
 def _by_id(ours: pd.Series, theirs: pd.Series) -> Places:

@@ -80,6 +80,7 @@ _MODEL: dict[str, tuple[type, ...]] = {
     "calibration": (dict, NoneType),
     "meta": (dict,),
 }
+_LARGEST = 1e300  # points: sums of more would not be finite
 _TYPES = ("|u1", "<i4", "<i8", "<f8")
 
 
@@ -156,6 +157,11 @@ class GenotypeScores:
         bad[:, MISSING] &= ~np.isnan(self.points[:, MISSING])
         if bad.any() or not math.isfinite(self.intercept):
             raise ValueError("points or the intercept are not finite")
+        for name, most in (("frequency", 1.0), ("mean", _LARGEST)):
+            if name in self.variants:
+                column = self.variants[name].to_numpy(np.float64)
+                if (np.abs(column) > most).any() or (column < 0).any() and most == 1:
+                    raise ValueError(f"a variant has a {name} that none can have")
         if not all(map(math.isfinite, self.covariates.values())):
             raise ValueError("coefficients of covariates are not finite")
         if self.share is not None and not 0 < self.share < 1:
@@ -404,7 +410,7 @@ class GenotypeScores:
     def to_pgs(self, path: Place, name: str = "renyi", trait: str = "NR") -> None:
         """Write a scoring file of the PGS Catalog, format 2.0 (.txt or .txt.gz).
 
-        Variants of which no allele is known are left out.
+        Variants of which no allele is known are left out; the intercept has their mean.
         """
         write_pgs(path, self.variants, self.points, self._plain(), name, trait)
 

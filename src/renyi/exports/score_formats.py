@@ -13,8 +13,9 @@ are all 0. plink2 refuses the second pass on X, Y and MT, so these are refused h
 
 *PGS Catalog scoring file 2.0*, with a weight per dosage and no `effect_weight`, since a
 program that knows only the latter would score additively and say nothing. The points of
-missing genotypes are in a column `missing_weight`, what else a model has in a line of
-the header; neither is part of that format, and both are optional when it is read.
+missing genotypes are in a column `missing_weight`, their mean in training in
+`mean_weight`, what else a model has in a line of the header; none of these is part of
+that format, and all are optional when it is read.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ Missing genotypes have their points in it. plink2 prints six digits, and takes a
 as they are named: whichever is A1, but on no other strand.
 """
 _DOSAGES = [f"dosage_{copies}_weight" for copies in range(3)]
-_NUMBERS = (*_DOSAGES, "effect_weight", "missing_weight", "allelefrequency_effect")
+_NUMBERS = (*_DOSAGES, "effect_weight", "missing_weight", "mean_weight")
+_NUMBERS += ("allelefrequency_effect",)
 _TEXT_COLUMNS = ["rsID", "chr_name", "effect_allele", "other_allele"]
 _TEXT_COLUMNS += ["reference_allele", "hm_rsID", "hm_chr"]
 _POSITIONS = ("chr_position", "hm_pos")
@@ -175,7 +177,13 @@ def write_pgs(
     if "frequency" in table:
         f = table["frequency"].to_numpy(np.float64)
         columns["allelefrequency_effect"] = _with_nulls(np.where(lone, 1 - f, f))
-    rows = pa.table(columns).filter(pa.array(~(lone & (a2 == NO_ALLELE))))
+    nameless = lone & (a2 == NO_ALLELE)
+    if "mean" in table:
+        mean = table["mean"].to_numpy(np.float64)
+        columns["mean_weight"] = _with_nulls(mean)
+        left = float(np.nan_to_num(mean[nameless]).sum())
+        model = {**model, "intercept": model["intercept"] + left}
+    rows = pa.table(columns).filter(pa.array(~nameless))
     head = _PGS_HEADER.format(
         pgs=PGS,
         name=" ".join(name.split()),
@@ -333,7 +341,9 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
         if model is not None:  # of whose intercept the means are a part
             shares = np.column_stack([(1 - f) ** 2, 2 * f * (1 - f), f**2])
             means = (shares * points[:, [NONE, ONE, TWO]]).sum(axis=1)
-            variants["mean"] = np.nan_to_num(means)
+            known = _numbers(rows, "mean_weight", np.nan)
+            means = np.where(np.isnan(known), means, known)
+            variants["mean"] = np.where(np.isnan(means), 0.0, means)
     if harmonised:
         build = head.get("HmPOS_build") or build
     return PgsFile(variants, points, build, model)
