@@ -60,7 +60,7 @@ def test_a_model_of_counts_tells_cases(good, panel):
     assert (answers["prediction"] == truth).mean() > 0.7
     text = fit(good).out
     assert "panel" in text
-    assert "confidence 95%" in text
+    assert "confidence 95 %" in text
 
 
 def test_swapped_alleles_give_the_same_model(good, panel):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi.cli.genotypes import measured_lines
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 
 
@@ -216,6 +217,13 @@ def test_an_idle_or_empty_covariate_is_named(bad, study):
     assert "60 samples without all covariates" in bad("fit", study, "--covar", path)
 
 
+def test_a_liability_above_one_is_told_of():
+    facts = {"auc": 1.0, "auc_interval": (0.9, 1.0), "nagelkerke_r2": 1.0}
+    for r2 in (0.5, 1.8):
+        told = measured_lines(facts | {"liability_r2": r2, "prevalence": 0.1})
+        assert (r2 > 1) == ("above 1" in told[-1])
+
+
 # ---- predict and export
 
 
@@ -238,6 +246,10 @@ def test_answers_with_probabilities_and_scores(good, model):
     assert "30 samples of known class" in done.err
     assert "at most" in done.err
     assert "AUC" in done.err
+    assert max(map(len, done.err.splitlines())) <= 110
+    assert "--covar FILE --out answers.tsv" in Path("run1.log").read_text()
+    moved = good("predict", model, other, "--covar", "pcs.txt", "--prevalence", "0.1")
+    assert "answers for a prevalence of 0.1" in " ".join(moved.err.split())
     printed = good("predict", model, other, "--covar", "pcs.txt").out
     assert printed == Path("f.tsv").read_text()
 

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import renyi
+from renyi.figures import at_most
 from support.commandline import Run, save, table
 
 TARGET = ("--target", "y", "--id", "id")
@@ -199,3 +201,40 @@ def test_a_column_of_many_rare_labels_is_no_surprise_in_a_selection(run: Run) ->
     assert "--drop city" in told
     without = run(*select, "--drop", "city")
     assert "many rare labels" not in without.out
+
+
+def test_many_dates_are_told_of(run: Run) -> None:
+    frame = table(200)
+    days = pd.date_range("2024-01-01", periods=20).strftime("%Y-%m-%d")
+    frame["seen"], frame["year"] = np.resize(days, 200), "2024-01-01"
+    save(frame)
+    for more in ((), ("--confidence", "0.9")):
+        told = " ".join(run("fit", "t.csv", *TARGET, *more).out.split())
+        assert "Column 'seen' has 20 dates" in told
+        assert "--drop seen" in told
+        assert "'year' has" not in told
+
+
+def test_a_bound_that_guessing_keeps_is_called_so(run: Run) -> None:
+    frame = table(60)
+    save(frame)
+    fit = ("fit", "t.csv", *TARGET, "--drop", "colour", "--confidence", "0.95")
+    told = " ".join(run(*fit).out.split())
+    mixture = renyi.CrossFitClassifier(method="mixture", confidence=0.95)
+    safe = mixture.fit(frame[["size", "length"]], frame["y"])
+    assert "Meaning: always answering" in told
+    bound = at_most(safe.certificate_.sampled_error, 1)
+    assert f"(--method mixture) errs at most {bound} on" in told
+    assert "Meaning" not in run("fit", "votes", *fit[-2:]).out
+
+
+def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
+    save(table(), "a.csv")
+    save(table(seed=1), "b.csv")
+    build = ("marginals", "build", *TARGET, "--out")
+    run(*build, "a.renyi", "a.csv")
+    run(*build, "b.renyi", "b.csv", "--encoder", "a.renyi")
+    told = " ".join(run("certify", "--halves", "a.renyi", "b.renyi").out.split())
+    assert "of one population" in told
+    assert "split once" not in told
+    assert "--encoder" in told

@@ -62,6 +62,7 @@ def test_predict_moves_its_answers(model, capsys):
     proba = found[["proba_democrat", "proba_republican"]]
     assert np.allclose(proba, model.predict_proba(X, 0.01))
     assert (found["prediction"] == model.predict(X, 0.01)).all()
+    assert "their own shares of classes, not at 0.01" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

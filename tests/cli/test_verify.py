@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from renyi.figures import at_most
 from support.commandline import table
 
 
@@ -66,6 +67,12 @@ def test_proofs_are_written_and_checked(run, fitted):
     assert proved["upper"] == pytest.approx(done.json["upper"], abs=1e-6)
     done = run("verify", "m.renyi", "--proof", "x.json")
     assert done.code == 0 and "upper, any rule" in done.out
+
+
+def test_what_a_proof_proves_is_told(run, fitted):
+    words = ("minimax", "m.renyi", "--method", "lp", "--proof", "x.json")
+    upper = run(*words, "--json").json["proof"]["proves"]["upper"]
+    assert f"which proves: some rule errs at most {at_most(upper)}" in run(*words).out
 
 
 def test_places_and_options_of_proofs_are_checked(run, fitted):

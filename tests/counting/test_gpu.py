@@ -49,6 +49,15 @@ def test_without_a_gpu(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         gpu.DeviceGenotypes(genotypes())
 
 
+def test_a_gpu_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError)
+    device = SimpleNamespace(compute_capability="75")
+    cuda = SimpleNamespace(runtime=runtime, Device=lambda: device)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    with pytest.raises(RuntimeError, match=r"8\.0 .*has 7\.5.*device='cpu'"):
+        gpu.DeviceGenotypes(genotypes())
+
+
 def test_a_gpu_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     device = SimpleNamespace(mem_info=(100, 100))
     cupy = SimpleNamespace(cuda=SimpleNamespace(Device=lambda: device))

@@ -59,7 +59,8 @@ def shared_bins(name: str) -> str:
     """Say that bins must not come from rows that judge."""
     return (
         f"both halves bin {name!r} at the same edges: if these were chosen from the "
-        "rows of either, the bounds do not hold."
+        "rows of either, the bounds do not hold. Those of a third file do no harm "
+        "('marginals build --encoder')."
     )
 
 
@@ -196,6 +197,8 @@ def _of_halves(c: Certificate) -> list[str]:
         rows += f" ({percent(c.observed_error)} errors seen on rows not trained on)"
     head = f"On every population with the pairs of the one {rows}:"
     end = "The rows must be independent of each other, and split once, at random."
+    if c.observed_error is None:  # of counts
+        end = "The rows must be independent of each other, and of one population."
     notes = (f"Note: {each}" for each in c.warnings)
     lines = [*rule_lines(c), end, *map(wrapped, notes)]
     return [wrapped(population_sentence(c)), wrapped(head), *lines]

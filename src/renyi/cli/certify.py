@@ -23,7 +23,7 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_most, number_of, percent, wrapped
+from renyi.figures import at_least, at_most, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
@@ -248,7 +248,14 @@ def _proof_text(facts: Facts) -> list[str]:
     if "proof" not in facts:
         return []
     proof = facts["proof"]
-    return ["", f"Wrote {proof['written']}. To check it: {proof['check']}"]
+    proves, claims = proof["proves"], []
+    if "upper" in proves:
+        claims.append(f"some rule errs at most {at_most(proves['upper'])}")
+    if "lower" in proves:
+        claims.append(f"no rule can promise less than {at_least(proves['lower'])}")
+    what = f", which proves: {'; '.join(claims)}" if claims else ""
+    wrote = wrapped(f"Wrote {proof['written']}{what}.")
+    return ["", wrote, f"To check it: {proof['check']}"]
 
 
 def run_verify(args: Args, recorded: Recorded) -> int:

@@ -117,7 +117,7 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
     rows = inputs.usable_rows(args, encoder)
     estimator.encoder = encoder
     estimator.fit(rows.X, rows.y, rows.weights)
-    inputs.warn_of_missing_words(estimator.encoder_.single.columns)
+    inputs.warn_of_labels(estimator.encoder_.single.columns)
     error = rows.error(estimator)
     return _fit_facts(estimator, rows.target, rows.shares(), error), rows
 
@@ -143,6 +143,7 @@ def _cross_fit(
         confidence=args.confidence,
         random_state=args.seed or 0,
     ).fit(rows.X, rows.y)
+    inputs.warn_of_labels(safe.halves_[0].encoder_.single.columns)
     error = rows.error(safe)
     if method == "average":
         clf = safe.classifier_
@@ -194,7 +195,7 @@ def _train_on_stream(
     within |= args.class_conditional
     encoder = inputs.encoder_of(args)
     m = streams.streamed_marginals(args, encoder, within, constants=False)
-    inputs.warn_of_missing_words(m.encoder.columns)
+    inputs.warn_of_labels(m.encoder.columns)
     if streams.in_database(args):
         chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
         warn(_UNKNOWN + chosen * (args.alpha == "auto"))
@@ -337,6 +338,8 @@ def _speaks_for(card: Scorecard, j: int, span: slice) -> list[Facts]:
 def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
     """Return the facts of a fit as plain text; `more` are paragraphs of a selection."""
     blocks = [_learned(facts), _errors(facts, c), certificate_text(c)]
+    if c.basis == "crossfit":
+        blocks[-1] += _population_meaning(facts, c)
     if facts["important"] is not None:  # of a mixture of models it is
         blocks.append(_features(facts["important"]))
     blocks += [[text] for text in more]
@@ -450,6 +453,30 @@ def _meaning(c: Certificate, beyond: str) -> str:
             f"unsure, is {at_most(sharp, 1)}."
         )
     return f"{text} If the counts themselves change, certify the model again."
+
+
+def _population_meaning(facts: Facts, c: Certificate) -> list[str]:
+    """Say so if guessing promises as much, and what would promise more."""
+    label, share = max(facts["classes"].items(), key=lambda pair: pair[1])
+    assert c.sampled_error is not None
+    if c.sampled_error < 1 - share:
+        return []
+    text = (
+        f"Meaning: always answering {one_line(label, 24)!r} errs on "
+        f"{percent(1 - share)} of these rows; of this model no less is proven."
+    )
+    if (
+        c.rule == "map"
+        and facts.get("method") != "mixture"
+        and len(facts["classes"]) == 2
+        and c.sampled_error < min(c.bounds["map"], 1)  # hence a sum of both models'
+    ):
+        bound = at_most(c.sampled_error / 2, 1)
+        text += (
+            " Answering by the model of either half at random (--method mixture) errs "
+            f"at most {bound} on the same population."
+        )
+    return [wrapped(text)]
 
 
 def _doubtful(c: Certificate) -> list[str]:

@@ -201,16 +201,18 @@ def _text(facts: Facts, certified: Certified) -> str:
         f"  alpha     {facts['alpha']:.4g}",
         f"  share     {facts['share']:.4g} of the population are taken to be cases",
     ]
+    guessed = f"({variance:.4f} without variants)"
     expected = [
         "Expected of new samples, from halves of the panel (an estimate)",
-        figure("risk (s − c)²", f"{facts['risk']:.4f}", f"(of {variance:.4f} without)"),
+        figure("squared error of the score", f"{facts['risk']:.4f}", guessed),
         figure("explained variance", percent(max(explained, 0.0))),
     ]
     bound = certified.gamma
     proof = (
-        f"With confidence {certified.confidence:.0%} γ is at most {bound:.4f}: "
-        f"{certified.estimate:.4f} of counts and panel, {certified.pairs:.4f} for the "
-        f"panel's size, {certified.means:.4f} for the study's."
+        f"With confidence {100 * certified.confidence:.10g} % γ is at most "
+        f"{bound:.4f}: {certified.estimate:.4f} of counts and panel, "
+        f"{certified.pairs:.4f} for the panel's size, {certified.means:.4f} for the "
+        "study's."
     )
     if 4 * bound < 1:
         proof += f" Rule map errs in no more than {at_most(4 * bound, 1)}."

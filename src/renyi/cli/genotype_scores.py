@@ -25,7 +25,7 @@ from renyi.cli.genotypes import (
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.endings import WRITTEN
 from renyi.exports.score_files import GenotypeScores, read_scores
-from renyi.figures import at_most, number_of, percent
+from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
 from renyi.sources.files import existing
 from renyi.sources.genotype_filters import Filters
@@ -117,9 +117,17 @@ def _judged(
 
 def _judged_lines(judged: Facts) -> list[str]:
     bound = f"(95 %: at most {at_most(judged['error_bound'], 1)} on others)"
+    head = (
+        f"On {number_of(judged['samples'], 'sample')} of known class; it holds of "
+        "others if these are a random sample of them that did not train the model"
+    )
+    if judged["prevalence"] is not None:
+        head += (
+            f". Errors are of the answers for a prevalence of {judged['prevalence']:g},"
+            " at the share of cases that these samples have"
+        )
     return [
-        f"On {number_of(judged['samples'], 'sample')} of known class; of others this "
-        "tells if these are a random sample of them and did not train the model",
+        wrapped(f"{head}:"),
         figure("error", percent(judged["error"]), bound),
         *measured_lines(judged),
     ]

@@ -274,7 +274,9 @@ def fit(args: Args, recorded: Recorded) -> None:
     if prefix is not None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
-        step = f"renyi predict {shlex.quote(names[0])} OTHER.bed --out answers.tsv"
+        beside = "" if covariates is None else " --covar FILE"
+        step = f"renyi predict {shlex.quote(names[0])} OTHER.bed{beside}"
+        step += " --out answers.tsv"
     if picture is not None:
         output.draw(picture, lambda: manhattan(model))
         facts["written"] = {**facts.get("written", {}), "plot": str(picture)}
@@ -424,6 +426,8 @@ def measured_lines(facts: Facts) -> list[str]:
         lines.append(
             figure("R² on the liability scale", f"{facts['liability_r2']:.3f}", at)
         )
+        if facts["liability_r2"] > 1:
+            lines.append("    above 1: its formula is for scores that explain little")
     return lines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -46,6 +47,8 @@ from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
+_MANY_DATES = 13  # more than the months of a year
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
@@ -246,13 +249,21 @@ def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
             )
 
 
-def warn_of_missing_words(columns: Iterable[Column]) -> None:
-    """Warn of labels that often stand for missing cells, and are labels here."""
+def warn_of_labels(columns: Iterable[Column]) -> None:
+    """Warn of labels that often stand for missing cells, and of many dates."""
     found: dict[str, list[str]] = {}
     for column in columns:
-        for label in column.categories if column.kind == "label" else ():
+        labels = column.categories if column.kind == "label" else ()
+        for label in labels:
             if isinstance(label, str) and label.strip().lower() in _MISSING_WORDS:
                 found.setdefault(label, []).append(column.name)
+        known = [label_text(label) for label in labels if label is not None]
+        if len(known) >= _MANY_DATES and all(map(_DATE.match, known)):
+            warn(
+                f"Column {column.name!r} has {len(known):,} dates, each a label of its "
+                "own, and new ones tell nothing: give their months or years, or pass "
+                f"--drop {shlex.quote(column.name)}."
+            )
     if found:
         names = list(dict.fromkeys(name for names in found.values() for name in names))
         words = ", ".join(map(repr, found))

@@ -38,7 +38,7 @@ def build(args: Args, recorded: Recorded) -> None:
             inputs.warn_of_identifiers(rows.X)
         m = rows.marginals(encoder, args.class_conditional, order)
     if own:
-        inputs.warn_of_missing_words(m.encoder.single.columns)
+        inputs.warn_of_labels(m.encoder.single.columns)
     output.print_notes(output.notes_of(recorded))
     _save(with_source(m, args.files), place, args)
 

@@ -71,6 +71,8 @@ def run(args: Args, recorded: Recorded) -> None:
         judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
         if error["unjudged"]:
             judged += f"; {error['unjudged']:,} more have no class of the model"
+        if args.prevalence is not None:
+            judged += f"; at their own shares of classes, not at {args.prevalence:g}"
         print(f"error rate {100 * error['error']:.1f} % ({judged})", file=sys.stderr)
     if place is not None:
         print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)

@@ -32,7 +32,7 @@ from renyi.cli.inputs import (
     opened_tables,
     usable_rows,
     warn_of_identifiers,
-    warn_of_missing_words,
+    warn_of_labels,
 )
 from renyi.cli.output import Args, Meter, print_notes
 from renyi.counting.onehot import label_sums
@@ -95,7 +95,7 @@ def counted(args: Args) -> Marginals:
         if is_too_large(args):
             return streamed_marginals(args, encoder, args.class_conditional, False)
         m = usable_rows(args, encoder).marginals(encoder, args.class_conditional)
-        warn_of_missing_words(m.encoder.columns)
+        warn_of_labels(m.encoder.columns)
         return m
     m = chosen_marginals(args)
     if args.class_conditional and m.class_counts is None:

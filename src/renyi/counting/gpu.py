@@ -28,6 +28,7 @@ _CHUNK = 32_768  # variants of one block of threads: no sum of digits reaches 2*
 _THREADS = 256
 _SAMPLES = 2_048  # of a block of threads of `scores`
 _UPLOAD = 2**28  # bytes on their way at a time
+_CAPABILITY = 80  # the first with the matrix instruction of the kernels
 _INT8, _INT32 = 3, 10  # as CUDA numbers them
 _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 
@@ -50,6 +51,13 @@ def module() -> tuple[Any, Any]:
         raise RuntimeError(
             "device='cuda' needs an NVIDIA GPU, and there is none (or no driver of "
             "it): use device='cpu'."
+        )
+    capability = cupy.cuda.Device().compute_capability  # such as "90", of 9.0
+    if int(capability) < _CAPABILITY:
+        raise RuntimeError(
+            f"device='cuda' needs a GPU of compute capability {_CAPABILITY // 10}.0 or "
+            f"newer (Ampere), and this one has {capability[:-1]}.{capability[-1]}: use "
+            "device='cpu'."
         )
     code = resources.files("renyi.counting").joinpath("gpu_kernels.cu").read_text()
     kernels = cupy.RawModule(code=code, options=("-std=c++17",))

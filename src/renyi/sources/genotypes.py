@@ -60,6 +60,8 @@ class Genotypes:
     ...     pd.DataFrame({"id": ["rs1", "rs2"]}),
     ...     "tiny.bed",
     ... )
+    >>> G
+    <Genotypes of 3 samples and 2 variants from tiny.bed>
     >>> G.select(variants=[1]).variants["id"].tolist()
     ['rs2']
     """
@@ -68,6 +70,10 @@ class Genotypes:
     samples: pd.DataFrame
     variants: pd.DataFrame
     path: str
+
+    def __repr__(self) -> str:
+        size = f"{len(self.samples):,} samples and {len(self.variants):,} variants"
+        return f"<Genotypes of {size} from {self.path}>"
 
     def select(self, samples: Any = None, variants: Any = None) -> Genotypes:
         """Return some of them.
