@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from renyi.cli.genotypes import measured_lines
+from renyi.estimators import genotype_model
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 
 
@@ -68,6 +69,42 @@ def test_bed_and_pgen_give_the_same_model_to_the_last_bit(good, study):
     for head in heads:
         del head["points_file"], head["checksum"]
     assert heads[0] == heads[1]
+
+
+def test_scores_without_each_chromosome_are_written(good, bad, study):
+    assert "--out" in bad("fit", study, "--loco")
+    options = ("--groups", "FID", "--covar", save_covariates(), "--covar-name", "PC1")
+    good("fit", study, *options, "--loco", "--out", "a")
+    found = pd.read_csv("a.loco.tsv", sep="\t", dtype={"FID": str, "IID": str})
+    assert found.columns.tolist() == ["FID", "IID", *map(str, range(1, 23))]
+    assert found["IID"].tolist() == [f"I{k}" for k in range(60)]
+    good("fit", study, *options, "--loco", "--out", "b")
+    assert Path("a.loco.tsv").read_bytes() == Path("b.loco.tsv").read_bytes()
+    assert "chromosome 3" in bad("fit", study, "--chr", 3, "--loco", "--out", "c")
+
+
+@pytest.mark.parametrize("exact", [15_000, 0])
+def test_both_codings_are_compared(good, study, monkeypatch, exact):
+    monkeypatch.setattr(genotype_model, "EXACT_SAMPLES", exact)
+    options = ("--covar", save_covariates(), "--covar-name", "PC1", "--compare")
+    facts = good("fit", study, *options, "--json").json
+    found = facts["compared"]
+    assert found["in_model"] == "dominance"
+    assert found["dominance"]["error"] == facts["loo_error"]
+    assert found["dominance"]["auc"] == facts["auc"]
+    assert found["covariates"]["auc"] == facts["covariates_auc"]
+    for what in ("error", "auc", "r2"):
+        apart = found["dominance"][what] - found["additive"][what]
+        difference, (low, high) = found["less_other"][what].values()
+        assert difference == pytest.approx(apart)
+        assert low <= difference <= high
+    additive = good("fit", study, *options, "--additive", "--json").json
+    assert additive["compared"]["in_model"] == "additive"
+    assert additive["compared"]["dominance"] == found["dominance"]
+    assert additive["loo_error"] == found["additive"]["error"]
+    done = good("fit", study, *options, "--additive")
+    assert "has the additive one" in done.out
+    assert good("fit", study, *options, "--additive").out == done.out
 
 
 @pytest.mark.genotypes

@@ -275,3 +275,82 @@ def test_what_cannot_be_fitted_is_named(study):
         clf.predict(G)
     with pytest.raises(ValueError, match="variants"):
         clf.predict(G.take(variants=[0, 1]), C)
+
+
+# ---- without a chromosome; two fits
+
+CHROMOSOMES = np.repeat(["1", "2", "X"], [70, 30, D - 100])
+
+
+@pytest.mark.parametrize("dominance, missing", CODINGS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_scores_without_a_chromosome_are_those_of_refits(
+    study, dominance, missing, grouped
+):
+    """To the other samples and chromosomes, less the answer of covariates alone."""
+    codes, y, C, groups, G = study
+    members = groups if grouped else np.arange(N)
+    clf = GenotypeClassifier(2.5, dominance, missing)
+    given = (G, y, C, groups if grouped else None)
+    found = clf.fit(*given).leave_chromosomes_out(*given, CHROMOSOMES)
+    assert found.columns.tolist() == ["1", "2", "X"]
+    X = np.column_stack([np.ones(N), C])
+    for name in found:
+        F = features(codes[name != CHROMOSOMES], dominance, missing)
+        for g in np.unique(members):
+            kept, out = members != g, members == g
+            b, z = ridge(F[kept], y[kept], X[kept], N * 2.5)
+            b = b - np.linalg.lstsq(X[kept], y[kept])[0]
+            wanted = X[out] @ b + F[out] @ z
+            assert_allclose(found[name][out], wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["exact", "cg"])
+def test_scores_without_a_chromosome_are_those_of_a_fit_to_the_others(
+    study, monkeypatch, solver
+):
+    monkeypatch.setattr(genotype_model, "TOLERANCE", 1e-12)
+    *_, G = study
+    y = study[1]
+    alpha = "auto" if solver == "exact" else 2.5
+    clf = GenotypeClassifier(alpha, solver=solver, random_state=3).fit(G, y)
+    found = clf.leave_chromosomes_out(G, y, chromosomes=CHROMOSOMES)
+    again = clf.leave_chromosomes_out(G, y, chromosomes=CHROMOSOMES)
+    assert found.equals(again)
+    for name in found:
+        other = GenotypeClassifier(clf.alpha_, solver=solver, random_state=3)
+        other.fit(G.take(variants=name != CHROMOSOMES), y)
+        assert_allclose(found[name], other.left_out_scores_, atol=1e-9)
+
+
+def test_chromosomes_that_cannot_be_left_out_are_refused(study):
+    *_, G = study
+    y = study[1]
+    clf = GenotypeClassifier(2.5).fit(G, y)
+    for chromosomes, words in (
+        (None, "give chromosomes"),
+        (["7"] * D, "chromosome 7"),
+        (["7"], str(D)),
+    ):
+        with pytest.raises(ValueError, match=words):
+            clf.leave_chromosomes_out(G, y, chromosomes=chromosomes)
+    with pytest.raises(ValueError, match="140"):
+        clf.leave_chromosomes_out(G.take(variants=np.arange(140)), y)
+
+
+def test_two_codings_are_compared_by_left_out_samples(study):
+    _, y, C, groups, G = study
+    one, other = (GenotypeClassifier("auto", k).fit(G, y, C, groups) for k in (1, 0))
+    found = one.compare(other, y, groups)
+    for k, clf in enumerate((one, other)):
+        assert found.error[k] == clf.figures_.error
+        assert found.auc[k] == clf.figures_.auc
+        inside, size = (np.bincount(groups, w, 12)[groups] for w in (y, np.ones(N)))
+        none = (((y.sum() - inside) / (N - size) - y) ** 2).mean()
+        assert_allclose(found.r2[k], 1 - clf.figures_.risk / none, rtol=1e-12)
+    back = other.compare(one, y, groups)
+    for ours, theirs in zip(found, back, strict=True):
+        assert_allclose(ours[2:], -np.array(theirs)[[2, 4, 3]], atol=1e-12)
+    fewer = GenotypeClassifier(2.5).fit(G.take(samples=np.arange(30)), y[:30])
+    with pytest.raises(ValueError, match="30"):
+        one.compare(fewer, y)

@@ -123,3 +123,82 @@ def test_what_cannot_be_measured_is_refused(scores, y, word):
         risk.auc(scores, y)
     with pytest.raises(ValueError, match="prevalence"):
         risk.risk_measures([1, 2], [0, 1], prevalence=2)
+
+
+# ---- two scores
+
+
+def two(n=80, seed=0, apart=0.3):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.4).astype(int)
+    common = rng.normal(size=n) + y
+    first, second = (
+        0.5 + 0.2 * (common + rng.normal(size=n) * k - 0.5) for k in (apart, 1)
+    )
+    share = (y.sum() - y) / (n - 1)
+    return (first, first - share), (second, second - share), y
+
+
+def test_difference_of_aucs_is_delongs_of_all_pairs():
+    first, second, y = two()
+    found = risk.compare_left_out(first, second, y, confidence=0.9).auc
+    kernels = []
+    for _, scores in (first, second):
+        case, control = scores[y == 1], scores[y == 0]
+        kernels.append((case[:, None] > control) + 0.5 * (case[:, None] == control))
+    cases, controls = (np.cov([k.mean(axis) for k in kernels]) for axis in (1, 0))
+    S = cases / (y == 1).sum() + controls / (y == 0).sum()
+    half = norm.ppf(0.95) * np.sqrt(S[0, 0] + S[1, 1] - 2 * S[0, 1])
+    apart = kernels[0].mean() - kernels[1].mean()
+    assert found[:2] == pytest.approx([k.mean() for k in kernels], abs=1e-14)
+    wanted = (apart, apart - half, apart + half)
+    np.testing.assert_allclose(found[2:], wanted, rtol=1e-12)
+
+
+def test_difference_of_errors_is_agresti_and_mins():
+    first, second, y = two()
+    wrong = [(p > 0.5) != y for p, _ in (first, second)]
+    b, c = (wrong[0] & ~wrong[1]).sum() + 0.5, (wrong[1] & ~wrong[0]).sum() + 0.5
+    n = len(y) + 2
+    half = norm.ppf(0.975) * np.sqrt(b + c - (b - c) ** 2 / n) / n
+    found = risk.compare_left_out(first, second, y).error
+    assert found.difference == pytest.approx(wrong[0].mean() - wrong[1].mean())
+    np.testing.assert_allclose(found[3:], [(b - c) / n - half, (b - c) / n + half])
+
+
+def test_intervals_are_as_wide_as_a_paired_bootstrap_says():
+    first, second, y = two(200)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(400):
+        rows = rng.integers(0, 200, 200)
+        pairs = [(p[rows], s[rows]) for p, s in (first, second)]
+        again = risk.compare_left_out(*pairs, y[rows])
+        found.append([each.difference for each in again])
+    spread = np.std(found, axis=0)
+    for each, sd in zip(risk.compare_left_out(first, second, y), spread, strict=True):
+        assert (each.high - each.low) / 2 / 1.96 == pytest.approx(sd, rel=0.12)
+
+
+def test_samples_of_a_group_count_once():
+    """Everyone twice tells no more than everyone once."""
+    first, second, y = two(300)
+    once = risk.compare_left_out(first, second, y)
+    pairs = [(np.tile(p, 2), np.tile(s, 2)) for p, s in (first, second)]
+    twice = risk.compare_left_out(*pairs, np.tile(y, 2), np.tile(np.arange(300), 2))
+    np.testing.assert_allclose(twice, once, atol=1e-3)
+    blind = risk.compare_left_out(*pairs, np.tile(y, 2))
+    for each, narrow in zip(once, blind, strict=True):
+        assert narrow.high - narrow.low < 0.8 * (each.high - each.low)
+
+
+def test_scores_that_make_no_mistake_may_still_differ():
+    y = np.repeat([0, 1], 5)
+    one = (0.1 + 0.8 * y, 0.8 * y - 0.4)
+    other = (0.2 + 0.6 * y, 0.6 * y - 0.3)
+    found = risk.compare_left_out(one, other, y)
+    assert found.error.difference == found.auc.difference == 0
+    assert found.auc.high == -found.auc.low == pytest.approx(1 - 0.025 ** (1 / 5))
+    assert found.error.high == -found.error.low > 0.1
+    assert found.r2.low <= found.r2.difference <= found.r2.high
+    found = risk.compare_left_out(one, other, np.arange(10) == 9)
+    assert found.auc[3:] == (-1 + found.auc.difference, 1 + found.auc.difference)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.selection import axes
 from renyi.solvers.ridge_dual import unpenalised
-from renyi.solvers.risk_measures import RiskMeasures, risk_measures
+from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
 from renyi.sources.phenotypes import (
@@ -43,7 +44,7 @@ from renyi.writing import replacing
 OURS: tuple[str, ...] = (
     *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
     *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
-    *("build", "same_strand", "device"),
+    *("build", "same_strand", "device", "loco", "compare"),
 )
 TABLES: tuple[str, ...] = (
     *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
@@ -51,6 +52,7 @@ TABLES: tuple[str, ...] = (
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
 )
+LOCO = ".loco.tsv"
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
 _USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
@@ -61,6 +63,7 @@ _NO_BOUND = (
     "The figures above are of left-out samples; a bound that holds needs samples that "
     "the model has not seen."
 )
+_CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 _ROLES = (".fam", ".bim"), (".psam", ".pvar")
 
 
@@ -246,6 +249,10 @@ def fit(args: Args, recorded: Recorded) -> None:
             "--missing is category (a genotype of its own) or mean for genotypes, not "
             f"{' '.join(missing)}."
         )
+    if args.loco and prefix is None:
+        raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
+    if args.loco:
+        output.check_place(args, f"{prefix}{LOCO}")
     picture = None
     if args.plot is not None:
         picture = output.check_place(args, args.plot, PICTURE)
@@ -253,27 +260,41 @@ def fit(args: Args, recorded: Recorded) -> None:
     begun = datetime.now().astimezone()
     study = _study(args)
     G, covariates = study.genotypes, study.covariates
-    clf = GenotypeModel(
-        alpha="auto" if args.alpha == "loo" else args.alpha,
-        dominance=not args.additive,
-        missing=missing[0],
-        device=args.device or "cpu",
-        random_state=args.seed or 0,
+    clf, other = (
+        GenotypeModel(
+            alpha="auto" if args.alpha == "loo" else args.alpha,
+            dominance=dominance,
+            missing=missing[0],
+            device=args.device or "cpu",
+            random_state=args.seed or 0,
+        )
+        for dominance in (not args.additive, args.additive)
     )
     X = None
     if covariates is not None:
         X = covariates.to_numpy()
         unpenalised(len(X), X, list(covariates.columns))  # names one that is idle
+    compared = rest = None
     with Meter() as meter:
         meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
-        clf.fit(G.packed, study.y, covariates=X, groups=study.groups)
+        clf.fit(G.packed, study.y, X, study.groups)
+        if args.compare:
+            other.fit(G.packed, study.y, X, study.groups)
+            compared = clf.compare(other, study.y, study.groups)
+        if args.loco:
+            meter(Progress("leaving out", facts="one chromosome after the other"))
+            rest = clf.leave_chromosomes_out(G, study.y, X, study.groups)
     measures = risk_measures(clf.left_out_scores_, study.y, X, args.prevalence)
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
+    if compared is not None:
+        facts["compared"] = _compared(clf, other, compared)
     step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
     if prefix is not None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
+        if rest is not None:
+            facts["written"]["loco"] = prefix + LOCO
         beside = "" if covariates is None else " --covar FILE"
         step = f"renyi predict {shlex.quote(names[0])} OTHER.bed{beside}"
         step += " --out answers.tsv"
@@ -284,6 +305,10 @@ def fit(args: Args, recorded: Recorded) -> None:
     text = _fit_text(facts)
     if prefix is not None:
         model.save(f"{prefix}.json")
+        if rest is not None:
+            ids = G.samples[["fid", "iid"]].rename(columns=str.upper)
+            with output.writing(Path(prefix + LOCO), {}) as write:
+                write(pd.concat([ids.reset_index(drop=True), rest], axis=1))
         with replacing(f"{prefix}.log") as stream:
             stream.write(_log(args, begun, study.log, text))
     if args.json:
@@ -354,6 +379,27 @@ def _facts(
     }
 
 
+def _compared(clf: GenotypeModel, other: GenotypeModel, found: Comparison) -> Facts:
+    """Return two codings and the covariates alone by the same measures."""
+    names = ["dominance" if m.dominance else "additive" for m in (clf, other)]
+    rows: Facts = {
+        name: {what: getattr(found, what)[k] for what in found._fields}
+        for k, name in enumerate(names)
+    }
+    figures, unexplained = clf.figures_, 1 - found.r2.first
+    if figures.covariates_risk is not None:
+        rows["covariates"] = {
+            "error": figures.covariates_error,
+            "auc": figures.covariates_auc,
+            "r2": 1 - figures.covariates_risk * unexplained / figures.risk,
+        }
+    differences = {
+        what: {"difference": each.difference, "interval": [each.low, each.high]}
+        for what, each in found._asdict().items()
+    }
+    return {**rows, "in_model": names[0], "less_other": differences}
+
+
 def measured(measures: RiskMeasures) -> Facts:
     """Return measures of a score as plain values."""
     return {
@@ -367,7 +413,7 @@ def measured(measures: RiskMeasures) -> Facts:
 
 def _fit_text(facts: Facts) -> str:
     first, second = facts["classes"].items()
-    how = "points for 0, 1 and 2 copies" if facts["dominance"] else "additive"
+    how = _CODINGS[facts["dominance"]]
     gaps = {"category": "a genotype of their own", "mean": "the mean of the others"}
     chosen = "as given" if facts["alpha_given"] else "chosen by left-out samples"
     learned = [
@@ -392,6 +438,8 @@ def _fit_text(facts: Facts) -> str:
         errors.append(figure("error of covariates alone", alone))
         alone = f"{facts['covariates_auc']:.3f}"
         errors.append(figure("AUC of covariates alone", alone))
+    if "compared" in facts:
+        errors += ["", *_compared_lines(facts["compared"])]
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
@@ -401,6 +449,33 @@ def _fit_text(facts: Facts) -> str:
     end = [f"Wrote {place} ({what})" for what, place in written]
     blocks.append([*end, f"Next: {facts['next']}"])
     return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def _compared_lines(compared: Facts) -> list[str]:
+    """Return both codings and their difference in words."""
+    names = {"dominance": f"dominance, {_CODINGS[True]}", "additive": _CODINGS[False]}
+    names["covariates"] = "covariates alone"
+    kept, measures = compared["in_model"], ("error", "auc", "r2")
+    lines = [
+        "The two models on the same left-out samples",
+        f"  {'':<39} {'error':>8} {'AUC':>8} {'R²':>8}",
+    ]
+
+    def line(what: str, found: Sequence[float], sign: str = "") -> str:
+        error, auc, r2 = found
+        share = f"{100 * error:{sign}.1f} %"
+        return f"  {what:<39} {share:>8} {auc:>{sign}8.3f} {r2:>{sign}8.3f}"
+
+    for name, words in names.items():
+        if name in compared:
+            lines.append(line(words, [compared[name][what] for what in measures]))
+    less = compared["less_other"]
+    found = [less[what]["difference"] for what in measures]
+    lines.append(line(f"{kept} less the other", found, "+"))
+    for k, words in enumerate(("  95 %: from", "  to")):
+        found = [less[what]["interval"][k] for what in measures]
+        lines.append(line(words, found, "+"))
+    return [*lines, f"The model, and its file with --out, has the {kept} one."]
 
 
 def top_lines(rows: Sequence[Facts]) -> list[str]:

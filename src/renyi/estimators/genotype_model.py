@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.checks import check_choice, memory_budget
@@ -31,7 +32,7 @@ from renyi.solvers.ridge_dual import (
     fit_products,
     unpenalised,
 )
-from renyi.solvers.risk_measures import auc
+from renyi.solvers.risk_measures import Comparison, auc, compare_left_out
 
 Floats = NDArray[np.float64]
 
@@ -141,11 +142,9 @@ class GenotypeModel:
         members = _groups(groups, genotypes.n)
         if not genotypes.d:
             raise ValueError("there are no variants to fit: keep at least one.")
-        on_gpu = DeviceGenotypes(genotypes) if self.device == "cuda" else None
-        kernel = GenotypeKernel.of(genotypes, self.dominance, self.missing)
+        on_gpu, kernel = self._products(genotypes)
         if self._exact(genotypes.n):
-            count = None if on_gpu is None else on_gpu.agreement
-            A = kernel.matrix(genotypes, count)
+            A = _in_common(genotypes, on_gpu, kernel)
             fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
             del A
         else:
@@ -164,6 +163,12 @@ class GenotypeModel:
                 "penalty is not determined. Give a small number."
             )
         return alpha
+
+    def _products(
+        self, G: PackedGenotypes
+    ) -> tuple[DeviceGenotypes | None, GenotypeKernel]:
+        on_gpu = DeviceGenotypes(G) if self.device == "cuda" else None
+        return on_gpu, GenotypeKernel.of(G, self.dominance, self.missing)
 
     def _exact(self, n: int) -> bool:
         if self.solver == "auto":
@@ -248,12 +253,7 @@ class GenotypeModel:
 
     def decision_function(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
         """Return scores; those above 0 are for the second class."""
-        genotypes = _packed(G)
-        if genotypes.d != len(self.points_):
-            raise ValueError(
-                f"the model has {len(self.points_):,} variants and these genotypes "
-                f"{genotypes.d:,}: keep the same, in the same order."
-            )
+        genotypes = self._same_variants(G)
         C = _covariates(covariates, genotypes.n)
         q = 0 if C is None else C.shape[1]
         if q != len(self.covariate_coef_):
@@ -263,6 +263,15 @@ class GenotypeModel:
             )
         found = packed.scores(genotypes, self.points_) + self.intercept_
         return found if C is None else found + C @ self.covariate_coef_
+
+    def _same_variants(self, G: Any) -> PackedGenotypes:
+        genotypes = _packed(G)
+        if genotypes.d != len(self.points_):
+            raise ValueError(
+                f"the model has {len(self.points_):,} variants and these genotypes "
+                f"{genotypes.d:,}: keep the same, in the same order."
+            )
+        return genotypes
 
     def predict(self, G: Any, covariates: ArrayLike | None = None) -> NDArray[Any]:
         """Return the likelier class of every sample."""
@@ -280,6 +289,127 @@ class GenotypeModel:
     def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
         """Return the share of right answers."""
         return float(np.mean(self.predict(G, covariates) == np.asarray(y)))
+
+    # ---- beside the fit
+
+    def leave_chromosomes_out(
+        self,
+        G: Any,
+        y: ArrayLike,
+        covariates: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        chromosomes: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Return scores of the training samples without each chromosome in turn.
+
+        Each is of a fit to the variants of all other chromosomes, with the penalty of
+        this one, to all other samples (groups, folds): what the genotypes add to the
+        answer of the covariates alone, or of the share of the classes. Beside the
+        covariates it stands for the rest of the genome where the variants of the
+        chromosome are tested one by one.
+
+        Parameters
+        ----------
+        G, y, covariates, groups
+            What was fitted.
+        chromosomes : array-like of shape (d,), optional
+            The chromosome of every variant; by default that of ``G.variants``.
+
+        Returns
+        -------
+        DataFrame of shape (n, chromosomes)
+            A column for each, in the order of the file.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 60)
+        >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.3), (300, 60))
+        >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
+        >>> names = np.repeat(["1", "2", "X"], 100)
+        >>> clf = GenotypeModel().fit(G, y)
+        >>> clf.leave_chromosomes_out(G, y, chromosomes=names).shape
+        (60, 3)
+        """
+        whole = self._same_variants(G)
+        labels = _two_classes(y, whole.n)[1]
+        C, members = _covariates(covariates, whole.n), _groups(groups, whole.n)
+        if chromosomes is None and G is whole:
+            raise ValueError("packed genotypes do not tell them: give chromosomes.")
+        given = G.variants["chromosome"] if chromosomes is None else chromosomes
+        names = np.asarray(given).astype(str)
+        if names.shape != (whole.d,):
+            raise ValueError(
+                f"chromosomes must have one for each of {whole.d} variants."
+            )
+        if (names == names[0]).all():
+            raise ValueError(
+                f"all variants are of chromosome {names[0]}: without it none is left."
+            )
+
+        exact, found = self._exact(whole.n), {}
+        if exact:
+            A = _in_common(whole, *self._products(whole))
+        for name in pd.unique(names):
+            if exact:  # A is the sum of those of the chromosomes
+                part = whole.take(variants=names == name)
+                rest = _in_common(part, *self._products(part))
+                np.subtract(A, rest, out=rest)
+                fit = fit_kernel(rest, labels, self.alpha_, whole.d, C, members)
+            else:
+                part = whole.take(variants=names != name)
+                on_gpu, kernel = self._products(part)
+                fit = self._iterate(
+                    part, on_gpu, kernel, labels, self.alpha_, C, members
+                )
+            _check_determined(fit)
+            alone = covariates_alone(labels, C, fit.together)
+            found[str(name)] = fit.left_out - alone
+        return pd.DataFrame(found)
+
+    def compare(
+        self, other: GenotypeModel, y: ArrayLike, groups: ArrayLike | None = None
+    ) -> Comparison:
+        """Compare with another fit to the same samples, by those left out.
+
+        Parameters
+        ----------
+        other : GenotypeModel
+            The other, say one that is additive.
+        y, groups
+            What both were fitted to.
+
+        Returns
+        -------
+        Comparison
+            `error`, `auc` and `r2`, each as (first, second, difference, low, high):
+            this fit, the other, this less the other, and the 95 % interval of that, in
+            which samples (or groups) vary and the fits do not. R² is
+            1 − Σ(s − y)²/Σ(s₀ − y)², s₀ the share of the second class among the samples
+            of a fit.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 60)
+        >>> copies = rng.binomial(2, np.where(y == 1, 0.5, 0.4), (300, 60))
+        >>> G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies])
+        >>> additive = GenotypeModel(dominance=False).fit(G, y)
+        >>> found = GenotypeModel().fit(G, y).compare(additive, y)
+        >>> found.auc.second == additive.figures_.auc
+        True
+        >>> found.auc.low <= found.auc.difference <= found.auc.high
+        True
+        """
+        n = len(self.left_out_)
+        if len(other.left_out_) != n:
+            raise ValueError(
+                f"the other fit is to {len(other.left_out_):,} samples, and this one "
+                f"to {n:,}: compare fits to the same."
+            )
+        ours, theirs = [(m.left_out_, m.left_out_scores_) for m in (self, other)]
+        labels = _two_classes(y, n)[1]
+        return compare_left_out(ours, theirs, labels, _groups(groups, n))
 
 
 # ---- what is given
@@ -343,6 +473,12 @@ def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     return None if len(found) == n else members.astype(np.int64)
 
 
+def _in_common(
+    G: PackedGenotypes, on_gpu: DeviceGenotypes | None, kernel: GenotypeKernel
+) -> Floats:
+    return kernel.matrix(G, None if on_gpu is None else on_gpu.agreement)
+
+
 # ---- figures
 
 
@@ -354,11 +490,7 @@ def _figures(
     groups: NDArray[np.int64] | None,
 ) -> GenotypeFigures:
     """Judge left-out scores, and beside them those of the covariates alone."""
-    if fit.choice.risk is None:
-        raise ValueError(
-            "without some sample or group the covariates do not determine a fit: "
-            "merge groups, leave a covariate out, or give a larger alpha."
-        )
+    _check_determined(fit)
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = auc(scores, y)
     found = GenotypeFigures(
@@ -381,6 +513,14 @@ def _figures(
         covariates_risk=float(((alone - y) ** 2).mean()),
         covariates_auc=auc(_comparable(alone, y, fit.together), y)[0],
     )
+
+
+def _check_determined(fit: KernelFit) -> None:
+    if fit.choice.risk is None:
+        raise ValueError(
+            "without some sample or group the covariates do not determine a fit: "
+            "merge groups, leave a covariate out, or give a larger alpha."
+        )
 
 
 def _comparable(

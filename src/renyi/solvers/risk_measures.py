@@ -13,6 +13,11 @@ r"""How well a score ranks and explains a disease: arrays to numbers, no model i
   cases in the sample, t = Φ⁻¹(1 − K), z = φ(t), m = z/K:
   ``C = (K(1−K))² / (z² P(1−P))``, ``θ = m(P−K)/(1−K) · (m(P−K)/(1−K) − t)``,
   ``R²_l = C·R²_o / (1 + C·θ·R²_o)``.
+* **Two scores of the same samples** are compared by what each sample adds to the
+  difference: of AUCs V₁ and V₀ of one score less those of the other (DeLong, paired),
+  of ``R² = 1 − Σ(s − y)²/Σ(s₀ − y)²`` its linear part, s₀ the answer without a score.
+  Where samples come in groups, these are added up first. Errors have the interval of
+  Agresti and Min (2005): two samples are added, of which one tells the scores apart.
 * **Another prevalence** adds ``log K/(1−K) − log P/(1−P)`` to the log-odds.
 """
 
@@ -20,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,13 +100,11 @@ def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, fl
     """Return the area under the ROC curve and its interval (DeLong)."""
     check_share("confidence", confidence)
     scores, y = _two_classes(scores, y)
-    case, control = scores[y == 1], scores[y == 0]
-    m, n, ranks = len(case), len(control), _midranks(np.concatenate([case, control]))
-    right = (ranks[:m] - _midranks(case)) / n  # of each case, the controls below it
-    wrong = 1 - (ranks[m:] - _midranks(control)) / m
+    right, wrong = _placements(scores, y)
+    m, n = len(right), len(wrong)
     area = float(right.mean())
     if min(area, 1 - area) * m * n < 0.25:  # no pair, or every pair, is misranked
-        least = ((1 - confidence) / 2) ** (1 / min(m, n))
+        least = _never_seen(m, n, confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
     parts = [v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (right, wrong)]
     width = float(ndtri((1 + confidence) / 2)) * math.sqrt(sum(parts))
@@ -109,10 +112,115 @@ def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, fl
     return area, float(expit(centre - half)), float(expit(centre + half))
 
 
+def _placements(scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return of each case the share of controls below, of controls the cases above."""
+    case, control = scores[y == 1], scores[y == 0]
+    m, n, ranks = len(case), len(control), _midranks(np.concatenate([case, control]))
+    below = (ranks[:m] - _midranks(case)) / n
+    return below, 1 - (ranks[m:] - _midranks(control)) / m
+
+
+def _never_seen(m: int, n: int, confidence: float) -> float:
+    """Return the least share of what every one of min(m, n) disjoint pairs showed."""
+    return float(((1 - confidence) / 2) ** (1 / min(m, n)))
+
+
 def _midranks(x: Floats) -> Floats:
     """Return ranks from 1 on; ties share the middle of theirs."""
     _, places, counts = np.unique(x, return_inverse=True, return_counts=True)
     return np.asarray((counts.cumsum() - (counts - 1) / 2)[places])
+
+
+# ---- two scores
+
+
+class Difference(NamedTuple):
+    """A measure of two scores, the first less the second, and its interval."""
+
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """Two scores of the same samples, which neither was fitted to."""
+
+    error: Difference
+    auc: Difference
+    r2: Difference
+
+
+def compare_left_out(
+    first: tuple[Floats, Floats],
+    second: tuple[Floats, Floats],
+    y: Any,
+    groups: Any = None,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare estimates of P(1) of left-out samples.
+
+    Each comes with its scores, the estimates less the share of class 1 that their fit
+    has seen. `groups` number the samples that do not vary independently.
+    """
+    check_share("confidence", confidence)
+    for pair in (first, second):
+        for values in pair:
+            _two_classes(values, y)
+    y = np.asarray(y, np.float64)
+    z = float(ndtri((1 + confidence) / 2))
+    wrong = [((p > 0.5) != (y > 0.5)).astype(np.float64) for p, _ in (first, second)]
+    missed, n = wrong[0] - wrong[1], len(y)
+    # Two more, whose squares add up to one and whose sum is nothing.
+    more = np.concatenate([missed, np.array([1, -1]) * math.sqrt(0.5)])
+    centre = more.mean()
+    alone = None if groups is None else np.append(groups, max(groups) + np.arange(1, 3))
+    spread = _spread((more - centre) / len(more), alone)
+    errors = [float(w.mean()) for w in wrong]
+    error = _difference(*errors, centre, z * spread)
+
+    r2, part = [], np.zeros(n)
+    for (p, scores), sign in ((first, 1), (second, -1)):
+        loss, none = (p - y) ** 2, (p - scores - y) ** 2
+        r2.append(1 - loss.mean() / none.mean())
+        part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
+    gain = _difference(*r2, r2[0] - r2[1], z * _spread(part, groups))
+    area = _auc_difference(first[1], second[1], y, groups, z, confidence)
+    return Comparison(error, area, gain)
+
+
+def _auc_difference(
+    first: Floats, second: Floats, y: Floats, groups: Any, z: float, confidence: float
+) -> Difference:
+    ours, theirs = _placements(first, y), _placements(second, y)
+    areas, part = [float(ours[0].mean()), float(theirs[0].mean())], np.zeros(len(y))
+    sizes = [len(values) for values in ours]
+    for k, kind in enumerate((y == 1, y == 0)):
+        apart = ours[k] - theirs[k]
+        part[kind] = apart - apart.mean()
+        part[kind] /= math.sqrt(sizes[k] * max(sizes[k] - 1, 1))
+    half = z * _spread(part, groups)
+    if min(sizes) < 2:
+        half = 1.0
+    elif not part.any():  # ranked alike, as far as these pairs show
+        half = 1 - _never_seen(*sizes, confidence)
+    return _difference(*areas, areas[0] - areas[1], half)
+
+
+def _spread(parts: Floats, groups: Any) -> float:
+    """Return the standard error of a sum of parts whose mean is zero."""
+    if groups is None:
+        return math.sqrt(float(parts @ parts))
+    sums = np.bincount(groups, parts)
+    k = int(np.count_nonzero(np.bincount(groups)))
+    return math.sqrt(float(sums @ sums) * k / max(k - 1, 1))
+
+
+def _difference(first: float, second: float, centre: float, half: float) -> Difference:
+    apart = float(first - second)
+    low, high = min(centre - half, apart), max(centre + half, apart)
+    return Difference(float(first), float(second), apart, float(low), float(high))
 
 
 # ---- explained variation
