@@ -104,7 +104,7 @@ def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, fl
     m, n = len(right), len(wrong)
     area = float(right.mean())
     if min(area, 1 - area) * m * n < 0.25:  # no pair, or every pair, is misranked
-        least = _never_seen(m, n, confidence)
+        least = _never_seen(min(m, n), confidence)
         return (area, least, 1.0) if area > 0.5 else (area, 0.0, 1 - least)
     parts = [v.var(ddof=1) / len(v) if len(v) > 1 else 0.25 for v in (right, wrong)]
     width = float(ndtri((1 + confidence) / 2)) * math.sqrt(sum(parts))
@@ -120,9 +120,9 @@ def _placements(scores: Floats, y: Floats) -> tuple[Floats, Floats]:
     return below, 1 - (ranks[m:] - _midranks(control)) / m
 
 
-def _never_seen(m: int, n: int, confidence: float) -> float:
-    """Return the least share of what every one of min(m, n) disjoint pairs showed."""
-    return float(((1 - confidence) / 2) ** (1 / min(m, n)))
+def _never_seen(pairs: int, confidence: float) -> float:
+    """Return the least share of what each of so many disjoint pairs showed."""
+    return float(((1 - confidence) / 2) ** (1 / pairs))
 
 
 def _midranks(x: Floats) -> Floats:
@@ -171,21 +171,22 @@ def compare_left_out(
     y = np.asarray(y, np.float64)
     z = float(ndtri((1 + confidence) / 2))
     wrong = [((p > 0.5) != (y > 0.5)).astype(np.float64) for p, _ in (first, second)]
-    missed, n = wrong[0] - wrong[1], len(y)
+    missed = wrong[0] - wrong[1]
     # Two more, whose squares add up to one and whose sum is nothing.
     more = np.concatenate([missed, np.array([1, -1]) * math.sqrt(0.5)])
     centre = more.mean()
     alone = None if groups is None else np.append(groups, max(groups) + np.arange(1, 3))
     spread = _spread((more - centre) / len(more), alone)
     errors = [float(w.mean()) for w in wrong]
-    error = _difference(*errors, centre, z * spread)
+    error = _difference(errors, z * spread, float(centre))
 
-    r2, part = [], np.zeros(n)
+    r2: list[float] = []
+    part = np.zeros(len(y))
     for (p, scores), sign in ((first, 1), (second, -1)):
         loss, none = (p - y) ** 2, (p - scores - y) ** 2
-        r2.append(1 - loss.mean() / none.mean())
+        r2.append(1 - float(loss.mean() / none.mean()))
         part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
-    gain = _difference(*r2, r2[0] - r2[1], z * _spread(part, groups))
+    gain = _difference(r2, z * _spread(part, groups))
     area = _auc_difference(first[1], second[1], y, groups, z, confidence)
     return Comparison(error, area, gain)
 
@@ -204,8 +205,8 @@ def _auc_difference(
     if min(sizes) < 2:
         half = 1.0
     elif not part.any():  # ranked alike, as far as these pairs show
-        half = 1 - _never_seen(*sizes, confidence)
-    return _difference(*areas, areas[0] - areas[1], half)
+        half = 1 - _never_seen(min(sizes), confidence)
+    return _difference(areas, half)
 
 
 def _spread(parts: Floats, groups: Any) -> float:
@@ -217,10 +218,14 @@ def _spread(parts: Floats, groups: Any) -> float:
     return math.sqrt(float(sums @ sums) * k / max(k - 1, 1))
 
 
-def _difference(first: float, second: float, centre: float, half: float) -> Difference:
-    apart = float(first - second)
-    low, high = min(centre - half, apart), max(centre + half, apart)
-    return Difference(float(first), float(second), apart, float(low), float(high))
+def _difference(
+    measures: list[float], half: float, centre: float | None = None
+) -> Difference:
+    first, second = measures
+    apart = first - second
+    middle = apart if centre is None else centre
+    low, high = min(middle - half, apart), max(middle + half, apart)
+    return Difference(first, second, apart, low, high)
 
 
 # ---- explained variation
