@@ -457,7 +457,7 @@ def _compared_lines(compared: Facts) -> list[str]:
     names["covariates"] = "covariates alone"
     kept, measures = compared["in_model"], ("error", "auc", "r2")
     lines = [
-        "The two models on the same left-out samples",
+        "The two models on the same left-out samples (R² of scores as they are)",
         f"  {'':<39} {'error':>8} {'AUC':>8} {'R²':>8}",
     ]
 
