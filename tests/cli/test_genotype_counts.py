@@ -63,6 +63,15 @@ def test_a_model_of_counts_tells_cases(good, panel):
     assert "confidence 95 %" in text
 
 
+def test_a_panel_without_variation_or_with_missing_calls(good, bad, panel):
+    save_counts()
+    assert "missing calls; it holds if" in " ".join(fit(good).out.split())
+    save_study("panel", np.full((40, 60), 3))
+    none = {f"{g}_{k}": 0 for g in ("CASE", "CONTROL") for k in ("A1A1", "A1A2")}
+    save_counts(**none, CASE_A2A2=50, CONTROL_A2A2=50)
+    assert "panel.bed differs" in fit(bad)
+
+
 def test_swapped_alleles_give_the_same_model(good, panel):
     save_counts()
     fit(good, "--out", "a")
@@ -88,6 +97,7 @@ def test_a_panel_that_contradicts_the_counts_is_refused_by_its_variants(bad, pan
         ({"CASE_A1A1": -1}, "negative"),
         ({"CASE_A1A1": 0, "CASE_A1A2": 0, "CASE_A2A2": 0}, "no counts"),
         ({"CASE_A1A1": "many"}, "many"),
+        ({"CASE_A1A1": 5 * 10**18, "CASE_A1A2": 5 * 10**18}, "a count above"),
         ({"ID": [f"x{k}" for k in range(40)]}, "No variant"),
     ],
 )
@@ -102,6 +112,8 @@ def test_options_that_do_not_go_with_counts(bad, panel):
     assert "--target" in fit(bad, "--target", "x")
     assert "--pheno" in fit(bad, "--pheno", "x")
     assert "panel.bed" in fit(bad, "panel.bed")
+    assert "--missing" in fit(bad, "--missing", "category")
+    assert "--alpha 1e-300" in fit(bad, "--alpha", "1e-300")
     Path("counts.tsv").write_text("ID\tA1\n")
     assert "A2" in fit(bad)
     Path("counts.tsv").write_bytes(b"ID\tA1\xff\nr\tA\n")

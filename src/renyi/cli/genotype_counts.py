@@ -39,6 +39,7 @@ _FAR, _SURE = (
     0.15,
     6.0,
 )  # how far apart frequencies contradict: and in errors
+_SMALLEST = 1e-6  # alpha: below, points are rounding
 _MOST = 0.01  # share of variants that may contradict, and are dropped
 _TOP, _SHOWN = 10, 5
 
@@ -49,7 +50,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         raise ValueError("--genotype-counts and --ld-panel go together: name both.")
     if args.files:
         raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
-    others = [name for name in (*OURS, *TABLES, "plot") if name != "build"]
+    others = [n for n in (*OURS, *TABLES, "plot", "missing") if n != "build"]
     refuse(args, others, "does not go with --genotype-counts")
     prefix = check_prefix(args)
     log: list[str] = []
@@ -61,11 +62,14 @@ def fit(args: Args, recorded: Recorded) -> None:
         np.median(counts[:, 1].sum(1) / counts.sum((1, 2)))
     )
     alpha = None if args.alpha in ("auto", "loo") else args.alpha
+    if alpha is not None and alpha < _SMALLEST:
+        raise ValueError(f"--alpha {alpha:g} is too small for counts of genotypes.")
     model, certified = fit_counts(panel, counts, share, alpha, args.build)
     facts: Facts = {
         "renyi": __version__,
         "variants": panel.packed.d,
         "panel": panel.packed.n,
+        "missing": int(code_counts(panel.packed)[:, MISSING].sum()),
         "cases": int(counts[:, 1].sum(axis=1).max()),
         "controls": int(counts[:, 0].sum(axis=1).max()),
         "share": share,
@@ -165,6 +169,8 @@ def fit_counts(
     K, u = kernel.matrix(G), scores(G, f)
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
+    if not np.trace(K) > 1e-9 * G.n:
+        raise ValueError(f"No variant of {panel.path} differs between its samples.")
     people = counts.sum(axis=2).min(axis=0)
     square = float((f[:, OBSERVED] ** 2).sum())
     study = Summary(share, int(people[1]), int(people[0]), square)
@@ -218,6 +224,9 @@ def _text(facts: Facts, certified: Certified) -> str:
         proof += f" Rule map errs in no more than {at_most(4 * bound, 1)}."
     else:
         proof += " That bounds no error: more samples, or fewer variants, would."
+    if facts["missing"]:
+        many = number_of(facts["missing"], "missing call")
+        proof += f" The panel has {many}; it holds if each was the mean of the others."
     blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
     if facts["notes"]:
         blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])

@@ -23,6 +23,7 @@ from renyi.storage import first_line
 GROUPS = ("CONTROL", "CASE")
 GENOTYPES = ("A1A1", "A1A2", "A2A2")
 _TEXTS = {"ID": "id", "A1": "a1", "A2": "a2"}
+_MOST = 10**12  # people
 _COUNTS = [f"{group}_{genotype}" for group in GROUPS for genotype in GENOTYPES]
 
 
@@ -77,6 +78,7 @@ def _check_counts(path: object, frame: pd.DataFrame, counts: NDArray[np.int64]) 
     none = counts.reshape(-1, 2, 3).sum(axis=2).min(axis=1) <= 0
     for bad, what in (
         (counts.min(axis=1) < 0, "a negative count"),
+        (counts.max(axis=1) > _MOST, f"a count above {_MOST:,}"),
         (none, "no counts"),
     ):
         if bad.any():
