@@ -218,10 +218,19 @@ def finite_numbers(value: Any, shape: tuple[int, ...], what: str) -> NDArray[Any
     return array
 
 
+_KINDS = {
+    "renyi-model": ", a model of tables",
+    "renyi-genotype-scores": ", a model of genotypes (.bed or .pgen)",
+    "renyi-proof": ", a proof (--proof)",
+}
+
+
 def _check_format(path: Any, data: Mapping[str, Any], kind: str, versions: int) -> None:
     """Refuse an object of another format, or of a version that is not known."""
     if data.get("format") != kind:
-        raise InvalidFileError(f"its format is {data.get('format')!r:.60}")
+        found = data.get("format")
+        known = _KINDS.get(found, "") if isinstance(found, str) else ""
+        raise InvalidFileError(f"its format is {found!r:.60}{known}")
     if type(data.get("version")) is not int or not 1 <= data["version"] <= versions:
         known = "version 1" if versions == 1 else f"versions 1 to {versions}"
         raise VersionError(

@@ -239,10 +239,10 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Check what renyi claims.")
-    parser.add_argument("model", nargs="?", default="")
-    parser.add_argument("marginals")
-    parser.add_argument("--proof", default="")
+    parser = argparse.ArgumentParser(description="Check what renyi claims, exactly.")
+    parser.add_argument("model", nargs="?", default="", help="model (.json), or none")
+    parser.add_argument("marginals", help="counts of pairs (.renyi)")
+    parser.add_argument("--proof", default="", help="what --proof wrote (.json)")
     code, why, found = answer(**vars(parser.parse_args()))
     for what, number, exact, _ in found:
         print(what, number, Decimal(exact.numerator) / exact.denominator, sep=", ")

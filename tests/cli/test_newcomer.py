@@ -12,6 +12,7 @@ import pytest
 import renyi
 from renyi.figures import at_most
 from support.commandline import Run, save, table
+from support.studies import codes, save_study
 
 TARGET = ("--target", "y", "--id", "id")
 
@@ -238,3 +239,17 @@ def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
     assert "of one population" in told
     assert "split once" not in told
     assert "--encoder" in told
+
+
+def test_tables_and_genotypes_are_told_apart(run: Run) -> None:
+    study = save_study("study", codes(30, seed=1))
+    save(table())
+    run("fit", study, "--out", "g")
+    run("fit", "t.csv", *TARGET, "--out", "m")
+    assert "a model of genotypes" in run("certify", "g.json", "m.renyi").err
+    scores = ("export", "m.json", "--scores", "plink2", "--out", "s")
+    assert "a model of tables" in run(*scores).err
+    build = ("marginals", "build", study, "--target", "y", "--out", "c.renyi")
+    assert "study.bed holds genotypes" in run(*build).err
+    both = run("certify", "m.json", "m.renyi", "--confidence", "0.9").err
+    assert "--rows and --halves" in both

@@ -251,3 +251,15 @@ def test_what_rounding_costs_is_said():
     m = renyi.Marginals.from_data(X, y)
     card = renyi.RenyiClassifier().fit_marginals(m).scorecard_.rounded(3)
     assert "the linear score" in " ".join(str(card).split())
+
+
+def test_numbers_have_no_other_label() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    X = pd.DataFrame({"x": y + rng.normal(0, 1, 300), "c": np.where(y, "a", "b")})
+    X.loc[:20, "x"], X.loc[10:90, "c"] = np.nan, "d"
+    for missing in (True, False):
+        rows = slice(None) if missing else slice(21, None)
+        card = renyi.RenyiClassifier().fit(X[rows], y[rows]).scorecard_.rounded(10)
+        other = card.frame().query("category == '(any other)'")["feature"].tolist()
+        assert set(other) == ({"c"} if missing else {"c", "x"})

@@ -160,9 +160,9 @@ def _check_basis(args: Args) -> None:
                 "'renyi marginals build' first."
             )
         return
-    for option in ("target", "confidence"):
+    for option, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
         if getattr(args, option) is not None:
-            raise ValueError(f"--{option} is for --rows: leave it out for marginals.")
+            raise ValueError(f"--{option} is for {place}: leave it out for marginals.")
     if args.time_limit is not None and args.level in (None, "closed"):
         raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
 

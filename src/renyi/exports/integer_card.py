@@ -123,8 +123,11 @@ class IntegerScorecard:
         for j in np.argsort(-self.scorecard.importance, kind="stable"):
             points = self.points[starts[j] : starts[j + 1]]
             if points.any():
-                both = [*zip(columns[int(j)].levels.texts, points, strict=True)]
-                both += [(OTHER, self.other_points[j])] * bool(self.other_points[j])
+                column = columns[int(j)]
+                both = [*zip(column.levels.texts, points, strict=True)]
+                # A number lies in a bin, and a cell without one is missing.
+                if column.kind != "number" or None not in column.categories:
+                    both += [(OTHER, self.other_points[j])] * bool(self.other_points[j])
                 rows += [(columns.names[j], text, int(n)) for text, n in both]
         names = ("feature", "category", "points")
         values: Any = zip(*rows, strict=True) if rows else ((), (), ())

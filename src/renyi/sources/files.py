@@ -82,6 +82,11 @@ def opened(path: AnyPath) -> TableFile:
         return path
     place = existing(path)
     kinds = [k for k in _FORMATS if place.name.lower().endswith(k.ENDINGS)]
+    if place.name.lower().endswith(endings.GENOTYPES):
+        raise ValueError(
+            f"{place} holds genotypes, and a table is needed: 'renyi fit' and 'renyi "
+            "predict' take genotypes."
+        )
     if not kinds:
         what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
         raise ValueError(
