@@ -259,6 +259,8 @@ def test_what_cannot_be_fitted_is_named(study):
         GenotypeClassifier().fit(G, y[:-1])
     with pytest.raises(ValueError, match="covariate 2"):
         GenotypeClassifier().fit(G, y, np.column_stack([C[:, 0], 2 * C[:, 0] + 1]))
+    with pytest.raises(ValueError, match="covariates do not determine"):
+        GenotypeClassifier(1.0, solver="cg").fit(G, y, np.arange(N) == 3)
     with pytest.raises(ValueError, match="covariate 1 .*missing"):
         GenotypeClassifier().fit(G, y, np.where(C > 2, np.nan, C))
     with pytest.raises(ValueError, match="groups"):

@@ -293,6 +293,8 @@ def test_two_classes_of_plinks_codes_and_of_words():
         two_classes(["JPT", "CHB", "CEU"], "p")
     with pytest.raises(ValueError, match="--classes 0 1"):
         two_classes(["0", "1"], "p")
+    with pytest.raises(ValueError, match="one number"):
+        two_classes(["1", "1.0"], "p")
     with pytest.raises(ValueError, match="'X'"):
         two_classes(["JPT", "CHB", "CEU"], "p", ["JPT", "X"])
 

@@ -62,6 +62,8 @@ def predict(args: Args, recorded: Recorded) -> None:
         p = model.probabilities(scored.scores, args.prevalence)
         table["prediction"] = np.where(p > 0.5, model.classes[1], model.classes[0])
         table[f"proba_{model.classes[1]}"] = p
+    elif args.prevalence is not None:
+        warn(f"--prevalence changes nothing: {args.model} tells no classes.")
     table["score"] = scored.scores
     judged = _judged(args, G, model, scored.scores, table)
     facts |= {"judged": judged, "notes": output.notes_of(recorded)}

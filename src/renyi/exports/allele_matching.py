@@ -42,6 +42,7 @@ REASONS = {
     "ambiguous": "several variants fit",
 }
 BUILDS = {"hg18": "NCBI36", "hg19": "GRCh37", "hg38": "GRCh38"}
+BUILDS |= {name.lower(): name for name in BUILDS.values()}
 _COMPLEMENT = str.maketrans("ACGT", "TGCA")
 _MARGIN = 0.1  # of a frequency that decides, from ½
 _MOVED = 0.1  # share of ids at other places which tells of two genome builds

@@ -23,6 +23,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -236,15 +237,6 @@ def read_pgs(path: Path) -> PgsFile:
         ) from None
 
 
-def is_pgs(path: Path) -> bool:
-    """Whether a file begins as scoring files of the PGS Catalog do."""
-    try:
-        with _opened(path) as stream:
-            return stream.read(len(PGS)).startswith(b"#")
-    except (OSError, EOFError, zlib.error):
-        return False
-
-
 def _opened(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path))
@@ -253,7 +245,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _head(stream: IO[bytes]) -> tuple[dict[str, str], list[str], bytes]:
     """Return what the header says, the names of the columns, and the bytes after."""
-    head, start = {}, stream.read(_HEADER)
+    head, start = {}, stream.read(_HEADER).removeprefix(BOM_UTF8)
     while start.startswith(b"#"):
         line, end, start = start.partition(b"\n")
         if not end:

@@ -392,6 +392,17 @@ def _choose(
     return choice, *tried[places[choice.alphas.index(choice.alpha)]]
 
 
+def _basis(X: Floats) -> Floats:
+    """Return an orthonormal basis of what the rows of some folds determine."""
+    Q, R = np.linalg.qr(X)
+    if (np.abs(np.diag(R)) <= 1e-10 * np.linalg.norm(X, axis=0)).any():
+        raise ValueError(
+            "without a fifth of the samples the covariates do not determine a fit: "
+            "leave out those that few samples differ in."
+        )
+    return np.asarray(Q)
+
+
 def fit_products(
     multiply: Product,
     y: NDArray[Any],
@@ -412,7 +423,7 @@ def fit_products(
     X = unpenalised(n, covariates)
     used = np.ones((n, K + 1), bool)
     used[np.arange(n), folds] = False
-    bases = [np.linalg.qr(X * kept[:, None])[0] for kept in used.T]
+    bases = [_basis(X * kept[:, None]) for kept in used.T]
 
     def project(V: Floats) -> Floats:
         V = np.where(used, V, 0.0)

@@ -195,6 +195,11 @@ def two_classes(
     first, second = classes
     if first == second:
         raise ValueError(f"--classes needs two different values, not {first!r} twice.")
+    if _by_number(first)[0] == _by_number(second)[0] < math.inf:
+        raise ValueError(
+            f"{source} has the classes {first!r} and {second!r}, which are one number: "
+            "write it in one way, or give two classes with --classes."
+        )
     places = {first: 0, second: 1}
     y = np.array([places.get(t, -1) if t is not None else -1 for t in texts], np.int64)
     for k, name in enumerate((first, second)):
