@@ -175,7 +175,7 @@ def _add_genotypes(parser: Any) -> None:
     _add(study, "--groups FILE", text)
     text = "one weight per copy, not points for each number of copies"
     _add(study, "--additive", text)
-    _add(study, "--compare", "judge both of these by left-out samples")
+    _add(study, "--compare", "judge the models with and without --additive")
     _add(study, "--loco", "write scores without each chromosome to PREFIX.loco.tsv")
     _add(study, "--prevalence SHARE", "state R² on the liability scale at this share")
     text = f"draw what variants matter ({endings.either(endings.PICTURE)})"

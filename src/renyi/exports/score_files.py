@@ -247,10 +247,10 @@ class GenotypeScores:
             return 0.0
         lacking = [c for c in self.covariates if table is None or c not in table]
         if lacking:
+            names = ", ".join(map(repr, lacking))
             raise ValueError(
-                f"the model has the covariates {', '.join(map(repr, self.covariates))}"
-                f", and {', '.join(map(repr, lacking))} are not given: name a file "
-                "that has them with --covar."
+                f"covariates of the model are not given: {names}; pass covariates=, on "
+                "the command line a file (--covar)."
             )
         X = np.column_stack([np.asarray(table[c], np.float64) for c in self.covariates])
         if X.shape[0] != n or not np.isfinite(X).all():
