@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -46,6 +47,7 @@ _INTERIOR = 1e-10  # of the gap and the rows of Clarabel
 _IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
 _WHOLE = 1e-7  # of the bound of a mixed-integer program
 
+_LOOK = 0.2  # seconds between two looks at signals
 _FAREWELL = 0.3  # seconds that a solver has to end after Ctrl-C, or late
 _PATIENCE = 1.1  # of the time limit, until a step that it does not end is left
 _SILENT = 1.5  # seconds for which Clarabel may hear of nothing
@@ -273,10 +275,12 @@ def in_thread(
             found.set_exception(error)
 
     threading.Thread(target=result, daemon=True).start()
+    end = np.inf if patience is None else time.monotonic() + patience
     try:
-        return found.result(patience)
-    except TimeoutError:
-        return None
+        # A signal just before a wait does not end it: no wait is long.
+        while not found.done() and time.monotonic() < end:
+            wait([found], min(_LOOK, max(end - time.monotonic(), 0)))
+        return found.result() if found.done() else None
     finally:
         given_up.set()
 
