@@ -80,6 +80,22 @@ def test_any_blanks_separate_fields(study, between, end):
     pd.testing.assert_frame_equal(found.samples, expected.samples)
 
 
+def test_variants_of_negative_position_are_left_out_as_plink_does(study):
+    bim = study.with_suffix(".bim")
+    lines = bim.read_text().splitlines()
+    lines[2] = lines[2].replace("\t3000\t", "\t-3000\t")
+    bim.write_text("\n".join(lines) + "\n")
+    with pytest.warns(DataWarning, match="1 variant of .* negative position"):
+        G = read_genotypes(study)
+    assert len(G.variants) == G.packed.d == len(lines) - 1
+    assert "rs2" not in G.variants["id"].tolist()
+    fields = [line.split() for line in lines]
+    rows = [[*five[:3], "-1", *five[4:]] for five in fields]
+    bim.write_text("".join(" ".join(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match="negative positions"):
+        read_genotypes(study)
+
+
 def test_select_takes_samples_and_variants_together(study):
     G = read_genotypes(study)
     some = G.select([1, 5], np.arange(40) % 2 == 0)

@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from renyi import endings
 from renyi.checks import check_memory
 from renyi.counting.packed import PackedGenotypes
+from renyi.figures import number_of
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.files import existing
 from renyi.sources.genotype_tables import read_bim, read_fam, read_psam, read_pvar
 from renyi.storage import first_line
+from renyi.warnings import warn
 
 _MAGIC = b"\x6c\x1b"
 _BED_HEAD, _PGEN_HEAD = 3, 12  # bytes before the genotypes, or before the index
@@ -189,9 +191,20 @@ def read_genotypes(
         data = _mapped(place, n, d, about)
     else:
         data = _unpacked(place, n, d, about, progress)
-    return Genotypes(
-        PackedGenotypes(data, n, None, None), samples, variants, str(place)
-    )
+    packed = PackedGenotypes(data, n, None, None)
+    return _placed(Genotypes(packed, samples, variants, str(place)))
+
+
+def _placed(genotypes: Genotypes) -> Genotypes:
+    """Leave out variants of negative position, by which PLINK means just that."""
+    kept = (genotypes.variants["position"] >= 0).to_numpy(bool)
+    if kept.all():
+        return genotypes
+    many = number_of(int((~kept).sum()), "variant")
+    if not kept.any():
+        raise ValueError(f"All of {many} of {genotypes.path} have negative positions.")
+    warn(f"Left out {many} of {genotypes.path} of negative position, as PLINK does.")
+    return genotypes.select(variants=kept)
 
 
 def _beside(place: Path, ending: str) -> Path:
