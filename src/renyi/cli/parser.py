@@ -233,7 +233,7 @@ def _add_predict(commands: Any) -> None:
 
 
 def _add_certify(commands: Any) -> None:
-    text = "print the worst error of a model under some marginals"
+    text = "bound the error of a model by marginals, unseen rows or two halves"
     parser = _command(commands, "certify", text)
     parser.add_argument("model", metavar="MODEL", nargs="?", help=_MODEL)
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=_MARGINALS)
