@@ -249,6 +249,8 @@ def test_an_idle_or_empty_covariate_is_named(bad, study):
     path.write_text(path.read_text().replace("AGE", "AGE SITE").replace("\nF", " 3\nF"))
     text = path.read_text().replace(" 3\n", "\n", 1).rstrip() + " 3\n"
     path.write_text(text)
+    words = ("--covar-name", "AGE", "AGE")
+    assert "'AGE' twice" in bad("fit", study, "--covar", path, *words)
     assert "covariate 'SITE' is constant" in bad("fit", study, "--covar", path)
     path.write_text(text.replace(" 3\n", " NA\n"))
     assert "60 samples without all covariates" in bad("fit", study, "--covar", path)

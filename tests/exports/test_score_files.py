@@ -326,6 +326,8 @@ def rewrite(path, **changes):
         ({"covariates": {"age": "old"}}, "covariates"),
         ({"calibration": {"kind": "x"}}, "calibration"),
         ({"share": 7}, "share"),
+        ({"intercept": 1e308}, "too large"),
+        ({"covariates": {"age": -1e308}}, "too large"),
         ({"format": "renyi-model"}, "format"),
         ({"version": 99}, "newer"),
     ],

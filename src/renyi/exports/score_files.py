@@ -80,7 +80,7 @@ _MODEL: dict[str, tuple[type, ...]] = {
     "calibration": (dict, NoneType),
     "meta": (dict,),
 }
-_LARGEST = 1e300  # points: sums of more would not be finite
+_LARGEST = 1e100  # points: squares of sums of more would not be finite
 _TYPES = ("|u1", "<i4", "<i8", "<f8")
 
 
@@ -155,15 +155,16 @@ class GenotypeScores:
             )
         bad = ~np.isfinite(self.points)
         bad[:, MISSING] &= ~np.isnan(self.points[:, MISSING])
-        if bad.any() or not math.isfinite(self.intercept):
-            raise ValueError("points or the intercept are not finite")
+        bad |= np.abs(self.points) > _LARGEST
+        if bad.any() or not abs(self.intercept) <= _LARGEST:
+            raise ValueError("points or the intercept are not finite, or too large")
         for name, most in (("frequency", 1.0), ("mean", _LARGEST)):
             if name in self.variants:
                 column = self.variants[name].to_numpy(np.float64)
                 if (np.abs(column) > most).any() or (column < 0).any() and most == 1:
                     raise ValueError(f"a variant has a {name} that none can have")
-        if not all(map(math.isfinite, self.covariates.values())):
-            raise ValueError("coefficients of covariates are not finite")
+        if not all(abs(c) <= _LARGEST for c in self.covariates.values()):
+            raise ValueError("coefficients of covariates are not finite, or too large")
         if self.share is not None and not 0 < self.share < 1:
             raise ValueError(f"share must lie between 0 and 1, not be {self.share}")
         if self.classes is not None and len(set(self.classes)) != 2:

@@ -35,6 +35,9 @@ class SampleColumns(NamedTuple):
         if names is None:
             return self
         require(self.path, list(self.texts.columns), names)
+        twice = [name for k, name in enumerate(names) if name in names[:k]]
+        if twice:
+            raise ValueError(f"--covar-name names {twice[0]!r} twice: name it once.")
         return self._replace(texts=self.texts[list(names)])
 
     def numbers(self) -> pd.DataFrame:
