@@ -188,6 +188,8 @@ def test_what_tells_nothing_is_worth_nothing(good, study):
     assert facts["auc"] == 0.5
     assert facts["nagelkerke_r2"] == pytest.approx(0, abs=1e-9)
     assert facts["liability_r2"] == pytest.approx(0, abs=1e-9)
+    save_study(table=codes(2))  # each is answered by the class of the other
+    assert good("fit", study, "--json").json["auc"] == 0.5
 
 
 def test_missing_calls_and_additive_points(good, study):

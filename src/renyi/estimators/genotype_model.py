@@ -41,7 +41,7 @@ EXACT_SAMPLES = 15_000
 FOLDS = 5
 CHOICE_SAMPLES = 2_000  # of whom alpha is chosen where there are too many
 TOLERANCE = 1e-6
-_ROUNDING = 1e-15  # of scores, times d/alpha; smaller differences rank nobody
+_ROUNDING = 1e-14  # of scores, times d/alpha; smaller differences rank nobody
 _LEFT_OUT = {
     "sample": "leave-one-out",
     "group": "leave-one-group-out",
