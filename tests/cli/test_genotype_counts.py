@@ -72,6 +72,14 @@ def test_a_panel_without_variation_or_with_missing_calls(good, bad, panel):
     assert "panel.bed differs" in fit(bad)
 
 
+def test_haploid_calls_of_a_panel_are_left_out(good, panel):
+    save_counts()
+    save_study("panel", codes(n=400)[:, ::2], chromosomes=["1"] * 38 + ["Y", "MT"])
+    facts = fit(good, "--json").json
+    assert facts["variants"] == 38
+    assert "2 variants of Y and MT" in facts["notes"][0]
+
+
 def test_swapped_alleles_give_the_same_model(good, panel):
     save_counts()
     fit(good, "--out", "a")

@@ -29,6 +29,7 @@ from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
 from renyi.figures import at_most, number_of, percent, printable, wrapped
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
+from renyi.sources.genotype_filters import Filters
 from renyi.sources.genotypes import Genotypes
 from renyi.warnings import warn
 
@@ -56,7 +57,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     log: list[str] = []
     args.file = args.ld_panel
     study = read_genotype_counts(args.genotype_counts)
-    panel = loaded(args, log)
+    panel = Filters().apply(loaded(args, log), log.append)  # without haploid calls
     panel, counts = _aligned(args, study, panel, log)
     share = args.prevalence or float(
         np.median(counts[:, 1].sum(1) / counts.sum((1, 2)))
