@@ -259,6 +259,12 @@ def test_what_cannot_be_fitted_is_named(study):
         GenotypeClassifier().fit(G, y[:-1])
     with pytest.raises(ValueError, match="covariate 2"):
         GenotypeClassifier().fit(G, y, np.column_stack([C[:, 0], 2 * C[:, 0] + 1]))
+    for none in (np.nan, None):
+        some = np.where(np.arange(N) == 3, none, y.astype(object))
+        with pytest.raises(ValueError, match="y has no value for sample 3"):
+            GenotypeClassifier().fit(G, some)
+        with pytest.raises(ValueError, match="groups has no value for sample 3"):
+            GenotypeClassifier().fit(G, y, groups=some)
     with pytest.raises(ValueError, match="covariates do not determine"):
         GenotypeClassifier(1.0, solver="cg").fit(G, y, np.arange(N) == 3)
     with pytest.raises(ValueError, match="covariate 1 .*missing"):

@@ -428,6 +428,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]
     given = np.asarray(y)
     if given.shape != (n,):
         raise ValueError(f"y must have a class for each of {n} samples.")
+    _check_known(given, "y")
     classes, labels = np.unique(given, return_inverse=True)
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
@@ -436,6 +437,15 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]
             "samples of two (on the command line, --classes A B)."
         )
     return classes, labels.astype(np.int64)
+
+
+def _check_known(given: NDArray[Any], name: str) -> None:
+    missing = np.asarray(pd.isna(given))
+    if missing.any():
+        raise ValueError(
+            f"{name} has no value for sample {int(missing.argmax())}: leave out those "
+            f"that miss it ({int(missing.sum())})."
+        )
 
 
 def _check_both(y: NDArray[np.int64]) -> None:
@@ -467,6 +477,7 @@ def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     given = np.asarray(groups)
     if given.shape != (n,):
         raise ValueError(f"groups must have a value for each of {n} samples.")
+    _check_known(given, "groups")
     found, members = np.unique(given, return_inverse=True)
     if len(found) < 2:
         raise ValueError("groups must be two or more, to leave one out.")
