@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
-from renyi.streaming import counter, pair_table
+from renyi.streaming import counter
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
@@ -420,8 +420,7 @@ def test_wide_tables_are_counted_once_and_only_what_occurs(
         made.append((codes.shape[1], sum(sizes)))
         return count(codes, sizes, *args, **how)
 
-    for module in (counter, pair_table):
-        monkeypatch.setattr(module, "pair_counts", noted)
+    monkeypatch.setattr(counter, "pair_counts", noted)
     monkeypatch.setattr(counter, "_FEW_CELLS", 1)
     monkeypatch.setattr(counter, "_LEAST_ROWS", 64)
     got = counted(pieces(table, [30, 30, 30, 30]), CountSpec.of(table.schema, "y"))
@@ -434,7 +433,7 @@ def test_missing_cells_get_a_place_when_one_occurs(
     class_conditional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counter, "_MOST_ROWS", 40)
-    monkeypatch.setattr(pair_table, "_SMALL", 0)  # files hold whole halves of tables
+    monkeypatch.setattr(counter, "_SMALL", 0)  # files hold whole halves of tables
     rng = np.random.default_rng(1)
     cells = {f"x{j}": rng.choice(["no", "yes"], 200).astype(object) for j in range(5)}
     cells["x1"][100:] = np.where(rng.random(100) < 0.3, None, cells["x1"][100:])
@@ -466,7 +465,7 @@ def test_missing_cells_get_a_place_when_one_occurs(
 def test_halves_of_tables_that_do_not_fit_are_one_sentence(
     part: str, value: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_table, "_SMALL", 0)
+    monkeypatch.setattr(counter, "_SMALL", 0)
     cells = {"a": ["x", "z"] * 4, "b": ["u", "u", "v", "v"] * 2, "y": ["n", "p"] * 4}
     table = pa.table(cells)
     tally = PairCounter(CountSpec.of(table.schema, "y"))

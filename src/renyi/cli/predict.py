@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
+from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import label_text
-from renyi.encoding.text_columns import typed
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of

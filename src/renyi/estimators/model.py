@@ -379,8 +379,10 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     def _train_on_rows(self, block: TrainingRows) -> None:
         """Fit by rows or by their counts, whichever cost less."""
         rows, sizes = self._rows(block), block.encoder.columns.sizes
-        counted = self._weighting is None and beats_dual(sizes, rows.n, self.alpha)
-        if block.n_indicators > rows.n and not counted:
+        dual = block.n_indicators > rows.n
+        if dual and self._weighting is None:
+            dual = not beats_dual(sizes, rows.n, self.alpha)
+        if dual:
             self._fit_dual(block, rows)
         else:
             unused = self.calibration is None and self.objective == "error"

@@ -179,7 +179,8 @@ class Marginals:
     def target_counts(self) -> NDArray[Any]:
         """Counts of every category of the features with every class."""
         names = self.feature_names
-        consistency.check_counted(self, ((name, self.target) for name in names))
+        if self.absent:
+            consistency.check_counted(self, ((name, self.target) for name in names))
         return self._block(names, [self.target])
 
     @property

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.arrow_cells import check_moments, coded, labels
+from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels
 from renyi.encoding.bins import bin_codes
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.text_columns import TextKind
 from renyi.storage import LABEL
 from renyi.streaming.spec import ColumnSpec
 

@@ -2,13 +2,15 @@
 
 Each batch is read a few thousand rows at a time, becomes small codes
 (`renyi.streaming.column_encoders`), and is counted with the sizes seen so far; the
-small table is added to a growing one (`renyi.streaming.pair_table`). Counts are
-integers of 64 bits, so that counters of different rows can be merged in any order, with
-the same result to the last count; sums of weights are floats, and agree to rounding.
+small table is added to a growing one (`PairTable`), in which categories get their
+places as they turn up. Counts are integers of 64 bits, so that counters of different
+rows can be merged in any order, with the same result to the last count; sums of weights
+are floats, and agree to rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.pair_counts import class_pair_counts, pair_counts
+from renyi.counting.pair_counts import (
+    check_table_size,
+    class_pair_counts,
+    pair_counts,
+)
 from renyi.encoding.column_rules import (
     check_identifiers,
     check_target,
@@ -27,7 +33,6 @@ from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.column_encoders import BinEncoder, LabelEncoder
-from renyi.streaming.pair_table import PairTable, Places, moved
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
@@ -43,6 +48,11 @@ from renyi.warnings import warn_dropped
 _MOST_ROWS, _LEAST_ROWS = 2**18, 2**12
 _FEW_CELLS, _MANY_CELLS = 2**23, 2**26
 _LARGE_TABLE = 2**25  # bytes
+_MANY_CODES = 256
+_SMALL = 2**9  # categories of a table of which a file has only what is not zero
+_CELLS = 2**17  # of a table that are added at a time, within a cache
+
+Places = NDArray[np.intp]
 
 
 class PairCounter(Summary):
@@ -295,11 +305,11 @@ class PairCounter(Summary):
         total, *tables = self._table.tables
         if sparse_counts.is_sparse(total):
             return sparse_counts.moved(total, target, int(ends[-1])), None
-        counts = moved([total], target, int(ends[-1]), [0])[0]
+        counts = _moved([total], target, int(ends[-1]), [0])[0]
         if not self.spec.class_conditional:
             return counts, None
         features = np.where(target >= ends[-2], -1, target)
-        return counts, moved(tables, features, int(ends[-2]), places[-1])
+        return counts, _moved(tables, features, int(ends[-2]), places[-1])
 
     # ---- bytes
 
@@ -318,3 +328,277 @@ class PairCounter(Summary):
             encoder.fill(entry)
         self._sizes = [encoder.size for encoder in self._encoders]
         self._table.fill(arrays, self._sizes)
+
+
+# ---- tables that grow
+
+
+class PairTable:
+    """Counts of all pairs of categories, of any number of columns.
+
+    `tables` are those of all rows, then of the rows of each class if wanted; the codes
+    of a column stand together, `sizes` of each column, in the order of the columns.
+    The first is that of `lows`: missing cells get a place when one occurs, or with
+    weights. Without classes the table is stored sparse once it should be.
+    """
+
+    def __init__(self, names: Iterable[str], weighted: bool, by_class: bool) -> None:
+        self._names, self._by_class = tuple(names), by_class
+        self.sizes = np.zeros(len(self._names), np.intp)
+        self.lows = np.full(len(self._names), 0 if weighted else 1)
+        dtype: Any = np.float64 if weighted else np.int64
+        self.tables: list[sparse_counts.Table] = [np.zeros((0, 0), dtype)]
+
+    @property
+    def size(self) -> int:
+        """Number of categories of all columns."""
+        return int(self.sizes.sum())
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of a table while another is added to it."""
+        return 2 * sum(map(sparse_counts.counts_bytes, self.tables))
+
+    def add(
+        self,
+        codes: NDArray[Any],
+        sizes: list[int],
+        weights: NDArray[np.float64] | None,
+    ) -> None:
+        """Count a block of codes of shape (columns, rows)."""
+        lows = codes.min(axis=1)
+        self.reserve(sizes, lows)
+        codes, used = self._compact(codes, lows * codes.dtype.type(weights is None))
+        lengths = [len(each) for each in used]
+        # One thread: blocks are small, and callers count several at a time.
+        table = pair_counts(codes, lengths, weights, threads=1)
+        self._add_table(0, table, self._places(used))
+        if self._by_class:
+            within = class_pair_counts(
+                codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
+            )
+            features = self._places(used[:-1])
+            for code, table in zip(used[-1], within, strict=True):
+                self._add_table(1 + code, table, features)
+
+    def _add_table(self, k: int, table: sparse_counts.Table, target: Places) -> None:
+        """Add a table whose categories go to other places."""
+        if sparse_counts.is_sparse(self.tables[k]):
+            self.tables[k] += sparse_counts.moved(table, target, self.size)
+        else:
+            _add_to(self.tables[k], sparse_counts.dense(table), target)
+
+    def _compact(
+        self, codes: NDArray[Any], lows: NDArray[Any]
+    ) -> tuple[NDArray[Any], list[Places]]:
+        """Renumber columns, most of whose many codes do not occur; say which do.
+
+        So are those whose first codes, below the `lows`, do not: planes and cells of
+        nothing are the most of wide tables.
+        """
+        ends = (self.lows + self.sizes).tolist()
+        pairs = zip(lows.tolist(), ends, strict=True)
+        kept, compact = [np.arange(*pair) for pair in pairs], codes - lows[:, None]
+        for j, size in enumerate(ends):
+            if size < _MANY_CODES:
+                continue
+            used = np.flatnonzero(np.bincount(codes[j], minlength=size))
+            if 2 * len(used) > size:
+                continue
+            rank = np.zeros(size, codes.dtype)
+            rank[used] = np.arange(len(used))
+            compact[j] = rank[codes[j]]
+            kept[j] = used
+        return compact, kept
+
+    def _places(self, codes: list[Places]) -> Places:
+        """Return where some codes of the first columns stand."""
+        starts = np.cumsum(self.sizes) - self.sizes - self.lows
+        pairs = zip(starts, codes, strict=False)
+        return np.concatenate([start + each for start, each in pairs])
+
+    def _codes(self) -> list[Places]:
+        """Return the codes that have a place, of each column."""
+        pairs = zip(self.lows, self.lows + self.sizes, strict=True)
+        return [np.arange(*pair) for pair in pairs]
+
+    def check(self, sizes: Any, lows: NDArray[Any]) -> NDArray[Any]:
+        """Return the places of so many codes; refuse a table that is too large."""
+        lengths: NDArray[Any] = np.array(sizes, np.intp) - np.minimum(self.lows, lows)
+        sparse, classes = sparse_counts.is_sparse(self.tables[0]), self._by_class
+        try:
+            entries = self.tables[0].nnz if sparse else 0
+            check_table_size(lengths, classes * sizes[-1], entries)
+        except ValueError as error:
+            j = int(np.argmax(lengths))
+            raise ValueError(
+                f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
+                "or name it in `numeric` if it is a number."
+            ) from None
+        return lengths
+
+    def reserve(self, sizes: list[int], lows: NDArray[Any]) -> None:
+        """Make room for so many codes of each column, the first ones from `lows` on."""
+        lows = np.minimum(self.lows, lows)
+        if np.array_equal(self.sizes + lows, sizes):
+            return
+        lengths = self.check(sizes, lows)
+        before, known, total = self.tables, self._codes(), int(lengths.sum())
+        self.sizes, self.lows = lengths, lows
+        target = self._places(known)
+        sparse = sparse_counts.is_sparse(before[0])
+        if sparse or (not self._by_class and sparse_counts.is_large(lengths)):
+            self.tables = [sparse_counts.moved(before[0], target, total)]
+            return
+        classes = self._by_class * sizes[-1]
+        self.tables = [*np.zeros((1 + classes, total, total), before[0].dtype)]
+        for k, table in enumerate(before):
+            self._add_table(k, table, target)
+
+    def mass(self) -> list[NDArray[Any]]:
+        """Return the rows of each code of each column."""
+        found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
+        return [
+            np.pad(each, (low, 0)) if low else each
+            for each, low in zip(found, self.lows, strict=True)
+        ]
+
+    def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
+        """Add another table; `theirs` gives the own code of each of its codes."""
+        self.reserve(sizes, other.lows)
+        pairs = zip(theirs, other._codes(), strict=True)
+        target = self._places([mine[codes] for mine, codes in pairs])
+        mine = [0, *(1 + theirs[-1])]  # the table of each of its tables
+        for k, table in zip(mine, other.tables, strict=False):
+            self._add_table(k, table, target)
+
+    def to_arrays(self) -> Arrays:
+        """Return the counts of one half: all, or those above zero with their places."""
+        arrays: Arrays = {"lows": self.lows.astype(np.uint8)}
+        place: Any = np.uint16 if self.size <= 2**16 else np.uint32
+        for ending, table in zip(self._endings(), self.tables, strict=True):
+            half = len(table) * (len(table) + 1) // 2 if self.size > _SMALL else 0
+            if not sparse_counts.is_sparse(table) and half:
+                kind = _smallest(table)
+                share = kind.itemsize / (kind.itemsize + 2 * place().itemsize)
+                if np.count_nonzero(table) > 2 * share * half:
+                    lines = [line[i:] for i, line in enumerate(table)]
+                    upper = np.concatenate(lines, dtype=kind, casting="unsafe")
+                    arrays[f"upper{ending}"] = upper
+                    continue
+            rows, columns, values = sparse_counts.entries(table)
+            arrays[f"rows{ending}"] = rows.astype(place)
+            arrays[f"columns{ending}"] = columns.astype(place)
+            arrays[f"counts{ending}"] = values.astype(_smallest(values))
+        return arrays
+
+    def fill(self, arrays: Arrays, sizes: list[int]) -> None:
+        """Take the counts of arrays, checked."""
+        # Up to version 2, missing cells always had a place.
+        lows = arrays.get("lows", np.zeros(len(sizes), np.uint8))
+        typed = lows.dtype == np.uint8 and lows.shape == self.lows.shape
+        if not typed or not (lows <= self.lows).all():
+            raise ValueError("the counts are not valid")
+        self.reserve(sizes, lows)
+        for ending, table in zip(self._endings(), self.tables, strict=True):
+            if f"upper{ending}" in arrays and not sparse_counts.is_sparse(table):
+                self._fill_dense(table, arrays[f"upper{ending}"])
+                continue
+            names = (f"rows{ending}", f"columns{ending}", f"counts{ending}")
+            rows, columns, values = (arrays[name] for name in names)
+            good = (
+                rows.dtype == columns.dtype
+                and rows.dtype in (np.uint16, np.uint32)
+                and rows.shape == columns.shape == values.shape
+                and rows.ndim == 1
+                and bool((rows <= columns).all())
+                and int(columns.max(initial=0)) < max(self.size, 1)
+                and bool((values > 0).all())
+            )
+            if not good or not _are_counts(values, table.dtype):
+                raise ValueError("the counts are not valid")
+            if sparse_counts.is_sparse(table):
+                found = [(rows.astype(np.int64), columns.astype(np.int64), values)]
+                made = sparse_counts.from_entries(found, self.size, table.dtype)
+                self.tables = [made]
+            else:
+                table[rows, columns] = values
+                table[columns, rows] = values
+
+    def _fill_dense(self, table: NDArray[Any], upper: NDArray[Any]) -> None:
+        """Take the counts of one half of a table, line by line."""
+        ends = np.cumsum(np.arange(len(table), 0, -1))
+        if upper.shape != (ends[-1],) or not _are_counts(upper, table.dtype):
+            raise ValueError("the counts are not valid")
+        for i, line in enumerate(np.split(upper, ends[:-1])):
+            table[i, i:] = table[i:, i] = line
+
+    def _endings(self) -> list[str]:
+        """Return how the names of the arrays of each table end."""
+        return ["", *(f" of {code}" for code in range(len(self.tables) - 1))]
+
+
+def _smallest(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return the smallest type that holds counts, or that of sums of weights."""
+    if values.dtype.kind == "f":
+        return values.dtype
+    return np.min_scalar_type(int(values.max(initial=0)))
+
+
+def _are_counts(values: NDArray[Any], dtype: Any) -> bool:
+    """Whether numbers of a file can be counts, or sums of weights, of this type."""
+    return (
+        (values.dtype.kind == "u") == (dtype.kind == "i")
+        and bool(np.isfinite(values).all() and (values >= 0).all())
+        and int(values.max(initial=0)) <= np.iinfo(np.int64).max
+    )
+
+
+def _moved(tables: list[Any], target: Places, size: int, codes: Any) -> NDArray[Any]:
+    """Return tables with their places, and they themselves, moved; -1 drops one."""
+    out = np.zeros((int(np.max(codes)) + 1, size, size), tables[0].dtype)
+    for code, table in zip(codes, tables, strict=True):
+        if code >= 0:
+            _add_to(out[code], table, target)
+    return out
+
+
+def _add_to(counts: NDArray[Any], own: NDArray[Any], target: Places) -> None:
+    """Add a table whose rows and columns go to other places, or nowhere (-1).
+
+    Copied are some lines at a time: tables may be a good part of the memory.
+    """
+    kept = np.flatnonzero(target >= 0)
+    used = np.unique(target[kept])
+    if len(used) < len(kept):  # several go to one place
+        own, target, kept = _folded(own, target), used, np.arange(len(used))
+    where = target[kept]
+    if len(kept) == len(own) and np.array_equal(where, np.arange(len(where))):
+        counts[: len(where), : len(where)] += own
+        return
+    # Whole lines are added far faster than cells here and there.
+    dense, width = 2 * len(where) > len(counts), len(own)
+    step = max(1, _CELLS // max(len(counts) if dense else len(where), 1))
+    source = np.full(len(counts), width)  # of each place; the last is of zeros
+    source[where] = kept
+    if dense:
+        for low in range(0, len(counts), step):
+            lines = source[low : low + step]
+            padded = np.zeros((len(lines), width + 1), own.dtype)
+            padded[lines < width, :width] = own[lines[lines < width]]
+            counts[low : low + step] += padded.take(source, axis=1, mode="clip")
+        return
+    for low in range(0, len(where), step):
+        some = slice(low, low + step)
+        counts[np.ix_(where[some], where)] += own[np.ix_(kept[some], kept)]
+
+
+def _folded(counts: NDArray[Any], target: Places) -> NDArray[Any]:
+    """Add up the rows, and the columns, that go to the same place; -1 drops one."""
+    order = np.argsort(target, kind="stable")[int((target < 0).sum()) :]
+    first = np.flatnonzero(np.diff(target[order], prepend=-1))
+    counts = counts[np.ix_(order, order)]
+    total: NDArray[Any] = np.add.reduceat(
+        np.add.reduceat(counts, first, axis=0), first, axis=1
+    )
+    return total

@@ -4,7 +4,7 @@ Bins need the quantiles of all rows, integers are labels if there are few of the
 column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
 the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
 sketches of numbers (`renyi.encoding.bins`) and what text looked like
-(`renyi.encoding.text_columns`). What is decided is what `Encoder.fit` decides with all
+(`renyi.encoding.arrow_cells`). What is decided is what `Encoder.fit` decides with all
 rows in memory.
 """
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from renyi.encoding.arrow_cells import TextKind
 from renyi.encoding.bins import EXACT, MOST, Cells, Sketch, bin_cells
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
@@ -25,7 +26,6 @@ from renyi.encoding.column_rules import (
     is_number,
 )
 from renyi.encoding.columns import Levels
-from renyi.encoding.text_columns import TextKind
 from renyi.streaming.column_encoders import LabelEncoder
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
