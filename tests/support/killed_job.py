@@ -36,7 +36,7 @@ def job(folder: Path, fatal: int) -> None:
             size = os.fstat(number).st_size
             os.ftruncate(number, size // 2)  # as if not all had reached the disk
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.004)
+        time.sleep(0.01)
         fsync(number)
 
     os.fsync = slow_fsync  # type: ignore[assignment]
