@@ -11,6 +11,7 @@ from renyi.solvers import l1inf_genotypes
 from renyi.solvers.l1inf import RowsProblem
 from renyi.solvers.l1inf_genotypes import genotype_path
 from renyi.solvers.l1inf_path import solve_path
+from renyi.warnings import DataWarning
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,14 @@ def test_few_variants_lead_to_the_solution_over_all(study, monkeypatch):
     assert (whole.objectives <= path.objectives + whole.gaps + 1e-12).all()
     assert path.points.shape == (5, len(path.variants), 4)
     assert not path.points[0].any() or path.variants[0] % 40 == 0
+
+
+def test_a_path_that_is_given_up_is_told_of(study, monkeypatch):
+    monkeypatch.setattr(l1inf_genotypes, "START", 2)
+    monkeypatch.setattr(l1inf_genotypes, "_ROUNDS", 1)
+    with pytest.warns(DataWarning, match="still had to join"):
+        path = genotype_path(study[2], study[1], n_lambdas=5, ratio=0.3)
+    assert (path.gaps > 1e-4 * path.objectives).any()
 
 
 def test_values_are_those_of_the_points(study):

@@ -242,60 +242,26 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    prefix = check_prefix(args)
-    missing = args.missing or ["category"]
-    if len(missing) != 1 or missing[0] not in ("category", "mean"):
-        raise ValueError(
-            "--missing is category (a genotype of its own) or mean for genotypes, not "
-            f"{' '.join(missing)}."
-        )
-    if args.loco and prefix is None:
-        raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
-    if args.loco:
-        output.check_place(args, f"{prefix}{LOCO}")
-    picture = None
-    if args.plot is not None:
-        picture = output.check_place(args, args.plot, PICTURE)
-        axes()  # says at once if matplotlib is missing
+    prefix, picture = check_prefix(args), _check_asked(args)
     begun = datetime.now().astimezone()
     study = _study(args)
-    G, covariates = study.genotypes, study.covariates
-    clf, other = (
-        GenotypeModel(
-            alpha="auto" if args.alpha == "loo" else args.alpha,
-            dominance=dominance,
-            missing=missing[0],
-            device=args.device or "cpu",
-            random_state=args.seed or 0,
-        )
-        for dominance in (not args.additive, args.additive)
-    )
     X = None
-    if covariates is not None:
-        X = covariates.to_numpy()
-        unpenalised(len(X), X, list(covariates.columns))  # names one that is idle
-    compared = rest = None
-    with Meter() as meter:
-        meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
-        clf.fit(G.packed, study.y, X, study.groups)
-        if args.compare:
-            other.fit(G.packed, study.y, X, study.groups)
-            compared = clf.compare(other, study.y, study.groups)
-        if args.loco:
-            meter(Progress("leaving out", facts="one chromosome after the other"))
-            rest = clf.leave_chromosomes_out(G, study.y, X, study.groups)
+    if study.covariates is not None:
+        X = study.covariates.to_numpy()
+        unpenalised(len(X), X, list(study.covariates.columns))  # names one that is idle
+    clf, compared, rest = _learned(args, study, X)
     measures = risk_measures(clf.left_out_scores_, study.y, X, args.prevalence)
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:
-        facts["compared"] = _compared(clf, other, compared)
+        facts["compared"] = compared
     step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
     if prefix is not None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
         if rest is not None:
             facts["written"]["loco"] = prefix + LOCO
-        beside = "" if covariates is None else " --covar FILE"
+        beside = "" if X is None else " --covar FILE"
         step = f"renyi predict {shlex.quote(names[0])} OTHER.bed{beside}"
         step += " --out answers.tsv"
     if picture is not None:
@@ -306,7 +272,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     if prefix is not None:
         model.save(f"{prefix}.json")
         if rest is not None:
-            ids = G.samples[["fid", "iid"]].rename(columns=str.upper)
+            ids = study.genotypes.samples[["fid", "iid"]].rename(columns=str.upper)
             with output.writing(Path(prefix + LOCO), {}) as write:
                 write(pd.concat([ids.reset_index(drop=True), rest], axis=1))
         with replacing(f"{prefix}.log") as stream:
@@ -315,6 +281,56 @@ def fit(args: Args, recorded: Recorded) -> None:
         output.print_json({"source": args.file, **facts})
     else:
         print("\n".join(study.log) + "\n\n" + text)
+
+
+def _check_asked(args: Args) -> Path | None:
+    """Refuse what cannot be done before any work is; return where to draw, if asked."""
+    if len(_missing(args)) != 1 or _missing(args)[0] not in ("category", "mean"):
+        raise ValueError(
+            "--missing is category (a genotype of its own) or mean for genotypes, not "
+            f"{' '.join(args.missing)}."
+        )
+    if args.loco:
+        if args.out is None:
+            raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
+        output.check_place(args, f"{output.prefix_of(args, counts=False)}{LOCO}")
+    if args.plot is None:
+        return None
+    picture = output.check_place(args, args.plot, PICTURE)
+    axes()  # says at once if matplotlib is missing
+    return picture
+
+
+def _missing(args: Args) -> list[str]:
+    return args.missing or ["category"]
+
+
+def _learned(
+    args: Args, study: Study, X: NDArray[np.float64] | None
+) -> tuple[GenotypeModel, Facts | None, pd.DataFrame | None]:
+    """Fit; beside it, if asked for, compare the other coding, and score for --loco."""
+    clf, other = (
+        GenotypeModel(
+            alpha="auto" if args.alpha == "loo" else args.alpha,
+            dominance=dominance,
+            missing=_missing(args)[0],
+            device=args.device or "cpu",
+            random_state=args.seed or 0,
+        )
+        for dominance in (not args.additive, args.additive)
+    )
+    G, y, groups = study.genotypes, study.y, study.groups
+    compared = rest = None
+    with Meter() as meter:
+        meter(Progress("learning", facts=study.log[-1].removesuffix(" remaining.")))
+        clf.fit(G.packed, y, X, groups)
+        if args.compare:
+            other.fit(G.packed, y, X, groups)
+            compared = _compared(clf, other, clf.compare(other, y, groups))
+        if args.loco:
+            meter(Progress("leaving out", facts="one chromosome after the other"))
+            rest = clf.leave_chromosomes_out(G, y, X, groups)
+    return clf, compared, rest
 
 
 def check_prefix(args: Args) -> str | None:

@@ -28,6 +28,7 @@ from renyi.solvers.l1inf_path import (
     entries,
     solve_path,
 )
+from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -131,7 +132,7 @@ def genotype_path(
     steps = StepCounter()
     chosen = np.sort(np.argsort(-norms, kind="stable")[:START])
     for _ in range(_ROUNDS):
-        codes = _codes(genotypes, chosen)
+        solved, codes = chosen, _codes(genotypes, chosen)
         sizes = np.full(len(chosen), CODES)
         problem = RowsProblem(codes, sizes, labels, 2, steps=steps)
         found = solve_path(problem, lambdas, tol / 2, max_passes)
@@ -139,7 +140,14 @@ def genotype_path(
         if not more.size:
             break
         chosen = np.union1d(chosen, more)
-    return _result(found, gaps, chosen)
+    else:
+        warn(
+            f"After {_ROUNDS} rounds some variants still had to join: at some "
+            "penalties the gap over all variants is larger than asked for. See `gaps`; "
+            "a larger `ratio` ends sooner.",
+            "not-converged",
+        )
+    return _result(found, gaps, solved)
 
 
 def _codes(G: PackedGenotypes, variants: Places) -> NDArray[np.uint8]:
