@@ -111,17 +111,24 @@ def _turn(folder: Path) -> Iterator[None]:
         return
     number = os.open(folder, os.O_RDONLY)
     try:
-        for _ in range(100):
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.01)
-            except OSError:  # some network drives have no locks
-                break
+        _lock(number)
         yield
     finally:
         os.close(number)
+
+
+def _lock(file: int | IO[bytes]) -> None:
+    """Lock a file; one that another holds is waited for, a second at most."""
+    if fcntl is None:
+        return
+    for _ in range(100):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:  # some network drives have no locks
+            return
 
 
 def _prefix(place: Path) -> str:
@@ -159,19 +166,22 @@ def _temporary(place: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 @contextlib.contextmanager
 def _old(place: Path) -> Iterator[Path]:
-    """Give an old file a second name for a while."""
+    """Give an old file a second name for a while.
+
+    It is locked before it has that name, so that no one takes it for a killed writer's.
+    """
     name = _new_name(place)
-    try:
+    with contextlib.ExitStack() as opened:
+        _lock(opened.enter_context(place.open("rb")))
+        opened.callback(name.unlink, missing_ok=True)
         try:
             os.link(place, name)
         except OSError:  # not every file system has links
-            shutil.copy2(place, name)
-        with name.open("rb") as stream:
-            with contextlib.suppress(BlockingIOError):
-                hold(stream, name)  # so that no one takes it for a killed writer's
-            yield name
-    finally:
-        name.unlink(missing_ok=True)
+            name, copy = opened.enter_context(_temporary(place))
+            with place.open("rb") as old:
+                shutil.copyfileobj(old, copy)
+            _complete(copy, name, place)
+        yield name
 
 
 def _complete(stream: IO[bytes], temporary: Path, place: Path) -> None:

@@ -200,6 +200,26 @@ def test_files_of_two_writers_are_not_mixed(tmp_path, monkeypatch):
     assert {*os.listdir(tmp_path)} == {*names}
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_old_files_are_not_taken_for_those_of_killed_writers(
+    tmp_path, monkeypatch, links
+):
+    link, place, seen = os.link, tmp_path / "m", []
+    place.write_bytes(b"old")
+
+    def swept(source, name):
+        if not links:
+            raise OSError("no links here")
+        link(source, name)
+        writing.sweep(place)
+        seen.append(os.path.exists(name))
+
+    monkeypatch.setattr(os, "link", swept)
+    writing.replace_together({place: lambda stream: stream.write(b"new")})
+    assert all(seen) and len(seen) == links
+    assert os.listdir(tmp_path) == ["m"] and place.read_bytes() == b"new"
+
+
 def test_a_lock_of_the_users_own_on_the_folder_does_no_harm(tmp_path):
     number = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(number, fcntl.LOCK_EX)  # as in flock . renyi fit …
