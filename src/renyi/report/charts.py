@@ -1,0 +1,272 @@
+"""Small charts as SVG: no script draws them, and each has its numbers in a table.
+
+`intervals` and `bars` are tables themselves: a row has its label, its mark on a common
+scale, and its numbers as text. `lines` has its table behind it. Marks differ by form
+and by place, never by colour alone. Coordinates along a scale are percentages, so that
+a mark keeps its form at any width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from renyi.figures import percent
+from renyi.report.page import Head, Html, cell, details, join, table, tag
+
+Kind = Literal["estimate", "bound", "interval", "reference"]
+Point = tuple[float, float]
+
+_HEIGHT = 22  # of a row
+_WIDTH, _SIDE, _LEFT, _BOTTOM = 420, 300, 56, 46  # of lines
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A row of `intervals`: a number, what is known of it, and what it means."""
+
+    label: str
+    value: float | None  # the dot of an estimate, or None
+    low: float | None = None
+    high: float | None = None
+    kind: Kind = "estimate"
+    shown: str = ""  # the numbers as text
+    note: str = ""
+
+
+def scale_end(values: Iterable[float]) -> float:
+    """Return a round number at which a scale from 0 can end.
+
+    >>> scale_end([0.046, 0.122]), scale_end([0.38]), scale_end([])
+    (0.15, 0.4, 1.0)
+    """
+    most = max((v for v in values if math.isfinite(v)), default=0.0)
+    if most <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(most))
+    steps = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return next(round(k * unit, 12) for k in steps if k * unit >= most * (1 - 1e-9))
+
+
+def intervals(
+    marks: Sequence[Mark],
+    caption: str,
+    *,
+    heads: tuple[str, str, str] = ("What", "Error", "Numbers"),
+    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1),
+) -> Html:
+    """Return dots, bounds and intervals on one scale that begins at 0.
+
+    An estimate is a dot, a bound from above an arrow from the left to a bar, an
+    interval a line between two bars, a reference a diamond.
+    """
+    ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None]
+    end = scale_end(ends)
+    rows = [
+        (
+            join([m.label, *([tag("small", m.note)] if m.note else [])]),
+            cell(_mark(m, end), class_="chart"),
+            m.shown,
+        )
+        for m in marks
+    ]
+    axis = join([heads[1], _axis(end, form)])
+    return table(
+        [Head(heads[0]), Head(axis), Head(heads[2], True)],
+        rows,
+        caption,
+        class_="chart",
+    )
+
+
+def _axis(end: float, form: Callable[[float], str]) -> Html:
+    ticks = [
+        tag("text", form(end * k / 2), x=f"{50 * k}%", y=11, class_=f"tick{k}")
+        for k in range(3)
+    ]
+    return tag("svg", ticks, class_="axis", height=14, width="100%", aria_hidden="true")
+
+
+def _mark(mark: Mark, end: float) -> Html:
+    """Return one row's drawing."""
+    middle = _HEIGHT / 2
+
+    def at(value: float) -> str:
+        return f"{100 * min(max(value / end, 0), 1):.2f}%"
+
+    def bar(value: float) -> Html:
+        x = at(value)
+        return tag("line", x1=x, x2=x, y1=middle - 6, y2=middle + 6, class_="cap")
+
+    def shape(value: float, path: str, class_: str) -> Html:
+        return tag("svg", tag("path", d=path, class_=class_), x=at(value), y=middle)
+
+    parts = [
+        tag("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_="grid")
+        for x in ("0%", "50%", "100%")
+    ]
+    low, high = mark.low, mark.high
+    if high is not None:
+        x1, x2 = at(low or 0.0), at(high)
+        line = tag("line", x1=x1, x2=x2, y1=middle, y2=middle, class_="reach")
+        parts += [line, bar(high)]
+        if low is not None:
+            parts.append(bar(low))
+        else:
+            parts.append(shape(high, "M-9 -4L-1 0L-9 4Z", "arrow"))
+    if mark.value is not None:
+        form, name = "M0 -5A5 5 0 1 1 0 5A5 5 0 1 1 0 -5Z", "dot"
+        if mark.kind == "reference":
+            form, name = "M0 -6L6 0L0 6L-6 0Z", "diamond"
+        parts.append(shape(mark.value, form, name))
+    return tag("svg", parts, height=_HEIGHT, width="100%", aria_hidden="true")
+
+
+def bar(value: float, most: float, *, both: bool = False) -> Html:
+    """Return one bar; on a scale of both signs it begins in the middle."""
+    share = 0.0 if most <= 0 else min(abs(value) / most, 1.0)
+    start, width = (50.0, 50 * share) if both else (0.0, 100 * share)
+    if both and value < 0:
+        start -= width
+    parts = [
+        tag(
+            "rect",
+            x=f"{start:.4g}%",
+            width=f"{width:.4g}%",
+            y=4,
+            height=8,
+            class_="minus" if value < 0 else "plus",
+        )
+    ]
+    if both:
+        parts.append(tag("line", x1="50%", x2="50%", y1=0, y2=16, class_="zero"))
+    return tag("svg", parts, class_="bar", height=16, width="100%", aria_hidden="true")
+
+
+def bars(
+    rows: Sequence[tuple[str, float, str]],
+    caption: str,
+    *,
+    heads: tuple[str, str, str],
+) -> Html:
+    """Return horizontal bars: of each the label, the number, and it as text."""
+    most = max((abs(value) for _, value, _ in rows), default=0.0)
+    both = any(value < 0 for _, value, _ in rows)
+    body = [
+        (label, cell(bar(value, most, both=both), class_="chart"), shown)
+        for label, value, shown in rows
+    ]
+    first, second, third = heads
+    return table(
+        [Head(first), Head(second), Head(third, True)], body, caption, class_="chart"
+    )
+
+
+# ---- lines
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points that are joined; `dots` marks each, `dashed` is for a comparison."""
+
+    label: str
+    points: Sequence[Point]
+    dots: bool = False
+    dashed: bool = False
+
+
+def lines(
+    series: Sequence[Line],
+    caption: str,
+    *,
+    x: str,
+    y: str,
+    x_end: float | None = None,
+    y_end: float | None = None,
+    form_x: Callable[[float], str] = "{:g}".format,
+    form_y: Callable[[float], str] = "{:g}".format,
+    rows: tuple[Sequence[Head], Sequence[Sequence[str]]] | None = None,
+) -> Html:
+    """Return lines from 0 on both axes, with their labels, and a table behind them.
+
+    `rows` are head and rows of that table; by default the points.
+    """
+    shown = [p for s in series for p in s.points]
+    right = x_end or scale_end(p[0] for p in shown)
+    top = y_end or scale_end(p[1] for p in shown)
+    wide, high = _WIDTH - _LEFT - 14, _SIDE - _BOTTOM - 12
+
+    def place(point: Point) -> tuple[float, float]:
+        a, b = point[0] / right, point[1] / top
+        return round(_LEFT + wide * a, 1), round(12 + high * (1 - b), 1)
+
+    parts = []
+    for k in range(5):
+        across, up = place((right * k / 4, 0)), place((0, top * k / 4))
+        box = {"x1": _LEFT, "x2": _LEFT + wide, "y1": up[1], "y2": up[1]}
+        parts += [
+            tag("line", **box, class_="grid"),
+            tag("text", form_y(top * k / 4), x=_LEFT - 6, y=up[1] + 4, class_="tick2"),
+            tag(
+                "text",
+                form_x(right * k / 4),
+                x=across[0],
+                y=12 + high + 18,
+                class_="tick1",
+            ),
+        ]
+    parts += [
+        tag("text", x, x=_LEFT + wide / 2, y=_SIDE - 6, class_="tick1 title"),
+        tag(
+            "text",
+            y,
+            transform=f"translate(13 {12 + high / 2}) rotate(-90)",
+            class_="tick1 title",
+        ),
+    ]
+    for k, each in enumerate(series):
+        places = [place(p) for p in each.points]
+        parts.append(
+            tag(
+                "polyline",
+                points=" ".join(f"{a:g},{b:g}" for a, b in places),
+                class_=f"line{k % 3}{' dashed' if each.dashed else ''}",
+            )
+        )
+        if each.dots:
+            parts += [
+                tag("circle", cx=a, cy=b, r=3.5, class_=f"dot{k % 3}")
+                for a, b in places
+            ]
+    drawing = tag(
+        "svg",
+        parts,
+        viewBox=f"0 0 {_WIDTH} {_SIDE}",
+        role="img",
+        aria_label=f"{caption} The numbers are in the table below.",
+        class_="lines",
+    )
+    heads, body = rows or (
+        [Head("Line"), Head(x, True), Head(y, True)],
+        [(s.label, form_x(a), form_y(b)) for s in series for a, b in s.points],
+    )
+    key = tag("ul", [_key(k, s) for k, s in enumerate(series)], class_="key")
+    return tag(
+        "figure",
+        tag("figcaption", caption),
+        drawing,
+        key,
+        details("The numbers behind this chart", table(heads, body, caption)),
+    )
+
+
+def _key(k: int, line: Line) -> Html:
+    """Return what a line looks like, and its label."""
+    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
+    sample = [tag("line", x1=0, x2=28, y1=7, y2=7, class_=class_)]
+    if line.dots:
+        sample.append(tag("circle", cx=14, cy=7, r=3.5, class_=f"dot{k % 3}"))
+    drawn = tag("svg", sample, width=28, height=14, aria_hidden="true")
+    return tag("li", drawn, f" {line.label}")

@@ -1,0 +1,249 @@
+"""Pages: HTML of one file, in which every text of a user stays text.
+
+Escaping is done here and nowhere else: `tag` escapes every child and attribute that is
+not `Html` already. What a page embeds as JSON cannot end its script, and its content
+security policy lets nothing be loaded and no script run but ours, named by its digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+from renyi.figures import HIDDEN, printable
+
+_EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")
+_LONGEST = 80  # characters of a name that are shown
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child = str | Iterable[str]
+
+
+class Section(NamedTuple):
+    """A part of a page, with a place among its links."""
+
+    id: str
+    title: str
+    body: Html
+
+
+class Head(NamedTuple):
+    """The head of a column of a table."""
+
+    text: str
+    number: bool = False  # aligned and sorted as such
+
+
+def text(value: object) -> Html:
+    """Return HTML that shows a text as it is, controls written as escapes."""
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(printable(str(value)), quote=True))
+
+
+def name(value: object) -> str:
+    """Return a name as it is shown: of one that is very long its two ends.
+
+    >>> name("party"), name("x" * 10_000)[-30:]
+    ('party', 'xxxxxxxxxx (10,000 characters)')
+    """
+    whole = str(value)
+    if len(whole) <= _LONGEST:
+        return printable(whole)
+    return printable(f"{whole[:50]} … {whole[-10:]} ({len(whole):,} characters)")
+
+
+def join(children: Child) -> Html:
+    """Return children one after the other."""
+    if isinstance(children, str):
+        return text(children)
+    return Html("".join(map(text, children)))
+
+
+def tag(element: str, *children: Child, **attributes: Any) -> Html:
+    """Return an element; ``class_`` is class, ``data_x`` is data-x, None is left out.
+
+    >>> tag("p", "a < b", class_="note", hidden=True, title=None)
+    '<p class="note" hidden>a &lt; b</p>'
+    """
+    parts = [element]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = key.rstrip("_").replace("_", "-")
+        parts.append(key if value is True else f'{key}="{text(str(value))}"')
+    inside = "".join(map(join, children))
+    if element in _EMPTY:
+        return Html(f"<{' '.join(parts)}/>")
+    return Html(f"<{' '.join(parts)}>{inside}</{element}>")
+
+
+def cell(value: Child, key: float | None = None, **attributes: Any) -> Html:
+    """Return a cell of a table, by a number of its own if it is sorted by one."""
+    shown = None if key is None else f"{key:.10g}"
+    return tag("td", value, data_key=shown, **attributes)
+
+
+def table(
+    heads: Sequence[Head],
+    rows: Iterable[Sequence[Child]],
+    caption: str,
+    *,
+    id: str | None = None,
+    sortable: bool = False,
+    search: str | None = None,
+    visible_caption: bool = False,
+    class_: str | None = None,
+) -> Html:
+    """Return a table in a box that scrolls, the first cell of a row being its head.
+
+    A child that is a `cell` stays as it is. With `search`, the label of a field above
+    it, rows can be found; it then needs an `id`.
+    """
+    top = [
+        tag(
+            "th",
+            tag("button", head.text, type="button") if sortable else head.text,
+            scope="col",
+            class_="number" if head.number else None,
+            data_sort=sortable,
+        )
+        for head in heads
+    ]
+    body = [tag("tr", _row(heads, row)) for row in rows]
+    found = tag(
+        "table",
+        tag("caption", caption, class_=None if visible_caption else "hidden"),
+        tag("thead", tag("tr", top)),
+        tag("tbody", body),
+        id=id,
+        class_=class_,
+    )
+    box = tag(
+        "div", found, class_="scroll", role="region", aria_label=caption, tabindex=0
+    )
+    if search is None:
+        return box
+    field = tag("input", type="search", data_search=id, autocomplete="off")
+    status = tag("span", "", class_="note", role="status", data_found=id)
+    return join([tag("label", f"{search} ", field, class_="search"), status, box])
+
+
+def _row(heads: Sequence[Head], row: Sequence[Child]) -> Iterable[Html]:
+    for k, (head, child) in enumerate(zip(heads, row, strict=True)):
+        if isinstance(child, Html) and child.startswith(("<td", "<th")):
+            yield child
+        elif k == 0:
+            yield tag("th", child, scope="row")
+        else:
+            yield tag("td", child, class_="number" if head.number else None)
+
+
+def details(summary: str, *children: Child) -> Html:
+    """Return what is shown when it is asked for, and printed always."""
+    return tag("details", tag("summary", summary), *children)
+
+
+def page(
+    title: str,
+    sections: Iterable[Section],
+    *,
+    lead: Child = (),
+    data: Any = None,
+    scripts: Sequence[str] = (),
+    footer: Child = (),
+) -> str:
+    """Return a page of one file.
+
+    Parameters
+    ----------
+    title : str
+        Its title and first heading.
+    sections : iterable of Section
+        What follows, in this order, and the links to it.
+    lead : HTML
+        What comes before the links.
+    data : plain values, optional
+        Embedded as JSON, in the element ``data``.
+    scripts : sequence of str
+        Scripts of this package that run after those for all pages.
+    footer : HTML
+        The last lines.
+    """
+    sections = list(sections)
+    style = _file("page.css")
+    script = "\n".join(map(_file, ("page.js", *scripts)))
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    links = [tag("li", tag("a", s.title, href=f"#{s.id}")) for s in sections]
+    parts = [
+        tag("section", tag("h2", s.title, id=f"{s.id}-title"), s.body, id=s.id)
+        for s in sections
+    ]
+    embedded = Html("")
+    if data is not None:
+        script_data = Html(safe_json(data))
+        embedded = tag("script", script_data, id="data", type="application/json")
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Html(style)),
+    ]
+    body = [
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", tag("h1", title), lead),
+        tag("nav", tag("ul", links), aria_label="Sections"),
+        tag("main", parts, id="content", tabindex=-1),
+        tag("footer", footer),
+        embedded,
+        tag("script", Html(script)),
+    ]
+    whole = tag("html", tag("head", head), "\n", tag("body", *body), lang="en")
+    return f"<!DOCTYPE html>\n{whole}\n"
+
+
+def safe_json(value: Any) -> str:
+    r"""Return JSON that no text in it can end the script of.
+
+    >>> print(safe_json(["</script>", "\u2028"]))
+    ["\u003c/script\u003e","\u2028"]
+    """
+    found = json.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    found = HIDDEN.sub(lambda c: f"\\u{ord(c[0]):04x}", found)
+    for each in "<>&":
+        found = found.replace(each, f"\\u{ord(each):04x}")
+    return found
+
+
+def encoded(page: str) -> bytes:
+    """Return a page as it is written; a lone surrogate becomes an escape."""
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _file(name: str) -> str:
+    """Return a text of this package."""
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _digest(script: str) -> str:
+    """Return what a policy names a script or a style by."""
+    found = hashlib.sha256(encoded(script)).digest()
+    return f"sha256-{base64.b64encode(found).decode()}"
