@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from renyi.encoding.columns import Columns
@@ -151,7 +151,10 @@ def test_any_guess_is_right_or_refused(
     rows = files.read_table(path, ["w"], kinds={"w": "label"})
     card = card_of(rows, Encoder(), seed=seed)
     expected = card.scores(card.encoder.transform(rows))[:, 0]
-    duck.execute(f"CREATE OR REPLACE TABLE cells AS FROM '{path}'")
+    try:
+        duck.execute(f"CREATE OR REPLACE TABLE cells AS FROM '{path}'")
+    except duckdb.ConversionException:  # its guess of a date does not fit its own file
+        reject()
     sql = f"SELECT {card.to_sql()} FROM cells ORDER BY k"
     found = np.array(duck.execute(sql).fetchall(), np.float64)[:, 0]
     told = ~np.isnan(found)

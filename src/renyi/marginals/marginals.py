@@ -445,6 +445,7 @@ class Marginals:
         >>> rows = X.assign(party=y).to_sql("votes", database, index=False)
         >>> renyi.Marginals.from_sql(database, "votes", "party").n
         435
+        >>> database.close()
         """
         from renyi.sources import sql
 

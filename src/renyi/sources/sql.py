@@ -128,6 +128,7 @@ def statements(
     >>> connection.commit()
     >>> print(*statements(connection, "t", "y", where="y < 5")[-2:], sep="; ")
     SELECT +`a` AS `a`, +`y` AS `y` FROM `t` WHERE (y < 5); ROLLBACK
+    >>> connection.close()
     """
     database = Database(connection)
     with database.snapshot():
