@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from renyi.exports.integer_card import IntegerScorecard as IntegerScorecard
     from renyi.exports.score_files import GenotypeScores as GenotypeScores
     from renyi.marginals.marginals import Marginals as Marginals
+    from renyi.plots.calibration_display import CalibrationDisplay as CalibrationDisplay
+    from renyi.plots.certificate_display import CertificateDisplay as CertificateDisplay
+    from renyi.plots.hgr_display import HGRDisplay as HGRDisplay
+    from renyi.plots.path_display import PathDisplay as PathDisplay
+    from renyi.plots.scorecard_display import ScorecardDisplay as ScorecardDisplay
     from renyi.proofs import write_proof as write_proof
     from renyi.robust.brier_risk import Separability as Separability
     from renyi.robust.brier_risk import ThetaResult as ThetaResult
@@ -66,21 +71,26 @@ __version__ = "0.1.0"
 # No module is named like a function here: importing it would hide the function.
 _HOME = {
     "HGR": "correlation",
+    "CalibrationDisplay": "plots.calibration_display",
     "Certificate": "certificates.record",
+    "CertificateDisplay": "plots.certificate_display",
     "CrossFitClassifier": "estimators.crossfit_classifier",
     "Encoder": "encoding.encoder",
     "GenotypeClassifier": "estimators.genotype_classifier",
     "GenotypeScores": "exports.score_files",
     "Genotypes": "sources.genotypes",
+    "HGRDisplay": "plots.hgr_display",
     "IntegerScorecard": "exports.integer_card",
     "Marginals": "marginals.marginals",
     "MinimaxClassifier": "estimators.minimax_classifier",
     "MinimaxResult": "robust.minimax_problem",
     "MinimaxRule": "robust.minimax_problem",
+    "PathDisplay": "plots.path_display",
     "PathResult": "selection",
     "RenyiClassifier": "estimators.classifier",
     "RenyiSelector": "estimators.selector",
     "Scorecard": "scorecard",
+    "ScorecardDisplay": "plots.scorecard_display",
     "Separability": "robust.brier_risk",
     "ThetaResult": "robust.brier_risk",
     "WorstCase": "robust.worst",
@@ -102,21 +112,26 @@ _HOME = {
 
 __all__ = [
     "HGR",
+    "CalibrationDisplay",
     "Certificate",
+    "CertificateDisplay",
     "CrossFitClassifier",
     "Encoder",
     "GenotypeClassifier",
     "GenotypeScores",
     "Genotypes",
+    "HGRDisplay",
     "IntegerScorecard",
     "Marginals",
     "MinimaxClassifier",
     "MinimaxResult",
     "MinimaxRule",
+    "PathDisplay",
     "PathResult",
     "RenyiClassifier",
     "RenyiSelector",
     "Scorecard",
+    "ScorecardDisplay",
     "Separability",
     "ThetaResult",
     "WorstCase",

@@ -38,6 +38,7 @@ import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
+from renyi.drawing import COLOURS, GREY, axes, literal
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
 from renyi.figures import at_most, printable, rounded_down
@@ -165,30 +166,28 @@ class PathResult:
         -------
         matplotlib axes
         """
-        if ax is not None and not hasattr(ax, "plot"):
-            raise TypeError(
-                f"ax must be matplotlib axes, not a {type(ax).__name__}. To write a "
-                "file, call path.plot().figure.savefig(file)."
-            )
-        ax, count, marked = (
-            axes() if ax is None else ax,
-            len(self.entries),
-            set(selected),
-        )
+        count, marked = len(self.entries), set(selected)
+        ax = axes(ax, 7, 4.5 if count > _NAMED else 5.8)  # names need room
         k = np.arange(1, count + 1)
         if self.doubtful.any():
             shade = (k[self.doubtful][0] - 0.5, count + 0.5)
             ax.axvspan(*shade, color="0.92", label="too many categories for the rows")
-        ax.plot(k, self.bounds["map"], "o-", ms=3, label="worst error, rule map")
-        ax.plot(k, self.bounds["sharp"], "s-", ms=3, label="worst error, rule sharp")
-        ax.plot(k, self.gamma, "-", label="γ")
-        ax.plot(k, self.hgr, "--", color="grey", label="maximal correlation, at least")
+        lines = (
+            ("worst error, rule map", self.bounds["map"], "o-", COLOURS[0]),
+            ("worst error, rule sharp", self.bounds["sharp"], "s-", COLOURS[1]),
+            ("γ", self.gamma, "-", COLOURS[2]),
+            ("maximal correlation, at least", self.hgr, "--", GREY),
+        )
+        for label, values, form, colour in lines:
+            ax.plot(k, values, form, ms=3, color=colour, label=label)
         chosen = [i for i, name in enumerate(self.entries, 1) if name in marked]
         if chosen:
             style = {"ms": 6, "clip_on": False, "label": "selected"}
             ax.plot(chosen, [0] * len(chosen), "k^", **style)
         if count <= _NAMED:
-            names = [f"{i} {short(n, 28)}" for i, n in enumerate(self.entries, 1)]
+            names = [
+                f"{i} {literal(short(n, 28))}" for i, n in enumerate(self.entries, 1)
+            ]
             ax.set_xticks(k, names, rotation=30, ha="right")
         else:
             # Whatever ticks the axes had: those of few features have fixed places.
@@ -199,7 +198,7 @@ class PathResult:
         ax.set_xlabel("number of features" if many else "features in order of entry")
         ax.set_ylabel("share of rows; correlation")
         ax.set_xlim(0.5, count + 0.5)
-        ax.set_ylim(0, 1)
+        ax.set_ylim(0, 1.02)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
         return ax
 
@@ -256,17 +255,6 @@ def short(name: str, width: int) -> str:
         room[place] = min(len(parts[place]), left // (len(parts) - len(room)))
         left -= room[place]
     return AND.join(short(part, room[i]) for i, part in enumerate(parts))
-
-
-def axes() -> Any:
-    """Return axes of a figure of their own."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "Plots need matplotlib: install the extra, pip install 'renyi[plot]'."
-        ) from error
-    return Figure(figsize=(7, 4.5), layout="constrained").subplots()
 
 
 def selection_path(

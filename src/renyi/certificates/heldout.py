@@ -251,3 +251,10 @@ def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
     if n_errors == n:
         return 1.0
     return float(scipy.special.betaincinv(n_errors + 1, n - n_errors, confidence))
+
+
+def share_interval(count: int, n: int, confidence: float) -> tuple[float, float]:
+    """Two-sided confidence interval of a probability, by Clopper and Pearson."""
+    each = 1 - (1 - confidence) / 2
+    low = 1 - clopper_pearson(n - count, n, each)
+    return max(0.0, low), clopper_pearson(count, n, each)

@@ -21,13 +21,13 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
+from renyi.drawing import axes
 from renyi.endings import PICTURE
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
-from renyi.selection import axes
 from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters

@@ -16,12 +16,13 @@ from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.cli.streams import counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
+from renyi.drawing import axes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, PICTURE
 from renyi.estimators.selector_model import SelectorModel
 from renyi.figures import number_of, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.selection import WIDTH, axes
+from renyi.selection import WIDTH
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full

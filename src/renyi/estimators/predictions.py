@@ -77,6 +77,20 @@ class Deferred:
             choice = replace(choice, error=float(error))
         return replace(self.card, calibration=found), choice
 
+    def left_out(self) -> tuple[Floats, NDArray[Any], Floats] | None:
+        """Return probabilities of rows as if each had not been trained on.
+
+        With the places of their classes and their weights; None without rows. The map
+        from scores to probabilities was fitted to the same scores, by few numbers.
+        """
+        (card, _), rows = self.calibrated, self.rows
+        if rows is None:
+            return None
+        t, c = card.per_class(rows.scores) + 1 / card.n_classes, card.calibration
+        if c is not None and c.moves_decisions:
+            t = rows.scores @ c.slope + c.intercept + 1 / card.n_classes
+        return card.probabilities_at(t), rows.y, rows.weights
+
     def _calibration(self) -> Calibration | None:
         kind, rows, K = self.kind, self.rows, self.card.n_classes
         if kind == "auto" and K == 2:

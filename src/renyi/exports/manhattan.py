@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from renyi.drawing import axes, literal
 from renyi.exports.allele_matching import chromosomes
 from renyi.exports.score_files import GenotypeScores
-from renyi.figures import printable
-from renyi.selection import axes
 
 _DRAWN = 100_000  # variants at most: those that change the score most
 _LABELLED = 5
@@ -34,7 +33,7 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    ax = axes() if ax is None else ax
+    ax = axes(ax)
     (codes,), names = chromosomes(model.variants["chromosome"])
     position = model.variants["position"].to_numpy(np.int64)
     swings = model.swings
@@ -55,7 +54,7 @@ def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
         ticks.append((start + length / 2, names[k]))
         start += length + gap
     for row in np.argsort(-swings, kind="stable")[:_LABELLED]:
-        label = printable(str(model.variants["id"].iloc[row]))[:24].replace("$", r"\$")
+        label = literal(str(model.variants["id"].iloc[row])[:24])
         where = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 7}
         ax.annotate(label, (x[row], swings[row]), **where)
     shown = [(at, name) for k, (at, name) in enumerate(ticks) if k < 12 or k % 2]

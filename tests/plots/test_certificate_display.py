@@ -1,0 +1,120 @@
+"""The ladder of bounds shows the fields of certificates and reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import renyi
+from renyi.certification import bound_report
+from renyi.figures import at_most, percent
+from support.noisyrows import noisy
+
+CertificateDisplay = renyi.CertificateDisplay
+
+
+@pytest.fixture(scope="module")
+def clf(votes):
+    return renyi.RenyiClassifier().fit(votes[0].iloc[:, :5], votes[1])
+
+
+def bars(display):
+    """The upper bounds as they are drawn."""
+    return [container.patches[0].get_width() for container in display.bars_]
+
+
+def texts(display):
+    return [text.get_text() for text in display.ax_.texts]
+
+
+def names(display):
+    return [
+        text.get_text() for text in display.ax_.get_yticklabels() if text.get_text()
+    ]
+
+
+def test_bars_and_dots_are_the_fields_of_the_certificate(clf):
+    c, display = clf.certificate_, CertificateDisplay.from_estimator(clf)
+    assert bars(display) == [c.bounds[rule] for rule in ("map", "renyi", "sharp")]
+    dots = [c.loo_error, c.majority[1], c.one_feature[1]]
+    np.testing.assert_array_equal(display.dots_.get_xdata(), dots)
+    wanted = {
+        *(f"≤ {at_most(x)}" for x in bars(display)),
+        *(percent(x, 2) for x in dots),
+    }
+    assert wanted <= set(texts(display))
+    assert names(display) == [
+        "leave-one-out, rule map",
+        "closed form",
+        "rule renyi",
+        "rule sharp",
+        "always 'democrat'",
+        "by 'physician-fee-freeze' alone",
+    ]
+
+
+def test_report_shows_what_is_attained(clf):
+    report = bound_report(clf, clf.marginals_, level="exact")
+    display = CertificateDisplay.from_report(report)
+    uppers = [step.upper for step in report.model]
+    others = [clf.certificate_.bounds[rule] for rule in ("renyi", "sharp")]
+    programs = [step.upper for step in report.any_rule[2:]]
+    assert bars(display) == [*uppers, *others, *programs]
+    diamonds = [
+        line.get_xdata()[0] for line in display.ax_.lines if line.get_marker() == "D"
+    ]
+    lowers = [s.lower for s in (*report.model, *report.any_rule) if s.lower is not None]
+    assert diamonds == lowers and len(lowers) == 2
+    legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert legend == [
+        "proven: at most",
+        "some distribution attains it",
+        "known or estimated",
+    ]
+    cheap = CertificateDisplay.from_marginals(clf, clf.marginals_, level="lp")
+    assert bars(cheap)[:2] == uppers[:2]
+
+
+def test_bounds_of_unseen_rows_show_their_confidence(votes):
+    c = renyi.CrossFitClassifier(confidence=0.9).fit(*votes).certificate_
+    display = CertificateDisplay.from_certificate(c)
+    assert bars(display) == [c.sampled_error, *(c.bounds[r] for r in c.bounds)]
+    np.testing.assert_array_equal(display.dots_.get_xdata(), [c.observed_error])
+    assert any("90 %" in text for text in texts(display))
+
+
+def test_guarantee_of_a_rule(votes):
+    X, y = votes[0].iloc[:, :4], votes[1]
+    clf = renyi.MinimaxClassifier().fit(X, y)
+    display = CertificateDisplay.from_estimator(clf)
+    assert bars(display) == [clf.guarantee_]
+    assert display.rungs[0].lower is None  # the program exhibits no distribution
+    exact = CertificateDisplay.from_estimator(
+        renyi.MinimaxClassifier("exact").fit(X, y)
+    )
+    assert exact.rungs[0].lower == pytest.approx(bars(exact)[0], abs=1e-5)
+    with pytest.raises(TypeError, match="TreeAugmentedNaiveBayes has no certificate"):
+        CertificateDisplay.from_estimator(
+            renyi.baselines.TreeAugmentedNaiveBayes().fit(X, y)
+        )
+    with pytest.raises(TypeError, match="not a dict"):
+        CertificateDisplay.from_certificate({})
+
+
+def test_doubtful_bounds_are_paler_and_say_why():
+    few = renyi.RenyiClassifier().fit(*noisy(60, 20, 4))
+    assert few.certificate_.doubtful
+    display = CertificateDisplay.from_estimator(few)
+    assert "80 categories and only 60 rows" in display.ax_.get_xlabel().replace(
+        "\n", " "
+    )
+    many = CertificateDisplay.from_estimator(renyi.RenyiClassifier().fit(*noisy(400)))
+    pale, full = (d.bars_[0].patches[0].get_alpha() for d in (display, many))
+    assert pale < full
+
+
+def test_no_tick_is_above_everything():
+    clf = renyi.RenyiClassifier().fit(*noisy(400, n_classes=5))
+    assert clf.certificate_.bounds["map"] == 1
+    display = CertificateDisplay.from_estimator(clf)
+    assert max(display.ax_.get_xticks()) <= 1 < display.ax_.get_xlim()[1]
