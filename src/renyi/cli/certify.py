@@ -56,7 +56,7 @@ def run(args: Args, recorded: Recorded) -> None:
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
-        c = certify(clf, *_heldout_rows(args, clf), confidence=args.confidence)
+        c = certify(clf, *heldout_rows(args, clf), confidence=args.confidence)
     else:
         m = inputs.load_marginals(args.file)
         with _naming(args.file):
@@ -192,7 +192,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         print(f"\nWrote {place} (the mean of the two scorecards)")
 
 
-def _heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
+def heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
     """Read the rows of a table whose class is known, as the model takes them."""
     path = inputs.table_path(args.rows)
     file = files.opened(path)

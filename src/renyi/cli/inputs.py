@@ -89,6 +89,22 @@ def load_marginals(path: str) -> Marginals:
     return Marginals.load(files.existing(path))
 
 
+def beside(model: str) -> Path:
+    """Return where fit writes the marginals of a model."""
+    return Path(model).with_suffix(MARGINALS)
+
+
+def own_marginals(args: Args, clf: RenyiModel) -> Marginals | None:
+    """Return the marginals that were named, or those that fit wrote beside a model."""
+    if args.file is not None:
+        return load_marginals(args.file)
+    place, trained = beside(args.model), clf.data_digest_
+    if not place.is_file():
+        return None
+    m = load_marginals(str(place))
+    return m if trained is not None and trained.matches(m.digest) else None
+
+
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
     for option in _FOR_TABLES:

@@ -42,6 +42,7 @@ examples:
   renyi export visits.json --points 10 --out visits.html
   renyi select visits.csv --target readmitted --n-features 10
   renyi certify visits.json visits.renyi --exact --time-limit 300
+  renyi report visits.json -o visits.html  see the model in a browser
   renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
   renyi fit study.bed --pheno pop.phe --covar pcs.txt --out study
 
@@ -116,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     _add_select(commands)
     _add_marginals(commands)
     _add_export(commands)
+    _add_report(commands)
     text = "list the bundled data sets"
     _add(_command(commands, "datasets", text, "inputs.list_datasets"), "--json")
     return whole
@@ -386,6 +388,28 @@ def _add_export(commands: Any) -> None:
     _add(parser, "--label CLASS", "whose score (by default the second of two)")
     _add(parser, "--out FILE", "write to a file, not to stdout")
     _add(parser, "--memory SIZE", _MEMORY)
+
+
+def _add_report(commands: Any) -> None:
+    text = "write a page of one file that shows a model, and report.json beside it"
+    parser = _command(commands, "report", text)
+    parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}, of genotypes too")
+    text = f"{_MARGINALS} (default: MODEL's own)"
+    parser.add_argument("file", metavar="MARGINALS", nargs="?", help=text)
+    text = "where to write (default report.html)"
+    parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help=text)
+    level = parser.add_mutually_exclusive_group()
+    text = "show bounds up to a linear program, or to the exact worst case"
+    _add(level, "--level", text)
+    _add(level, "--exact", "short for --level exact")
+    _add(parser, "--time-limit SECONDS")
+    _add(parser, "--path", "show in which order features would be selected")
+    rows = parser.add_argument_group("rows that were not used in training")
+    text = "show errors, calibration and ROC of these rows; none of them is kept"
+    _add(rows, "--rows FILE", text)
+    _add(rows, "--target COL", "their class (by default named as in training)")
+    _add(parser, "--memory SIZE", _MEMORY)
+    _add(parser, "--json")
 
 
 def _command(commands: Any, name: str, text: str, run: str = "") -> Any:

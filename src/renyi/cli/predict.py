@@ -23,7 +23,7 @@ from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS, WRITTEN
+from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
 from renyi.progress import Progress
@@ -127,7 +127,13 @@ def _export_points(args: Args, recorded: Recorded) -> None:
     if args.spreadsheet and form != "csv":
         raise ValueError("--spreadsheet is for --format csv: leave it out.")
     clf = inputs.load_model(args.model)
-    m = _own_marginals(args, clf)
+    m = inputs.own_marginals(args, clf)
+    if m is None:
+        raise ValueError(
+            "--points needs counts of pairs: name marginals with --marginals, since "
+            f"there is no {inputs.beside(args.model)} of the rows that {args.model} "
+            "was trained on."
+        )
     try:
         card = clf.scorecard_.rounded(args.points, marginals=m)
     except ValueError as error:
@@ -148,21 +154,6 @@ def _export_points(args: Args, recorded: Recorded) -> None:
         with output.writing(place, {}, args.spreadsheet) as write:
             write(card.table())
         print(f"Wrote {place}", file=sys.stderr)
-
-
-def _own_marginals(args: Args, clf: RenyiModel) -> Any:
-    """Return the marginals that were named, or those that fit wrote beside a model."""
-    if args.file is not None:
-        return inputs.load_marginals(args.file)
-    beside, trained = Path(args.model).with_suffix(MARGINALS), clf.data_digest_
-    if beside.is_file():
-        m = inputs.load_marginals(str(beside))
-        if trained is not None and trained.matches(m.digest):
-            return m
-    raise ValueError(
-        f"--points needs counts of pairs: name marginals with --marginals, since there "
-        f"is no {beside} of the rows that {args.model} was trained on."
-    )
 
 
 def _send(place: Path | None, text: str) -> None:

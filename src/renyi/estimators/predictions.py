@@ -48,7 +48,11 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from renyi.certificates.record import BoundReport
     from renyi.estimators.model import RenyiModel
+    from renyi.exports.integer_card import IntegerScorecard
+    from renyi.report.record import Report
+    from renyi.selection import PathResult
 
 Floats = NDArray[np.float64]
 
@@ -346,6 +350,53 @@ class ScorecardPredictions:
             n = float(counts[: columns.sizes[0]].sum())
             self._digest = class_digest(columns, self.scorecard_.classes, counts, n)
         return self._digest
+
+    def report(
+        self,
+        marginals: Marginals | None = None,
+        *,
+        X: Any = None,
+        y: Any = None,
+        path: PathResult | None = None,
+        bounds: BoundReport | None = None,
+        card: IntegerScorecard | None = None,
+    ) -> Report:
+        """Return everything there is to see of this model: a page, shown in notebooks.
+
+        It is made from the model and counts of pairs; no row of the data is in it.
+
+        Parameters
+        ----------
+        marginals : Marginals, optional
+            Counts that the certificate is of; by default those of the training.
+        X, y : rows and their classes, optional
+            Rows that were not used in training: they give an error, a calibration
+            curve and a table of classes, and none of them is kept.
+        path : PathResult, optional
+            What `renyi.selection_path` found.
+        bounds : BoundReport, optional
+            What `renyi.certification.bound_report` found: exact worst cases.
+        card : IntegerScorecard, optional
+            Of ``scorecard_.rounded``; by default one of at most 10 points.
+
+        Examples
+        --------
+        >>> import renyi, tempfile
+        >>> X, y = renyi.datasets.load("votes")
+        >>> report = renyi.RenyiClassifier().fit(X[:300], y[:300]).report(
+        ...     X=X[300:], y=y[300:])
+        >>> report.heldout.confusion
+        ((72, 8), (1, 54))
+        >>> report.save(tempfile.mkdtemp() + "/report.html")
+        """
+        from renyi.report import build
+
+        self._check_fitted()
+        if (X is None) != (y is None):
+            raise ValueError("X and y go together: give both or none.")
+        held = None if X is None else (X, y)
+        how: Any = {"path": path, "bounds": bounds, "card": card}
+        return build.report(self, marginals, heldout=held, **how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file that predicts the same to the last bit."""

@@ -330,7 +330,7 @@ def _share(p: float) -> str:
     return "> 99 %" if 0.995 < p < 1 else percent(p, 0)
 
 
-def _tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
+def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     """Return head and rows of the points, then of the totals."""
     second = label_text(card.scorecard.classes[1])
     points = [(a, b, str(n)) for a, b, n in card.frame().itertuples(index=False)]
@@ -351,7 +351,7 @@ def _markdown(card: IntegerScorecard) -> str:
         return re.sub(r"([\\`*|<>&\[\]#])", r"\\\1", " ".join(printable(text).split()))
 
     parts = [f"# {plain(_title(card))}"]
-    for head, *rows in _tables(card):
+    for head, *rows in tables(card):
         lines = [head, ("---", "---", "---:"), *rows]
         shown = [f"| {' | '.join(map(plain, line))} |" for line in lines]
         parts.append("\n".join(shown))
@@ -366,7 +366,7 @@ def _html(card: IntegerScorecard) -> str:
         return f"<tr>{''.join(shown)}</tr>"
 
     parts = []
-    for head, *rows in _tables(card):
+    for head, *rows in tables(card):
         body = "\n".join(row(each, "td") for each in rows)
         parts.append(
             f"<table>\n<thead>{row(head, 'th')}</thead>\n"

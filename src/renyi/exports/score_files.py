@@ -504,6 +504,13 @@ def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
     return pd.DataFrame({name: columns[name] for name in order}), points
 
 
+def is_model(path: Place) -> bool:
+    """Whether a file begins as the head of such a model does."""
+    with open(path, "rb") as stream:
+        begin = "".join(stream.read(200).decode("utf-8", "replace").split())
+    return begin.startswith(f'{{"format":"{FORMAT}"')
+
+
 def read_scores(path: Place) -> GenotypeScores:
     """Read a model file or a scoring file of the PGS Catalog."""
     is_head = str(path).endswith(".json")

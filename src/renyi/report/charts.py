@@ -36,17 +36,20 @@ class Mark:
     note: str = ""
 
 
-def scale_end(values: Iterable[float]) -> float:
+_HALVES = (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10)  # whose half is round
+_QUARTERS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
+
+
+def scale_end(values: Iterable[float], steps: Sequence[float] = _HALVES) -> float:
     """Return a round number at which a scale from 0 can end.
 
     >>> scale_end([0.046, 0.122]), scale_end([0.38]), scale_end([])
-    (0.15, 0.4, 1.0)
+    (0.16, 0.4, 1.0)
     """
     most = max((v for v in values if math.isfinite(v)), default=0.0)
     if most <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(most))
-    steps = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
     return next(round(k * unit, 12) for k in steps if k * unit >= most * (1 - 1e-9))
 
 
@@ -194,8 +197,8 @@ def lines(
     `rows` are head and rows of that table; by default the points.
     """
     shown = [p for s in series for p in s.points]
-    right = x_end or scale_end(p[0] for p in shown)
-    top = y_end or scale_end(p[1] for p in shown)
+    right = x_end or scale_end((p[0] for p in shown), _QUARTERS)
+    top = y_end or scale_end((p[1] for p in shown), _QUARTERS)
     wide, high = _WIDTH - _LEFT - 14, _SIDE - _BOTTOM - 12
 
     def place(point: Point) -> tuple[float, float]:

@@ -49,7 +49,8 @@ def text(value: object) -> Html:
     """Return HTML that shows a text as it is, controls written as escapes."""
     if isinstance(value, Html):
         return value
-    return Html(html.escape(printable(str(value)), quote=True))
+    shown = printable(str(value)).replace(" %", "\N{NO-BREAK SPACE}%")
+    return Html(html.escape(shown, quote=True))
 
 
 def name(value: object) -> str:
@@ -175,7 +176,7 @@ def page(
     lead : HTML
         What comes before the links.
     data : plain values, optional
-        Embedded as JSON, in the element ``data``.
+        Embedded as JSON, in the element ``page-data``.
     scripts : sequence of str
         Scripts of this package that run after those for all pages.
     footer : HTML
@@ -196,7 +197,7 @@ def page(
     embedded = Html("")
     if data is not None:
         script_data = Html(safe_json(data))
-        embedded = tag("script", script_data, id="data", type="application/json")
+        embedded = tag("script", script_data, id="page-data", type="application/json")
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),

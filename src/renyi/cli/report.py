@@ -1,0 +1,88 @@
+"""A model to look at (report): a page of one file, and the same as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from renyi.certification import bound_report
+from renyi.cli import inputs, output
+from renyi.cli.certify import heldout_rows
+from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.exports import score_files
+from renyi.figures import wrapped
+from renyi.report.build import report
+from renyi.report.genotype import genotype_report
+from renyi.report.record import Report, record_place
+from renyi.selection import selection_path
+from renyi.sources import files
+
+_MADE = ("date", "command")  # lines of a log that tell how a model was made
+
+
+def run(args: Args, recorded: Recorded) -> None:
+    """Write the page of a model, and the record behind it."""
+    place = output.check_place(args, args.out, (".html", ".htm"))
+    beside = output.check_place(args, str(record_place(place)))
+    _check_options(args)
+    made = {**_log_of(args.model), "report": shlex.join(["renyi", *args.argv])}
+    found = _found(args, made)
+    found.save(place)
+    written = {"page": str(place), "record": str(beside)}
+    facts: Facts = {"verdict": found.verdict, "written": written}
+    output.show(args, facts, _text, recorded)
+
+
+def _text(facts: Facts) -> str:
+    wrote = facts["written"]
+    page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
+    return "\n".join([wrapped(facts["verdict"]), "", page])
+
+
+def _check_options(args: Args) -> None:
+    """Refuse options that do not go together."""
+    if args.time_limit is not None and args.level in (None, "closed"):
+        raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
+    if args.rows is None and args.target is not None:
+        raise ValueError("--target is for --rows: leave it out.")
+
+
+def _found(args: Args, made: dict[str, str]) -> Report:
+    if score_files.is_model(files.existing(args.model)):
+        for option in ("file", "rows", "level", "path"):
+            if getattr(args, option):
+                shown = "MARGINALS" if option == "file" else f"--{option}"
+                raise ValueError(
+                    f"{shown} is for models of tables, and {args.model} is one of "
+                    "genotypes: leave it out."
+                )
+        return genotype_report(score_files.GenotypeScores.load(args.model), made)
+    clf = inputs.load_model(args.model)
+    m: Any = inputs.own_marginals(args, clf)
+    if m is None and (args.path or args.level in ("lp", "exact")):
+        option = "--path" if args.path else "--level"
+        raise ValueError(
+            f"{option} needs counts of pairs: name marginals after MODEL, since there "
+            f"is no {inputs.beside(args.model)} of the rows that it was trained on."
+        )
+    more: dict[str, Any] = {}
+    if args.level in ("lp", "exact"):
+        with Meter() as meter:
+            limits: Any = {"level": args.level, "time_limit": args.time_limit}
+            more["bounds"] = bound_report(clf, m, progress=meter.search, **limits)
+    if args.path:
+        more["path"] = selection_path(m)
+    if args.rows is not None:
+        more["heldout"] = heldout_rows(args, clf)
+    return report(clf, m, made=made, **more)
+
+
+def _log_of(model: str) -> dict[str, str]:
+    """Return what the log beside a model says of how it was made."""
+    place = Path(model).with_suffix(".log")
+    if not place.is_file():
+        return {}
+    with place.open(encoding="utf-8", errors="replace") as stream:
+        head = [stream.readline(10_000).split(None, 1) for _ in range(len(_MADE) + 1)]
+    return {line[0]: line[1].strip() for line in head if line and line[0] in _MADE}

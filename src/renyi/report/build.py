@@ -1,0 +1,373 @@
+"""From a model and counts to its report; no row goes in, and of held-out rows sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.certificates.heldout import read_rows
+from renyi.certificates.record import BoundReport, Certificate
+from renyi.certificates.text import ranking_lines
+from renyi.certification import certify
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import MISSING_TEXT, label_text
+from renyi.encoding.tuples import NEW
+from renyi.exports.integer_card import OTHER, IntegerScorecard, tables
+from renyi.figures import at_least
+from renyi.marginals.marginals import Marginals
+from renyi.report import errors
+from renyi.report.record import (
+    Bin,
+    Card,
+    Column,
+    Data,
+    Feature,
+    Heldout,
+    PathStep,
+    Report,
+    Scale,
+    Worst,
+)
+from renyi.rules import decide
+from renyi.scorecard import Scorecard
+from renyi.selection import PathResult
+from renyi.solvers.risk_measures import auc
+
+Floats = NDArray[np.float64]
+
+MOST_CATEGORIES = 60_000
+"""Of features beyond, the least important are left to the model file."""
+_CARD_CATEGORIES = 1_000  # up to which an integer card is searched for unasked
+_POINTS = 10
+_BIN_ROWS, _BINS, _ROC = 20, 10, 100
+_OUTCOMES = 20
+_DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
+
+
+def report(
+    model: Any,
+    marginals: Marginals | None = None,
+    *,
+    heldout: tuple[Any, Any] | None = None,
+    path: PathResult | None = None,
+    bounds: BoundReport | None = None,
+    card: IntegerScorecard | None = None,
+    made: dict[str, str] | None = None,
+) -> Report:
+    """Return the report of a fitted classifier; see `RenyiClassifier.report`."""
+    own: Certificate = model.certificate_
+    m = model.marginals_ if marginals is None else marginals
+    scorecard: Scorecard = model.scorecard_
+    counted = None
+    if bounds is not None:
+        counted = bounds.certificate
+    elif m is not None:
+        counted = certify(model, m)
+    elif own.basis == "marginals":
+        counted = own
+    seen = None if heldout is None else certify(model, *heldout)
+    if card is None and m is not None and _may_be_rounded(model, m):
+        card = scorecard.rounded(_POINTS, marginals=m)
+    columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
+    shares = _shares(scorecard, own, m)
+    return Report(
+        title=f"Report of a model for {model._target}",
+        verdict=errors.verdict(model._target, own, counted, seen),
+        warnings=errors.warnings(own, counted, seen),
+        tiles=tuple(errors.tiles(own, counted, seen, shares)),
+        target=model._target,
+        classes=tuple(map(label_text, scorecard.classes)),
+        rule=model.rule,
+        data=_data(scorecard, own, m, shares),
+        certificate=(counted or own).to_dict(),
+        ladder=tuple(errors.ladder(own, counted, seen, bounds)),
+        ranking=tuple(ranking_lines(counted))
+        if counted and not counted.doubtful
+        else (),
+        columns=columns,
+        features=features,
+        left_out=left_out,
+        scale=scale,
+        made={**_made(model, own), **(made or {})},
+        card=None if card is None else _card(card),
+        path=() if path is None else tuple(_path(path)),
+        heldout=None if heldout is None else _heldout(model, seen, *heldout),
+        worst=None if bounds is None else _worst(bounds),
+    )
+
+
+# ---- points and columns
+
+
+def _of_scorecard(
+    card: Scorecard, rule: str
+) -> tuple[tuple[Column, ...], tuple[Feature, ...], int, Scale]:
+    """Return columns and features that go together, and how points are used."""
+    shown, ruled = card.mapped, card.of_rule(rule)
+    encoder: Any = card.encoder
+    sizes = encoder.columns.sizes
+    starts, counts = offsets(sizes), card.counts
+    base = encoder.single.columns
+    members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
+    if encoder.order > 1:
+        members = encoder._members
+    totals = _column_counts(encoder, members, counts, starts)
+    columns = tuple(
+        Column(
+            name=column.name,
+            kind="number" if column.kind == "number" else "label",
+            categories=column.levels.texts,
+            counts=_plain(total),
+            other=_other(encoder.unseen, column),
+            start=int(np.argmax(total)),
+        )
+        for column, total in zip(base, totals, strict=True)
+    )
+    order = np.argsort(-shown.importance, kind="stable")
+    kept = order[np.cumsum(sizes[order]) <= MOST_CATEGORIES]
+    kept = order[:1] if not len(kept) else kept
+    begin = np.array([[c.start] for c in columns])
+    points, own = shown.tables[0], ruled.tables[0] if ruled is not shown else None
+    codes = encoder.of_codes(begin) if encoder.order > 1 else begin
+    left = np.setdiff1d(order, kept)
+    at = shown.tables[1][left] + codes[left, 0]
+
+    def feature(j: int) -> Feature:
+        span = slice(shown.tables[1][j], shown.tables[1][j] + sizes[j])
+        texts = encoder.columns[j].levels.texts
+        keys, new = None, None
+        if encoder.order > 1:
+            new = texts.index(NEW) if NEW in texts else None
+            keys = _keys(encoder._tables[j], len(texts), new)
+        return Feature(
+            name=encoder.columns.names[j],
+            members=tuple(members[j]),
+            importance=float(shown.importance[j]),
+            categories=texts,
+            counts=_plain(counts[starts[j] : starts[j + 1]]),
+            points=rows_of(points[span]),
+            unseen=rows_of(points[span.stop : span.stop + 1])[0],
+            keys=keys,
+            new=new,
+            rule_points=None if own is None else rows_of(own[span]),
+            rule_unseen=None if own is None else rows_of(own[span.stop :][:1])[0],
+        )
+
+    c, K = card.calibration, card.n_classes
+    slope = None
+    if c is not None:
+        slope = 1.0 if c.moves_decisions else float(c.slope)
+        slope = slope / 2 if K == 2 else slope
+    rest = points[at].sum(axis=0) + np.atleast_1d(shown.intercept)
+    ruled_rest = None
+    if own is not None:
+        ruled_rest = rows_of([own[at].sum(axis=0) + np.atleast_1d(ruled.intercept)])[0]
+    scale = Scale(rows_of([rest])[0], slope, None if c is None else c.kind, ruled_rest)
+    return columns, tuple(map(feature, kept.tolist())), len(left), scale
+
+
+def _column_counts(
+    encoder: Any, members: Sequence[tuple[int, ...]], counts: Any, starts: Any
+) -> list[Any]:
+    """Return the rows of every category of every column, from those of features."""
+    if encoder.order == 1:
+        return np.split(counts, starts[1:-1])
+    found: dict[int, Any] = {}
+    for f, S in enumerate(members):
+        table, own = encoder._tables[f], counts[starts[f] : starts[f + 1]]
+        cells = np.append(own, 0)[table]  # (new) has no rows
+        for axis, j in enumerate(S):
+            if j not in found:
+                others = tuple(a for a in range(len(S)) if a != axis)
+                found[j] = cells.sum(axis=others)[:-1]
+    sizes = encoder.single.columns.sizes
+    return [found.get(j, np.zeros(n, np.int64)) for j, n in enumerate(sizes)]
+
+
+def _keys(table: Any, size: int, new: int | None) -> tuple[int | None, ...]:
+    """Return the one combination of codes that each category of a tuple stands for."""
+    inner = table[tuple(slice(-1) for _ in table.shape)].ravel()
+    first = np.full(size + 1, -1)
+    first[inner] = np.arange(len(inner))
+    return tuple(
+        None if k == new or i < 0 else i for k, i in enumerate(first[:size].tolist())
+    )
+
+
+def _other(unseen: str, column: Any) -> str | None:
+    """Return how to call what training never saw of a column, if it can be."""
+    missing = None in column.categories
+    if column.kind == "number":  # a number lies in a bin
+        return None if missing else MISSING_TEXT
+    return OTHER if unseen == "mean" else None
+
+
+def rows_of(points: Any) -> tuple[tuple[float, ...], ...]:
+    """Return points as plain numbers, with as many digits as matter."""
+    return tuple(
+        tuple(float(f"{x:.{_DIGITS}g}") for x in row)
+        for row in np.asarray(points).tolist()
+    )
+
+
+def _plain(counts: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(counts).tolist())
+
+
+# ---- data, and how it was made
+
+
+def _shares(
+    card: Scorecard, own: Certificate, m: Marginals | None
+) -> dict[str, float] | None:
+    """Return the shares of the classes, as far as counts tell them."""
+    if m is not None:
+        found = zip(m.classes, m.class_probabilities.tolist(), strict=True)
+        return {label_text(label): share for label, share in found}
+    if card.n_classes == 2 and own.majority is not None:
+        top, off = label_text(own.majority[0]), own.majority[1]
+        first, second = map(label_text, card.classes)
+        share = {top: 1 - off, (second if top == first else first): off}
+        return {label: share[label] for label in (first, second)}
+    return None
+
+
+def _data(
+    card: Scorecard,
+    own: Certificate,
+    m: Marginals | None,
+    shares: dict[str, float] | None,
+) -> Data:
+    provenance = {} if m is None else dict(m.provenance)
+    counts = card.counts
+    return Data(
+        rows=own.n if m is None else m.n,
+        unit="row",
+        weighted=bool(counts.dtype.kind == "f" and (counts % 1).any()),
+        columns=len(card.encoder.input_names),
+        features=len(card.encoder.columns),
+        categories=len(card.z),
+        order=card.encoder.order,
+        shares=shares,
+        source=tuple(map(str, provenance.get("files", ()))),
+        uncertainty=provenance.get("uncertainty"),
+    )
+
+
+def _made(model: Any, own: Certificate) -> dict[str, str]:
+    """Return the settings of a model, as texts."""
+    choice = model.alpha_choice_
+    c = model.scorecard_.calibration
+    found = {
+        "renyi": __version__,
+        "rule": model.rule,
+        "alpha": f"{choice.alpha:.6g} ({choice.method})",
+        "order": str(model.order),
+        "calibration": "none" if c is None else c.kind,
+        "objective": model.objective,
+        "class weight": str(model.class_weight or "none"),
+        "intercept": "yes" if model.fit_intercept else "no",
+        "seed": "none" if model.random_state is None else str(model.random_state),
+        "certificate": own.basis,
+    }
+    digest = model.data_digest_
+    if digest is not None:
+        found["digest of the data"] = digest.pairs or digest.classes
+    return found
+
+
+# ---- what may be there
+
+
+def _may_be_rounded(model: Any, m: Marginals) -> bool:
+    card = model.scorecard_
+    return card.n_classes == 2 and len(card.z) <= _CARD_CATEGORIES and m.n > 0
+
+
+def _card(card: IntegerScorecard) -> Card:
+    (_, *points), totals = tables(card)
+    return Card(tuple(card.sentences()), tuple(points), tuple(totals))
+
+
+def _path(path: PathResult) -> list[PathStep]:
+    def number(x: Any, doubtful: bool = False) -> float | None:
+        return None if doubtful or np.isnan(x) else float(x)
+
+    every = zip(
+        *(path.entries, path.gamma, path.bounds["map"], path.hgr, path.doubtful),
+        strict=True,
+    )
+    return [
+        PathStep(name, number(g, few), number(bound, few), number(hgr, few))
+        for name, g, bound, hgr, few in every
+    ]
+
+
+def _heldout(model: Any, c: Certificate | None, X: Any, y: Any) -> Heldout:
+    """Return sums over held-out rows."""
+    assert c is not None
+    card: Scorecard = model.scorecard_
+    rows = read_rows(card, X, y)
+    p, K = card.probabilities(rows.codes), card.n_classes
+    answers = decide(card.mapped.estimates(rows.codes))
+    confusion = np.zeros((K, K), np.int64)
+    np.add.at(confusion, (rows.y, answers), 1)
+    right = p[np.arange(len(rows.y)), rows.y]
+    area: tuple[float, ...] | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    if K == 2:
+        sure, hit = p[:, 1], rows.y == 1
+        if 0 < hit.sum() < len(hit):
+            area, curve = auc(sure, hit), tuple(_roc(sure, hit))
+    else:
+        sure, hit = p.max(axis=1), p.argmax(axis=1) == rows.y
+    return Heldout(
+        rows=len(rows.y),
+        certificate=c.to_dict(),
+        confusion=tuple(map(tuple, confusion.tolist())),
+        bins=tuple(_bins(sure, hit)),
+        log_loss=float(-np.log(np.maximum(right, 1e-300)).mean()),
+        auc=area,
+        roc=curve,
+    )
+
+
+def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Bin]:
+    """Return rows of similar probability together, some in each."""
+    count = min(max(len(p) // _BIN_ROWS, 1), _BINS)
+    parts = np.array_split(np.argsort(p, kind="stable"), count)
+    return [
+        Bin(len(k), round(float(p[k].mean()), 6), round(float(hit[k].mean()), 6))
+        for k in parts
+    ]
+
+
+def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Return some points of the curve, its ends among them."""
+    order = np.argsort(-p, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
+    true, false = np.cumsum(hit[order])[last], np.cumsum(~hit[order])[last]
+    some = np.unique(np.linspace(0, len(last) - 1, min(_ROC, len(last))).astype(int))
+    pairs = zip((false / (~hit).sum())[some], (true / hit.sum())[some], strict=True)
+    return [(0.0, 0.0), *((round(float(a), 5), round(float(b), 5)) for a, b in pairs)]
+
+
+def _worst(bounds: BoundReport) -> Worst | None:
+    """Return the likeliest outcomes of the distribution that e* was shown by."""
+    found = getattr(bounds.minimax, "worst_distribution", None)
+    if found is None:
+        return None
+    frame = found.frame()
+    rows = [
+        (
+            *(MISSING_TEXT if v is None or v != v else label_text(v) for v in cells),
+            at_least(mass),
+        )
+        for *cells, mass in frame[:_OUTCOMES].itertuples(index=False)
+    ]
+    head = tuple(map(str, frame.columns))
+    return Worst(found.bayes_error, len(frame), head, tuple(rows))

@@ -1,0 +1,201 @@
+"""How often a model errs, in a sentence, in a few figures and as a ladder of bounds.
+
+Three certificates may be at hand: the model's `own` (of its training marginals, or of
+halves that judged each other), that of marginals (`counted`), and that of held-out rows
+(`seen`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renyi.certificates.record import BoundReport, Certificate, Step
+from renyi.certificates.text import population_sentence
+from renyi.certification import MINIMAX
+from renyi.encoding.columns import Label, label_text
+from renyi.figures import at_most, number_of, percent
+from renyi.report.page import name
+from renyi.report.record import Rung, Tile
+
+GUESSING = "guessing without a model"
+_MEANING = {
+    "closed form": "follows from the counts by a formula",
+    "class-conditional": "uses pairs counted within each class, too",
+    "linear program": "the best of a family of bounds",
+    "exact worst case": "the worst population there is, found by search",
+}
+
+
+def quoted(label: Label) -> str:
+    """Return a name in quotation marks, as it is shown."""
+    return f"“{name(label_text(label))}”"
+
+
+def verdict(
+    target: str | None,
+    own: Certificate,
+    counted: Certificate | None,
+    seen: Certificate | None,
+) -> str:
+    """Say in a sentence how often the model errs, what is proven, and of whom."""
+    c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
+    bound = (
+        "on every population with the same counts of pairs, whoever is in it, it is "
+        f"proven to be wrong on at most {at_most(c.bounds[c.rule], 1)}"
+    )
+    if seen is not None:
+        assert seen.observed_error is not None and seen.sampled_error is not None
+        told = (
+            f"On {number_of(seen.n, 'row')} that it had not seen, {model} was wrong on "
+            f"{percent(seen.observed_error)}: with confidence {_sure(seen)} it is "
+            f"wrong on at most {at_most(seen.sampled_error, 1)} of all who are like "
+            "them"
+        )
+        return f"{told}." if c.doubtful else f"{told}, and {bound}."
+    if own.basis == "crossfit":
+        return population_sentence(own)
+    if c.doubtful:
+        known = "It is not known how often this model errs on new rows"
+        if error is not None:
+            known = (
+                f"Expect {model} to be wrong on about {percent(error)} of new rows "
+                "like those it learned from"
+            )
+        return (
+            f"{known}; what is proven speaks of its own {number_of(c.n, 'row')} alone, "
+            "and promises nothing to anyone else."
+        )
+    if error is None:
+        return f"{model[0].upper()}{model[1:]} was not tried on new rows, but {bound}."
+    return (
+        f"Expect {model} to be wrong on about {percent(error)} of new rows like the "
+        f"{c.n:,.10g} it learned from; {bound}."
+    )
+
+
+def _error(c: Certificate) -> float | None:
+    """Return the estimate for new rows, if there is one."""
+    return c.loo_error if c.observed_error is None else c.observed_error
+
+
+def _sure(c: Certificate) -> str:
+    return f"{100 * (c.confidence or 0):.10g} %"
+
+
+def tiles(
+    own: Certificate,
+    counted: Certificate | None,
+    seen: Certificate | None,
+    shares: dict[str, float] | None,
+) -> list[Tile]:
+    """Return the figures that the page begins with."""
+    found, tried = [], seen or own
+    error = _error(tried)
+    if error is not None:
+        how = "leave-one-out estimate"
+        if tried.observed_error is not None:
+            how = f"seen on {number_of(tried.n, 'row')} not trained on"
+        found.append(Tile(percent(error), "wrong on new rows", how))
+    if tried.sampled_error is not None:
+        note = f"of all who are like them, with confidence {_sure(tried)}"
+        found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
+    c = own if own.basis == "crossfit" else counted or own
+    if not c.doubtful:
+        note = "on any population with the same counts of pairs"
+        if c.confidence is not None:
+            note += f", with confidence {_sure(c)}"
+        found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
+    return found + guessing(shares)
+
+
+def guessing(shares: dict[str, float] | None) -> list[Tile]:
+    """Return what always answering the most frequent class comes to."""
+    if not shares:
+        return []
+    label, share = max(shares.items(), key=lambda pair: pair[1])
+    note = f"for comparison: {GUESSING}"
+    return [Tile(percent(1 - share), f"wrong if always {quoted(label)}", note)]
+
+
+def warnings(
+    own: Certificate, counted: Certificate | None, seen: Certificate | None
+) -> tuple[str, ...]:
+    """Return what speaks against the figures."""
+    known = [c for c in (own, counted, seen) if c is not None]
+    found = [text for c in known for text in c.warnings]
+    c = counted or own
+    if not c.doubtful and c.majority and c.bounds[c.rule] >= c.majority[1]:
+        text = (
+            "what is proven is no better than always answering "
+            f"{quoted(c.majority[0])}, which is wrong on {percent(c.majority[1])}."
+        )
+        if c.order == 1 and len(c.steps) < 3:
+            text += " The exact worst case may be far lower: report with --exact."
+        found.append(text)
+    return tuple(f"{text[0].upper()}{text[1:]}" for text in dict.fromkeys(found))
+
+
+def ladder(
+    own: Certificate,
+    counted: Certificate | None,
+    seen: Certificate | None,
+    bounds: BoundReport | None,
+) -> list[Rung]:
+    """Return what is known of errors, from the estimate to what any rule could do."""
+    found = []
+    if own.loo_error is not None:
+        meaning = "an estimate for new rows like those in training"
+        found.append(Rung("Leave-one-out", "estimate", own.loo_error, meaning=meaning))
+    found += _of_unseen(own, "by halves that judge each other")
+    found += [] if seen is None else _of_unseen(seen, "on held-out rows")
+    steps: tuple[Step, ...] = () if counted is None else counted.steps
+    if bounds is not None:
+        steps = bounds.model
+    alone = ", of these very rows alone" if counted and counted.doubtful else ""
+    for step in steps:
+        title = f"{step.name[0].upper()}{step.name[1:]}"
+        found.append(_rung(title, step, _MEANING.get(step.name, "") + alone))
+    if bounds is not None and len(bounds.any_rule) > 2:
+        found.append(_best_promise(bounds.any_rule[-1], alone))
+    if counted is not None and counted.majority and counted.one_feature:
+        (label, always), (feature, error) = counted.majority, counted.one_feature
+        title, best = f"By {quoted(feature)} alone", "the best single feature"
+        found += [
+            Rung(f"Always {quoted(label)}", "reference", always, meaning=GUESSING),
+            Rung(title, "reference", error, meaning=best),
+        ]
+    return found
+
+
+def _of_unseen(c: Certificate, whose: str) -> list[Rung]:
+    """Return what rows show that a model was not trained on."""
+    if c.sampled_error is None:
+        return []
+    found, sure = [], f"with confidence {_sure(c)}"
+    if c.observed_error is not None:
+        meaning = f"{number_of(c.n, 'row')} that were not trained on"
+        title = f"Seen {whose}"
+        found.append(Rung(title, "estimate", c.observed_error, meaning=meaning))
+    title, meaning = f"Population, {whose}", f"{sure}, in the population sampled"
+    found.append(Rung(title, "bound", high=c.sampled_error, meaning=meaning))
+    if c.bounds[c.rule] > c.sampled_error:
+        title = f"Any population with its pairs, {whose}"
+        found.append(Rung(title, "bound", high=c.bounds[c.rule], meaning=sure))
+    return found
+
+
+def _best_promise(step: Step, alone: str) -> Rung:
+    """Return what any rule could promise."""
+    title = "Promise of another rule"
+    if step.name == MINIMAX:
+        title = "e*, the best promise of any rule"
+    meaning = "some rule keeps it; whether any does better is not known"
+    if step.lower is not None:
+        meaning = "no model of these counts can promise less"
+    return _rung(title, step, meaning + alone)
+
+
+def _rung(title: str, step: Step, meaning: str) -> Rung:
+    kind: Any = "bound" if step.lower is None else "interval"
+    low, stopped = step.lower, not step.finished
+    return Rung(title, kind, None, low, step.upper, meaning, stopped)

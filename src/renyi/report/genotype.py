@@ -1,0 +1,134 @@
+"""The report of a model of genotypes: points per variant, and no worst case.
+
+Bounds over all distributions with the same pairs promise nothing where variants
+outnumber samples, so none is shown.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.counting.packed import MISSING
+from renyi.encoding.columns import MISSING_TEXT
+from renyi.exports.score_files import GenotypeScores
+from renyi.exports.score_formats import NONE, ONE, TWO
+from renyi.figures import percent
+from renyi.report.build import MOST_CATEGORIES, rows_of
+from renyi.report.errors import GUESSING, guessing, quoted
+from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
+
+_ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
+
+
+def genotype_report(
+    model: GenotypeScores, made: dict[str, str] | None = None
+) -> Report:
+    """Return the report of points per variant."""
+    if model.classes is None:
+        raise ValueError("These scores tell no classes: there is nothing to report.")
+    order = np.argsort(-model.swings, kind="stable")
+    kept, left = np.split(order, [MOST_CATEGORIES // len(_ORDER)])
+    columns, features = _variants(model, kept)
+    c, meta = model.calibration, dict(model.meta)
+    means = model.variants.get("mean")
+    rest = 0.0
+    if means is not None:
+        rest = float(np.nan_to_num(means.to_numpy(np.float64)[left]).sum())
+    scale = Scale(
+        rows_of([[model.intercept + rest]])[0],
+        None if c is None else float(c.slope) / 2,
+        None if c is None else c.kind,
+        covariates={k: float(v) for k, v in model.covariates.items()},
+    )
+    first, second = model.classes
+    shares = None
+    if model.share is not None:
+        shares = {first: 1 - model.share, second: model.share}
+    error = meta.get("loo_error")
+    return Report(
+        title=f"Report of a genotype model for {second}",
+        verdict=_verdict(second, error),
+        warnings=(),
+        tiles=tuple(_tiles(error, shares)),
+        target=None,
+        classes=(first, second),
+        rule="map",
+        data=Data(
+            rows=meta.get("samples"),
+            unit="sample",
+            weighted=False,
+            columns=len(order),
+            features=len(order),
+            categories=len(order) * len(_ORDER),
+            order=1,
+            shares=shares,
+        ),
+        certificate=None,
+        ladder=tuple(_ladder(error, shares)),
+        columns=columns,
+        features=features,
+        left_out=len(left),
+        scale=scale,
+        made={
+            "renyi": __version__,
+            "genome build": model.build or "not known",
+            **{key.replace("_", " "): str(value) for key, value in meta.items()},
+            **(made or {}),
+        },
+    )
+
+
+def _variants(
+    model: GenotypeScores, kept: NDArray[np.int64]
+) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """Return some variants as columns and features, with the likeliest genotypes."""
+    table, points = model.variants.iloc[kept], model._filled()[kept][:, _ORDER]
+    swings = model.swings[kept].tolist()
+    f = np.full(len(kept), 0.5)
+    if "frequency" in table:
+        f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
+    likely = np.argmax([f**2, 2 * f * (1 - f), (1 - f) ** 2], axis=0).tolist()
+    columns, features = [], []
+    for j, row in enumerate(table.itertuples(index=False)):
+        title = f"{row.id} ({row.chromosome}:{row.position})"
+        both = (f"{row.a1}/{row.a1}", f"{row.a1}/{row.a2}", f"{row.a2}/{row.a2}")
+        own = rows_of(points[j][:, None])
+        texts = (*both, MISSING_TEXT)
+        columns.append(Column(title, "variant", texts, None, None, likely[j]))
+        features.append(Feature(title, (j,), swings[j], texts, None, own, own[-1]))
+    return tuple(columns), tuple(features)
+
+
+def _verdict(second: str, error: float | None) -> str:
+    told = f"How often this model of {quoted(second)} errs on new samples is not known"
+    if error is not None:
+        told = (
+            f"On samples that its fit had not seen, this model of {quoted(second)} was "
+            f"wrong on {percent(error)}"
+        )
+    return (
+        f"{told}; no worst case is proven, because counts of pairs promise nothing "
+        "where variants outnumber samples."
+    )
+
+
+def _tiles(error: float | None, shares: dict[str, float] | None) -> list[Tile]:
+    found = guessing(shares)
+    if error is not None:
+        note = "each of the training samples by a fit without it"
+        found.insert(0, Tile(percent(error), "wrong on samples left out", note))
+    return found
+
+
+def _ladder(error: float | None, shares: dict[str, float] | None) -> list[Rung]:
+    found = []
+    if error is not None:
+        meaning = "each sample by a fit without it, its group or its fold"
+        found.append(Rung("Left-out samples", "estimate", error, meaning=meaning))
+    if shares:
+        label, share = max(shares.items(), key=lambda pair: pair[1])
+        title = f"Always {quoted(label)}"
+        found.append(Rung(title, "reference", 1 - share, meaning=GUESSING))
+    return found
