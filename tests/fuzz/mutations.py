@@ -151,17 +151,18 @@ def _edited(data: dict[str, Any], rng: Random) -> dict[str, Any]:
 
 def of_document(raw: bytes, rng: Random, _: list[bytes]) -> bytes:
     """Change a JSON document and sign it anew."""
-    return _signed(_edited(json.loads(raw), rng))
+    return signed(_edited(json.loads(raw), rng))
 
 
 def of_certificate(raw: bytes, rng: Random, _: list[bytes]) -> bytes:
     """Change the certificate of a model and sign it anew."""
     data = json.loads(raw)
     _edited(data["certificate"], rng)
-    return _signed(data)
+    return signed(data)
 
 
-def _signed(data: dict[str, Any]) -> bytes:
+def signed(data: dict[str, Any]) -> bytes:
+    """Return a document with a checksum that agrees."""
     data.pop("checksum", None)
     try:
         return storage.to_bytes({**data, "checksum": storage.checksum(data, {})})

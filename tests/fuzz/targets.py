@@ -6,8 +6,10 @@ it gives is consistent: else a `FalsehoodError` is raised.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
+import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -36,6 +38,8 @@ from renyi import (
     write_proof,
 )
 from renyi.counting.packed import code_counts
+from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.solvers.calibration import Calibration
 from renyi.sources import csv, files
 from renyi.sources.files import read_table
 from renyi.sources.genotypes import read_genotypes
@@ -290,6 +294,44 @@ def _genotypes(path: Path) -> None:
     hold(named.is_unique and (named != "").all(), "ids")
 
 
+@cache
+def _scores() -> dict[str, bytes]:
+    """Return the files of a small model of the study, by their endings."""
+    with tempfile.TemporaryDirectory() as folder:
+        for ending in (".bed", ".bim", ".fam"):
+            Path(folder, f"s{ending}").write_bytes(_study()[ending])
+        G, points = read_genotypes(Path(folder, "s.bed")), np.zeros((30, 4))
+        points[:] = np.linspace(-0.02, 0.03, 120).reshape(30, 4)
+        fitted = Calibration("temperature", np.array(2.0), np.array(0.0))
+        given = {"classes": ("no", "yes"), "share": 0.4, "calibration": fitted}
+        counts = code_counts(G.packed)
+        model = GenotypeScores.from_counts(G.variants, points, counts, **given)
+        model.save(Path(folder, "m.json"))
+        model.to_pgs(Path(folder, "m.txt"))
+        return {path.suffix: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def _scored(path: Path) -> None:
+    """Score the study by a model one file of which was changed."""
+    model = path.with_suffix(".txt" if path.suffix == ".txt" else ".json")
+    if path.suffix == ".json":
+        path.with_name("m.points").write_bytes(_scores()[".points"])
+    elif path.suffix == ".points":
+        head = json.loads(_scores()[".json"]) | {"points_file": path.name}
+        with contextlib.suppress(Exception), np.load(path) as found:
+            header = json.loads(found["header"].tobytes())
+            head |= {"points_checksum": header["checksum"]}
+            head |= {"variants": header["variants"]}
+        model.write_bytes(mutations.signed(head))
+    for ending in (".bed", ".bim", ".fam"):
+        path.with_name(f"s{ending}").write_bytes(_study()[ending])
+    scores = read_scores(model)
+    found = scores.score(read_genotypes(path.with_name("s.bed"))).scores
+    hold(np.isfinite(found).all(), "a score is not finite")
+    proba = scores.probabilities(found)
+    hold(proba.min() >= 0 and proba.max() <= 1, f"a probability is {proba.max()}")
+
+
 # ---- seeds
 
 
@@ -412,5 +454,15 @@ TARGETS = {
             _genotypes,
         )
         for ending in (".bim", ".fam", ".pgen", ".pvar", ".psam")
+    },
+    **{
+        f"scores{ending}": Target(
+            ending, lambda ending=ending: [_scores()[ending]], ways, _scored, False
+        )
+        for ending, ways in (
+            (".json", _DOCUMENT),
+            (".points", _ARCHIVE),
+            (".txt", (mutations.of_bytes, mutations.within)),
+        )
     },
 }
