@@ -61,7 +61,8 @@ test-long: $(VENV)/.installed-test test-floors test-pythons
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m ""
 
 # The oldest versions that pyproject.toml admits, in an environment of their own; what
-# is newer than they are tells them that it deprecates something.
+# is newer than they are tells them that it deprecates something, and the oldest pyspark
+# leaves sockets open.
 test-floors:
 	rm -rf .floors
 	$(PYTHON) -m venv .floors
@@ -69,7 +70,7 @@ test-floors:
 	.floors/bin/python -m pip install --quiet --constraint .floors/constraints.txt \
 		--editable ".[test]"
 	$(PYTEST:$(BIN)/%=.floors/bin/%) -n $(JOBS) --dist loadgroup \
-		-W ignore::DeprecationWarning -W ignore::FutureWarning
+		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::ResourceWarning
 
 # The newer Pythons, each in an environment of its own; the last lines say which were
 # absent. PYTHONS=/path/to/python3.13 names others.
