@@ -28,6 +28,7 @@ _PARAMETERS = {
     "calibration",
     "class_conditional",
     "class_weight",
+    "folds",
     "max_error",
     "method",
     "min_count",
@@ -37,6 +38,7 @@ _PARAMETERS = {
     "penalty",
     "prevalence",
     "rule",
+    "test",
     "time_limit",
 }
 # Errors of the system by which a name was wrong; others are faults of the machine.

@@ -232,6 +232,7 @@ def _files_read(args: Args) -> Iterator[str | Path]:
     given = vars(args)
     names = [given.get(name) for name in _READ]
     names += [*given.get("files", []), *(given.get("halves") or [])]
+    names += given.get("models", [])
     # A query may name files: every text in quotes is looked at.
     text = f"{given.get('sql')} {given.get('where')}"
     names += re.findall(r"""['"]([^'"]+)""", text)

@@ -41,6 +41,7 @@ examples:
   renyi export visits.json --sql duckdb --table visits
   renyi export visits.json --points 10 --out visits.html
   renyi select visits.csv --target readmitted --n-features 10
+  renyi compare visits.csv --target readmitted --out compare.html
   renyi certify visits.json visits.renyi --exact --time-limit 300
   renyi report visits.json -o visits.html  see the model in a browser
   renyi fit visits.csv --target readmitted --confidence 0.95 --out visits
@@ -115,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     _add_minimax(commands)
     _add_hgr(commands)
     _add_select(commands)
+    _add_compare(commands)
     _add_marginals(commands)
     _add_export(commands)
     _add_report(commands)
@@ -319,6 +321,31 @@ def _add_select(commands: Any) -> None:
     _add(parser, "--out PREFIX")
     text = f"draw the path ({endings.either(endings.PICTURE)}); needs the extra plot"
     _add(parser, "--plot FILE", text)
+    _add_columns(parser, class_conditional=False)
+    _add(parser, "--json")
+
+
+def _add_compare(commands: Any) -> None:
+    text = "judge several methods, or models, on the same rows"
+    parser = _command(commands, "compare", text)
+    parser.epilog = (
+        "Methods: map, renyi, sharp (rules of the points), uncalibrated, order2, "
+        "average and mixture (of halves that certify each other), minimax, dcc, mpm, "
+        "tan, logistic, naive-bayes, majority; all for all of them."
+    )
+    text = (
+        f"a table ({endings.TABLES}) or a bundled name; of models, rows they never saw"
+    )
+    parser.add_argument("file", metavar="FILE", help=text)
+    _add(parser, "--target COL")
+    _add(parser, "--methods NAME ...", "train these (default: the quick ones)")
+    _add(parser, "--models MODEL ...", "judge these, that fit wrote (.json)")
+    rows = parser.add_mutually_exclusive_group()
+    _add(rows, "--folds K", "judge by cross-validation in K folds (default 10)")
+    _add(rows, "--test SHARE", "judge on this share of the rows, train on the others")
+    _add(parser, "--confidence SHARE", "confidence of each interval (default 0.95)")
+    _add(parser, "--seed N", "seed of folds, halves and random answers")
+    _add(parser, "--out FILE.html", "write one page with a chart")
     _add_columns(parser, class_conditional=False)
     _add(parser, "--json")
 
@@ -538,6 +565,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--device": {"choices": ("cpu", "cuda")},
     "--confidence SHARE": {"type": _SHARE},
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
+    "--folds K": {"type": _whole(2, 1000)},
     "--format": {"choices": ("csv", "md", "html")},
     "--geno SHARE": {"type": _AMOUNT},
     "--json": {"action": "store_true", "help": "print one JSON object"},
@@ -568,6 +596,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "put ' before cells of CSV that a spreadsheet would compute (=…, @…)",
     },
+    "--test SHARE": {"type": _SHARE},
     "--target COL": {"help": "the column to predict"},
     "--time-limit SECONDS": {
         "type": _POSITIVE,

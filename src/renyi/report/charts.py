@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from renyi.figures import percent
-from renyi.report.page import Head, Html, cell, details, join, table, tag
+from renyi.report.page import Child, Head, Html, cell, details, join, table, tag
 
 Kind = Literal["estimate", "bound", "interval", "reference"]
 Point = tuple[float, float]
@@ -273,3 +273,44 @@ def _key(k: int, line: Line) -> Html:
         sample.append(tag("circle", cx=14, cy=7, r=3.5, class_=f"dot{k % 3}"))
     drawn = tag("svg", sample, width=28, height=14, aria_hidden="true")
     return tag("li", drawn, f" {line.label}")
+
+
+# ---- several scales side by side
+
+_FAR = 3.0  # times the median, beyond which a mark is off the scale
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A column of `panels`: its head, a mark for each row or None, and its scale."""
+
+    head: str
+    marks: Sequence[Mark | None]
+    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1)
+
+
+def panels(
+    head: str, labels: Sequence[Html], columns: Sequence[Panel], caption: str
+) -> Html:
+    """Return one row for each label, with a mark and its numbers on every scale.
+
+    Marks far beyond the others would leave no room to these: they have numbers only.
+    """
+    tops, body = [Head(head)], [[label] for label in labels]
+    for panel in columns:
+        known = [_end(mark) for mark in panel.marks if mark is not None]
+        most = _FAR * sorted(known)[len(known) // 2] if known else 0.0
+        end = scale_end(value for value in known if value <= most)
+        tops.append(Head(join([panel.head, _axis(end, panel.form)])))
+        for row, mark in zip(body, panel.marks, strict=True):
+            drawn: Child = "–"
+            if mark is not None and _end(mark) <= end:
+                drawn = join([_mark(mark, end), mark.shown])
+            elif mark is not None:
+                drawn = f"off the scale: {mark.shown}"
+            row.append(cell(drawn, class_="chart"))
+    return table(tops, body, caption, class_="chart panels")
+
+
+def _end(mark: Mark) -> float:
+    return max(v for v in (mark.value, mark.low, mark.high) if v is not None)

@@ -1,0 +1,182 @@
+"""The command compare: methods or models on the same rows, as text, JSON or a page."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from renyi.cli import inputs, output, streams
+from renyi.cli.certify import heldout_rows
+from renyi.cli.fit import one_line
+from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.encoding.columns import label_text
+from renyi.endings import MARGINALS
+from renyi.figures import at_most, wrapped
+from renyi.report.compare import (
+    Candidate,
+    Compared,
+    Comparison,
+    candidates,
+    compare,
+)
+from renyi.report.compare_page import comparison_page, how_judged, verdict
+from renyi.report.methods import DEFAULT, METHODS, Settings
+from renyi.report.page import encoded
+from renyi.writing import replacing
+
+_FOLDS = 10
+_NAME = 18
+
+
+def run(args: Args, recorded: Recorded) -> None:
+    """Train and judge; print what came of it, and write the page."""
+    place = None
+    if args.out is not None:
+        place = output.check_place(args, args.out, (".html",))
+    folds, test = _design(args)
+    confidence = args.confidence or 0.95
+    settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
+    X, y, target, them = _rows_and_models(args, settings.encoder)
+    if args.methods or not args.models:
+        them = [*candidates(_methods(args), settings), *them]
+    how: Any = {"folds": folds, "test": test, "confidence": confidence}
+    how |= {"seed": settings.seed, "target": target}
+    with Meter() as meter:
+        found = compare(them, X, y, progress=meter, **how)
+    facts: Facts = found.to_dict()
+    if place is not None:
+        title = f"Comparison on {Path(args.file).name}"
+        text = comparison_page(found, title, shlex.join(["renyi", *args.argv]))
+        with replacing(place) as stream:
+            stream.write(encoded(text))
+        facts["written"] = str(place)
+    output.show(args, facts, partial(_text, found), recorded)
+
+
+def _design(args: Args) -> tuple[int | None, float | None]:
+    """Return folds or the share of test rows, after a look at the options."""
+    if args.weight is not None:
+        raise ValueError(
+            "--weight does not go with compare, whose intervals are for rows that "
+            "count alike: leave it out."
+        )
+    if args.file.endswith(MARGINALS):
+        raise ValueError(f"compare needs rows, and {args.file} holds marginals.")
+    if args.models and not args.methods:
+        for name in ("folds", "test"):
+            if getattr(args, name) is not None:
+                raise ValueError(
+                    f"--{name} is for methods, which are trained: leave it out beside "
+                    "--models, or name some with --methods."
+                )
+        return None, None
+    if args.folds is None and args.test is None:
+        return _FOLDS, None
+    return args.folds, args.test
+
+
+def _methods(args: Args) -> list[str]:
+    names: list[str] = args.methods or list(DEFAULT)
+    return list(METHODS) if names == ["all"] else names
+
+
+def _rows_and_models(args: Args, encoder: Any) -> tuple[Any, Any, str, list[Candidate]]:
+    """Return the rows, their classes, the target's name, and the models."""
+    X: Any = None
+    y: Any = None
+    target = args.target
+    if args.methods or not args.models:
+        if streams.is_too_large(args, 1):
+            raise ValueError(
+                f"compare needs the rows of {args.file} in memory, and they do not fit "
+                "into it: allow more with --memory, or take a sample."
+            )
+        rows = inputs.usable_rows(args, encoder)
+        X, y, target = rows.X, rows.y, rows.target
+    models = []
+    for path in dict.fromkeys(args.models):
+        clf = inputs.load_model(path)
+        if clf.random_state is None:
+            clf.random_state = args.seed or 0
+        asked = argparse.Namespace(rows=args.file, target=args.target, model=path)
+        own, cells = heldout_rows(asked, clf)
+        labels = np.array([label_text(cell) for cell in cells], object)
+        if y is None:
+            X, y, target = own, labels, args.target or clf._target
+        else:
+            same = [label_text(cell) for cell in np.asarray(y, object).tolist()]
+            if labels.tolist() != same:
+                raise ValueError(
+                    f"{path} predicts another column, or takes other rows of "
+                    f"{args.file}, than what it is compared with: compare it by itself."
+                )
+        about = f"a model of rule {clf.rule}"
+        models.append(Candidate(Path(path).name, about, None, clf, own))
+    names = [one.name for one in models]
+    if len(set(names)) < len(names):  # of several folders
+        paths = dict.fromkeys(args.models)
+        models = [
+            one._replace(name=path) for one, path in zip(models, paths, strict=True)
+        ]
+    return X, y, target, models
+
+
+_ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
+_LOSSES = "{:<20} {:>8} {:>16} {:>9} {:>10} {:>9}"
+_LEGEND = (
+    "Shares are percentages. Worst case: on every population with the marginals of the "
+    "training rows, – where these say little. Population: at most, by rows that the "
+    "model was not trained on."
+)
+
+
+def _text(found: Comparison, facts: Facts) -> str:
+    """Return the comparison as plain text."""
+    sure, target = f"{100 * found.confidence:.10g} %", one_line(found.target, 40)
+    done = [e for e in found.entries if e.error is not None]
+    lines = [f"What predicts {target!r}, the least error first (*: may be the best)"]
+    lines.append(_ERRORS.format("", "error", sure, "to least", sure))
+    lines += map(_error_line, done)
+    heads = ("log loss", sure, "worst", "population", "seconds")
+    lines += ["", _LOSSES.format("", *heads), *map(_loss_line, done)]
+    texts = [verdict(found), how_judged(found), _LEGEND]
+    failed = [e for e in found.entries if e.failure]
+    texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
+    noted = [e for e in done if e.note]
+    texts += [f"Note on {one_line(e.name, _NAME)}: {e.note}." for e in noted]
+    lines += ["", *map(wrapped, texts)]
+    if "written" in facts:
+        lines.append(f"Wrote {facts['written']}")
+    return "\n".join(lines)
+
+
+def _error_line(e: Compared) -> str:
+    apart, between = "", ""
+    if e.difference is not None:
+        value, low, high = (100 * x for x in e.difference)
+        apart, between = f"{value:+.1f}", f"{low:+.1f} – {high:+.1f}"
+    value, low, high = (100 * x for x in e.error or (0.0, 0.0, 0.0))
+    name = f"{'*' if e.may_be_best else ' '} {one_line(e.name, _NAME)}"
+    error, reach = f"{value:.1f}", f"{low:.1f} – {high:.1f}"
+    return _ERRORS.format(name, error, reach, apart, between).rstrip()
+
+
+def _loss_line(e: Compared) -> str:
+    loss, reach = "–", ""
+    if e.log_loss is not None:
+        value, low, high = e.log_loss
+        loss, reach = f"{value:.3f}", f"{low:.3f} – {high:.3f}"
+    worst = "–" if e.worst_case is None or e.doubtful else _bare(e.worst_case)
+    known = "–" if e.population is None else _bare(e.population)
+    spent = "" if e.seconds is None else f"{e.seconds:.2f}"
+    name = f"  {one_line(e.name, _NAME)}"
+    return _LOSSES.format(name, loss, reach, worst, known, spent).rstrip()
+
+
+def _bare(share: float) -> str:
+    return f"≤ {at_most(share, 1)}".replace(" %", "")

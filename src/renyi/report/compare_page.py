@@ -1,0 +1,187 @@
+"""A comparison as one page: a chart of all figures, the table, how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from renyi import __version__
+from renyi.figures import at_most, number_of, percent
+from renyi.report.charts import Mark, Panel, panels
+from renyi.report.compare import Compared, Comparison, Estimate
+from renyi.report.page import (
+    Head,
+    Html,
+    Section,
+    cell,
+    join,
+    name,
+    page,
+    table,
+    tag,
+)
+
+_READING = (
+    "A dot is the share of wrong answers, or the mean log loss, with its interval. An "
+    "arrow ends at what the error is proven to be at most.",
+    "Each interval holds by itself. May be the best: no other method is proven to be "
+    "better when all are compared at once, at the same confidence.",
+    "The worst case is the largest error of the same model on any population with the "
+    "marginals of its training rows. It promises nothing about a population with "
+    "others, and where the rows are few beside the categories it says little.",
+    "Population at most: an upper confidence bound on the error on the population that "
+    "the rows were drawn from, by rows that the model was not trained on.",
+)
+
+
+def how_judged(found: Comparison) -> str:
+    """Say which rows were judged, and what the intervals are."""
+    sure, rows = f"{100 * found.confidence:.10g} %", number_of(found.rows, "row")
+    fixed = any(e.error is not None and e.seconds is None for e in found.entries)
+    models = " Models were judged as they are." if fixed else ""
+    if found.folds is not None:
+        return (
+            f"Every one of {rows} was judged by a model trained on the other folds of "
+            f"{found.folds}. Intervals of {sure}: corrected resampled t, approximate, "
+            "about the method rather than one model; of errors never narrower than "
+            f"Clopper and Pearson's.{models}"
+        )
+    trained = ""
+    if found.trained is not None:
+        trained = f"; methods were trained on {number_of(found.trained, 'other row')}"
+    return (
+        f"Judged on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
+        "Pearson's, of the log loss by the t distribution, approximate."
+    )
+
+
+def verdict(found: Comparison) -> str:
+    """Say which is best, and which may be."""
+    done = [entry for entry in found.entries if entry.error is not None]
+    best = done[0]
+    assert best.error is not None
+    text = f"{name(best.name)} has the least error seen, {percent(best.error.value)}."
+    may = [entry for entry in done if entry.may_be_best]
+    if len(done) == 1:
+        return text
+    if may == [best]:
+        sure = f"{100 * found.confidence:.10g} %"
+        return f"{text} With confidence {sure} it is the best of these {len(done)}."
+    others = f"{len(may)} of {len(done)} may be the best"
+    return f"{text} These rows cannot tell: {others}."
+
+
+def comparison_page(found: Comparison, title: str, command: str) -> str:
+    """Return the page."""
+    done = [entry for entry in found.entries if entry.error is not None]
+    sections = [
+        Section("chart", "At a glance", _chart(found, done)),
+        Section("table", "All figures", _table(found, done)),
+        Section("reading", "How to read this", join(tag("p", t) for t in _READING)),
+        Section("made", "How it was made", _made(found, command)),
+    ]
+    lead = [tag("p", verdict(found), class_="verdict"), tag("p", how_judged(found))]
+    footer = tag("p", f"renyi {__version__}")
+    return page(title, sections, lead=lead, footer=footer)
+
+
+def _label(entry: Compared) -> Html:
+    star = " ★" if entry.may_be_best else ""
+    return join([f"{name(entry.name)}{star}", tag("br"), tag("small", entry.about)])
+
+
+def _chart(found: Comparison, done: Sequence[Compared]) -> Html:
+    sure = f"{100 * found.confidence:.10g} %"
+    columns = [Panel("Error", [_errors(entry.error) for entry in done])]
+    losses = [_losses(entry.log_loss) for entry in done]
+    bounds = [_bound(e.worst_case, e.doubtful) for e in done]
+    if any(bounds):
+        columns.append(Panel("Worst case, marginals of the training rows", bounds))
+    known = [_bound(entry.population) for entry in done]
+    if any(known):
+        columns.append(Panel(f"Population at most, confidence {sure}", known))
+    if any(losses):
+        columns.append(Panel("Log loss", losses, "{:.2g}".format))
+    caption = "Errors, certificates and log loss of all that were compared."
+    labels = [_label(entry) for entry in done]
+    note = tag("p", "★ may be the best: see how to read this.", class_="note")
+    return join([panels("What", labels, columns, caption), note])
+
+
+def _errors(found: Estimate | None) -> Mark | None:
+    if found is None:
+        return None
+    reach = f"{100 * found.low:.1f} – {100 * found.high:.1f}"
+    shown = f"{percent(found.value)} ({reach})"
+    return Mark("", found.value, found.low, found.high, "interval", shown)
+
+
+def _losses(found: Estimate | None) -> Mark | None:
+    if found is None:
+        return None
+    value, low, high = found.value, max(0.0, found.low), found.high
+    return Mark(
+        "", value, low, high, "interval", f"{value:.3f} ({low:.3f} – {high:.3f})"
+    )
+
+
+def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
+    if upper is None:
+        return None
+    shown = f"≤ {at_most(upper, 1)}{', of few rows' if doubtful else ''}"
+    return Mark("", None, None, upper, "bound", shown)
+
+
+def _table(found: Comparison, done: Sequence[Compared]) -> Html:
+    heads = [
+        Head("What"),
+        *(Head(text, True) for text in ("Error", "Error, low", "Error, high")),
+        *(Head(f"To the least{text}", True) for text in ("", ", low", ", high")),
+        Head("May be the best"),
+        *(Head(f"Log loss{text}", True) for text in ("", ", low", ", high")),
+        *(Head(text, True) for text in ("Worst case", "Population, at most")),
+        *(Head(text, True) for text in ("Populations with its pairs", "Seconds")),
+        Head("Note"),
+    ]
+    rows = []
+    for e in done:
+        shares = [*(e.error or (None,) * 3), *(e.difference or (None,) * 3)]
+        losses = e.log_loss or (None,) * 3
+        bounds = (e.worst_case, e.population, e.population_worst)
+        rows.append(
+            [
+                name(e.name),
+                *(_cell(x, percent(x, 2) if x is not None else "–") for x in shares),
+                "yes" if e.may_be_best else "no",
+                *(_cell(x, f"{x:.4f}" if x is not None else "–") for x in losses),
+                *(_cell(x, at_most(x) if x is not None else "–") for x in bounds),
+                _cell(e.seconds, f"{e.seconds:.2f}" if e.seconds is not None else "–"),
+                e.note,
+            ]
+        )
+    caption = "Every figure; a click on a head sorts."
+    body = [table(heads, rows, caption, id="figures", sortable=True)]
+    failed = [e for e in found.entries if e.failure]
+    if failed:
+        texts = [tag("li", tag("b", name(e.name)), f": {e.failure}") for e in failed]
+        body += [tag("p", "Not compared:"), tag("ul", texts)]
+    return join(body)
+
+
+def _cell(value: float | None, shown: str) -> Html:
+    return cell(shown, value, class_="number")
+
+
+def _made(found: Comparison, command: str) -> Html:
+    facts = [
+        ("Command", command),
+        ("Version", __version__),
+        ("Target", found.target),
+        ("Classes", ", ".join(map(name, found.classes[:20]))),
+        ("Rows judged", f"{found.rows:,}"),
+        ("Folds", "–" if found.folds is None else str(found.folds)),
+        ("Seed", str(found.seed)),
+        ("Confidence", f"{found.confidence:g}"),
+    ]
+    rows = [(key, name(value)) for key, value in facts]
+    caption = "How this comparison was made."
+    return table([Head("What"), Head("Value")], rows, caption)

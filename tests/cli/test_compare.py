@@ -1,0 +1,66 @@
+"""The command compare: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from renyi.datasets import load
+
+FEW = ("compare", "votes", "--methods", "map", "majority", "--folds", "3")
+
+
+def test_text_json_and_page_tell_the_same(good, tmp_path):
+    text = good(*FEW, "--out", "page.html").out
+    facts = json.loads(good(*FEW, "--json").out)
+    assert [e["name"] for e in facts["entries"]] == ["map", "majority"]
+    error = facts["entries"][0]["error"]
+    shown = f"{100 * error['value']:.1f}"
+    (line,) = (line for line in text.splitlines() if line.startswith("* map"))
+    assert line.split()[2] == shown
+    assert f"{100 * error['low']:.1f} – {100 * error['high']:.1f}" in line
+    assert max(map(len, text.splitlines())) <= 80
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"{shown} %" in page and "renyi compare votes --methods map" in page
+    assert "Wrote page.html" in text
+    assert facts["folds"] == 3 and facts["rows"] == 435 and facts["seed"] == 0
+
+
+def test_saved_models_on_rows_they_never_saw(good, tmp_path):
+    X, y = load("votes")
+    X.assign(party=y)[:300].to_csv("train.csv", index=False)
+    X.assign(party=y)[300:].to_csv("test.csv", index=False)
+    good("fit", "train.csv", "--target", "party", "--out", "a")
+    good("fit", "train.csv", "--target", "party", "--rule", "sharp", "--out", "b")
+    done = good("compare", "test.csv", "--models", "a.json", "b.json", "--json")
+    facts = json.loads(done.out)
+    assert facts["rows"] == 135 and facts["folds"] is None
+    (one,) = (e for e in facts["entries"] if e["name"] == "a.json")
+    error = json.loads(good("predict", "a.json", "test.csv", "--json").out)["error"]
+    assert one["error"]["value"] == error["error"] and one["note"] == ""
+    both = good("compare", "train.csv", "--target", "party", "--models", "a.json",
+                "--methods", "map", "--test", "0.3")  # fmt: skip
+    assert "counts of its training rows" in " ".join(both.out.split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--methods", "magic"), "magic"),
+        (("--models", "none.json"), "none.json"),
+        (("--weight", "crime"), "--weight"),
+        (("--folds", "3", "--test", "0.3"), "--test"),
+        (("--methods", "map", "--folds", "400"), "--folds 400"),
+        (("--out", "page.txt"), "page.txt"),
+    ],
+)
+def test_what_does_not_go_is_refused(bad, argv, message):
+    assert message in bad("compare", "votes", *argv)
+
+
+def test_needs_rows_and_leaves_models_alone(good, bad):
+    good("fit", "votes", "--out", "m")
+    assert "m.renyi" in bad("compare", "m.renyi")
+    assert "--folds" in bad("compare", "votes", "--models", "m.json", "--folds", "3")
+    assert "whig.csv" in bad("compare", "whig.csv", "--target", "y")

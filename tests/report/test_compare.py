@@ -1,0 +1,260 @@
+"""Comparisons: figures against other ways to them, intervals against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from html import escape
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import renyi
+from renyi.certificates.heldout import share_interval
+from renyi.report.compare import (
+    Candidate,
+    Compared,
+    Comparison,
+    Estimate,
+    _Judge,
+    _parts,
+    candidates,
+    compare,
+)
+from renyi.report.compare_page import comparison_page, how_judged, verdict
+from renyi.report.methods import DEFAULT, METHODS, Settings
+from support.noisyrows import noisy
+
+SETTINGS = Settings(renyi.Encoder(), 0, 0.95)
+
+
+def compared(names, rows, **how) -> Comparison:
+    return compare(candidates(names, SETTINGS), *rows, target="y", **how)
+
+
+def entry(found, name):
+    return next(each for each in found.entries if each.name == name)
+
+
+# ---- intervals
+
+
+def test_test_rows_have_the_interval_of_clopper_and_pearson():
+    wrong = np.arange(40) < 3
+    judge = _Judge(np.zeros(40, int), None, 0.9)
+    assert judge.error(wrong) == (3 / 40, *share_interval(3, 40, 0.9))
+
+
+def test_folds_have_the_corrected_interval_of_t():
+    rng = np.random.default_rng(0)
+    place, a, b = np.arange(100) % 5, rng.random(100) < 0.3, rng.random(100) < 0.2
+    judge = _Judge(place, 5, 0.95)
+    means = [a[place == k].mean() - b[place == k].mean() for k in range(5)]
+    wide = stats.t.ppf(0.975, 4) * math.sqrt((1 / 5 + 1 / 4) * np.var(means, ddof=1))
+    middle = a.mean() - b.mean()
+    assert judge.difference(a, b) == pytest.approx(
+        (middle, middle - wide, middle + wide)
+    )
+    # Folds that agree by chance do not make an error certain.
+    none = np.zeros(100, bool)
+    assert judge.error(none) == (0.0, *share_interval(0, 100, 0.95))
+    same = judge.difference(none, none)
+    assert same.low < 0 < same.high
+
+
+@pytest.mark.parametrize("shares", [(0.1, 0.1), (0.4, 0.05), (0.0, 0.3), (0.5, 0.5)])
+def test_difference_on_test_rows_covers_as_often_as_it_says(shares):
+    # Exactly, over all outcomes of 12 rows: only a wrong, only b, or neither.
+    n, covered = 12, 0.0
+    judge = _Judge(np.zeros(n, int), None, 0.8)
+    for i, j in itertools.product(range(n + 1), repeat=2):
+        if i + j > n:
+            continue
+        rest = 1 - sum(shares)
+        ways = math.factorial(n) / math.prod(map(math.factorial, (i, j, n - i - j)))
+        chance = ways * shares[0] ** i * shares[1] ** j * rest ** (n - i - j)
+        a, b = np.arange(n) < i, np.arange(n) >= n - j
+        low, high = judge.difference(a, b)[1:]
+        covered += chance * (low <= shares[0] - shares[1] <= high)
+    assert covered >= 0.8
+
+
+def test_the_best_is_among_those_that_may_be():
+    rng, n, failed = np.random.default_rng(0), 60, 0
+    sure = 1 - 0.2 / 3
+    for _ in range(150):
+        wrong = rng.random((4, n)) < np.array([0.2, 0.2, 0.25, 0.4])[:, None]
+        judge = _Judge(np.zeros(n, int), None, 0.8)
+        failed += any(judge.at_most(other, wrong[0], sure) < 0 for other in wrong[1:])
+    assert failed / 150 <= 0.2
+    far = np.arange(n) < 40
+    assert judge.at_most(np.zeros(n, bool), far, sure) < 0
+
+
+# ---- rows
+
+
+@pytest.mark.parametrize("folds", [2, 7])
+def test_folds_share_out_every_class(folds):
+    truth = np.repeat(["a", "b", "c"], [50, 31, 9])
+    parts = _parts(truth, folds, None, 3)
+    assert sorted(np.concatenate([rows for _, rows in parts])) == list(range(90))
+    for train, rows in parts:
+        assert not set(train) & set(rows) and len(train) + len(rows) == 90
+        for label in "abc":
+            share = (truth == label).sum() / folds
+            assert abs((truth[rows] == label).sum() - share) <= 1
+    assert not np.array_equal(parts[0][1], _parts(truth, folds, None, 4)[0][1])
+
+
+def test_share_of_test_rows():
+    truth = np.repeat(["a", "b"], [70, 30])
+    ((train, rows),) = _parts(truth, None, 0.3, 0)
+    assert len(rows) == 30 and (truth[rows] == "b").sum() == 9 and len(train) == 70
+    with pytest.raises(ValueError, match=r"test=0.001"):
+        _parts(truth, None, 0.001, 0)
+    with pytest.raises(ValueError, match=r"folds=60"):
+        _parts(truth, 60, None, 0)
+
+
+# ---- what is compared
+
+
+def test_figures_are_those_of_models_trained_by_hand():
+    X, y = noisy(240, d=4, n_classes=3)
+    found = compared(["map", "logistic"], (X, y), folds=4)
+    parts = _parts(y.astype(str), 4, None, 0)
+    for name, make in (
+        ("map", lambda: renyi.RenyiClassifier(random_state=0)),
+        (
+            "logistic",
+            lambda: make_pipeline(OneHotEncoder(), LogisticRegression(max_iter=1000)),
+        ),
+    ):
+        wrong, p = np.zeros(240), np.zeros((240, 3))
+        for train, rows in parts:
+            clf = make().fit(X.iloc[train], y[train])
+            wrong[rows] = clf.predict(X.iloc[rows]) != y[rows]
+            p[rows] = clf.predict_proba(X.iloc[rows])
+        one = entry(found, name)
+        assert one.error.value == wrong.mean()
+        assert one.log_loss.value == pytest.approx(log_loss(y, p), rel=1e-4)
+    whole = renyi.RenyiClassifier().fit(X, y).certificate_
+    assert entry(found, "map").worst_case == whole.bounds["map"]
+    assert found.entries[0].difference is None and found.entries[0].may_be_best
+
+
+def test_every_method_is_judged_on_test_rows(votes):
+    X, y = votes[0].iloc[:, :6], votes[1]
+    found = compared([*METHODS], (X, y), test=0.4)
+    assert {e.name for e in found.entries} == set(METHODS)
+    assert all(e.failure == "" for e in found.entries)
+    assert (found.rows, found.trained) == (174, 261)
+    errors = [e.error.value for e in found.entries]
+    assert errors == sorted(errors)
+    # The rows are votes: all but the last are far better than no column at all.
+    assert found.entries[-1].name == "majority" and not found.entries[-1].may_be_best
+    assert entry(found, "majority").error.value == pytest.approx(0.386, abs=0.01)
+    for name in ("minimax", "dcc", "mpm"):  # no probabilities
+        assert entry(found, name).log_loss is None
+    twice = entry(found, "minimax")
+    assert twice.worst_case > twice.error.value and "drawn at random" in twice.note
+    for name in ("map", "sharp", "order2"):
+        one = entry(found, name)
+        assert one.error.value < one.population < one.population_worst
+    ((train, rows),) = _parts(np.asarray(y, object), None, 0.4, 0)
+    safe = renyi.CrossFitClassifier(
+        renyi.RenyiClassifier(random_state=0), method="mixture", random_state=0
+    ).fit(X.iloc[train], y.iloc[train])
+    assert entry(found, "mixture").population == safe.certificate_.sampled_error
+    assert set(DEFAULT) < set(METHODS)
+
+
+def test_what_a_method_cannot_do_is_said_of_it():
+    rows = noisy(120, d=3, n_classes=3)
+    found = compared(["map", "mpm"], rows, folds=2)
+    assert "class" in entry(found, "mpm").failure
+    assert entry(found, "mpm").error is None and found.entries[-1].name == "mpm"
+    with pytest.raises(ValueError, match="class"):
+        compared(["mpm"], rows, folds=2)
+    with pytest.raises(ValueError, match=r"no method 'magic'.*'map'"):
+        compared(["magic"], rows, folds=2)
+
+
+def test_models_are_judged_as_they_are(votes):
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    seen = renyi.RenyiClassifier().fit(X[300:], y[300:])
+    them = [
+        Candidate("new", "", None, clf, X[300:]),
+        Candidate("seen", "", None, seen, X[300:]),
+    ]
+    found = compare(them, X[300:], y[300:], target="party")
+    wrong = clf.predict(X[300:]) != y[300:].to_numpy()
+    one = entry(found, "new")
+    assert one.error == (wrong.mean(), *share_interval(int(wrong.sum()), 135, 0.95))
+    c = renyi.certify(clf, X[300:], y[300:])
+    assert (one.population, one.population_worst) == (c.sampled_error, c.bounds["map"])
+    assert "training rows" in entry(found, "seen").note and one.note == ""
+    assert found.trained is None and found.folds is None
+
+
+def test_the_same_seed_gives_the_same_comparison(votes):
+    told = []
+    rows = votes[0].iloc[:, :4], votes[1]
+    first, second = (
+        compared(["sharp", "mixture"], rows, folds=3, progress=told.append)
+        for _ in range(2)
+    )
+    plain = [
+        [{**e, "seconds": None} for e in found.to_dict()["entries"]]
+        for found in (first, second)
+    ]
+    assert plain[0] == plain[1]
+    json.dumps(first.to_dict(), allow_nan=False)
+    shares = [state.share for state in told[:8]]
+    assert shares == [k / 8 for k in range(8)]
+
+
+# ---- the page
+
+
+def test_page_has_every_figure_and_only_text_of_others():
+    X, y = noisy(200, d=3)
+    name = "<script>alert(1)</script>.json"
+    clf = renyi.RenyiClassifier().fit(X, y)
+    them = [
+        *candidates(["map", "minimax", "majority"], SETTINGS),
+        Candidate(name, "a model", None, clf, X),
+    ]
+    found = compare(them, X, y, target="y", folds=3)
+    page = comparison_page(found, "Comparison", "renyi compare '<b>'")
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+    assert "&lt;b&gt;" in page
+    for e in found.entries:
+        reach = f"({100 * e.error.low:.1f} – {100 * e.error.high:.1f})"
+        assert f"{100 * e.error.value:.1f} % {reach}" in page
+        if e.log_loss is not None:
+            assert f"{e.log_loss.value:.4f}" in page
+    assert escape(verdict(found)) in page and "corrected resampled t" in how_judged(
+        found
+    )
+    assert "Models were judged as they are" in how_judged(found)
+
+
+def test_verdict_says_what_the_rows_can_tell():
+    sure = Estimate(0.1, 0.05, 0.2)
+    base = {"target": "y", "classes": ("a", "b"), "rows": 9, "folds": None}
+    base |= {"trained": None, "confidence": 0.95, "seed": 0}
+    best = Compared("one", "", sure, may_be_best=True)
+    other = Compared("two", "", sure)
+    clear = Comparison(entries=(best, other), **base)
+    assert "it is the best of these 2" in verdict(clear)
+    doubtful = Comparison(entries=(best, best), **base)
+    assert "cannot tell: 2 of 2" in verdict(doubtful)
