@@ -11,6 +11,15 @@ ARROW = (".arrow", ".feather", ".ipc")
 DATABASE = (".duckdb", ".db", ".sqlite", ".sqlite3")
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # of tables
 PICTURE = (".svg", ".png", ".pdf")
+EXPORTS = {  # of a model, by format
+    "csv": ".csv",
+    "md": ".md",
+    "html": ".html",
+    "python": ".py",
+    "javascript": ".js",
+    "onnx": ".onnx",
+    "skops": ".skops",
+}
 MARGINALS = ".renyi"
 GENOTYPES = (".bed", ".pgen")
 BESIDE_GENOTYPES = (".bim", ".fam", ".pvar", ".psam")

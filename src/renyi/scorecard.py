@@ -15,9 +15,8 @@ and sharp go by.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -32,6 +31,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
+from renyi.solvers.point_sums import feature_means, largest_sum, score_error
 from renyi.storage import NUMBER, check_fields, read_json, valid, write_json
 from renyi.storage import finite_numbers as _numbers
 
@@ -58,7 +58,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 }
 _ARRAYS = ("z", "intercept", "counts")
 _MOST_POINTS = 1e9  # in a row; those of honest models are about 1
-_EPS = float(np.finfo(np.float64).eps)
 _UNNAMED = "y"  # how `fit` calls the target of labels without a name
 
 
@@ -161,7 +160,7 @@ class Scorecard:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_marginals"}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Freeze the arrays again: pickles and deep copies make them writable."""
@@ -184,7 +183,7 @@ class Scorecard:
     def mean_points(self) -> Floats:
         """Mean effect of each feature: one row per feature."""
         weights, sizes = self.counts.astype(np.float64), self.encoder.columns.sizes
-        return _frozen(_means(self._points, weights, sizes))
+        return _frozen(feature_means(self._points, weights, sizes))
 
     @cached_property
     def tables(self) -> tuple[Floats, NDArray[np.int64]]:
@@ -408,6 +407,48 @@ class Scorecard:
             raise ValueError("A query has the scores of all classes: give no label.")
         return sql.query(self, table, dialect)
 
+    def to_text(self, format: str = "python", *, odds: float = 1.0) -> str:
+        """Return the model as a table of points, or as a function in one file.
+
+        Parameters
+        ----------
+        format : {"csv", "md", "python", "javascript"}
+            A table in CSV or Markdown; a module with ``predict(row)`` and
+            ``predict_proba(row)``, or a script with ``renyiModel``, which need nothing
+            else and answer as the classifier does by the rule map.
+        odds : float, default=1.0
+            By what the odds of the second of two classes are multiplied, where they
+            are others than in training.
+
+        Examples
+        --------
+        >>> import renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
+        >>> len(card.to_text("csv").splitlines())
+        66
+        """
+        from renyi.exports import formats
+
+        return formats.text(self, format, odds)
+
+    def to_onnx(self, *, odds: float = 1.0) -> bytes:
+        """Return the model as a file of ONNX, which answers by the rule map.
+
+        The odds are those of `to_text`.
+
+        Examples
+        --------
+        >>> import onnx, renyi
+        >>> X, y = renyi.datasets.load("votes")
+        >>> card = renyi.RenyiClassifier().fit(X, y).scorecard_
+        >>> len(onnx.load_from_string(card.to_onnx()).graph.input)
+        16
+        """
+        from renyi.exports import onnx
+
+        return onnx.model_bytes(self, odds)
+
     def rounded(
         self, max_points: int = 10, *, marginals: Marginals | None = None
     ) -> IntegerScorecard:
@@ -482,10 +523,12 @@ class Scorecard:
         """Refuse points that drown each other, and counts too large to add up."""
         c, mapped = self.calibration, self.mapped
         with np.errstate(over="ignore", invalid="ignore"):
-            largest = _largest(self._reachable, self.intercept, self._reachable_sizes)
+            largest = largest_sum(
+                self._reachable, self.intercept, self._reachable_sizes
+            )
             if c is not None:
                 sizes = mapped._reachable_sizes
-                after = _largest(mapped._reachable, mapped.intercept, sizes)
+                after = largest_sum(mapped._reachable, mapped.intercept, sizes)
                 slope = 1.0 if c.moves_decisions else max(1.0, float(c.slope))
                 largest = max(largest, after * slope)
             squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
@@ -545,50 +588,6 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
     points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
     return card.per_class(points), card.per_class(intercept)[0]
-
-
-# ---- rounding of scores
-
-
-def score_error(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
-    """Bound the rounding error of a sum of points, whatever the order of adding."""
-    total = _largest(points, intercept, sizes) + 1
-    return _EPS * (len(sizes) + int(sizes.max()) + 4) * total
-
-
-def _largest(points: Floats, intercept: Floats, sizes: NDArray[Any]) -> float:
-    """Return what the sizes of a row's points add up to at most."""
-    sizes_of = np.abs(points.astype(np.float64))  # whole ones could overflow
-    largest = np.maximum.reduceat(sizes_of, offsets(sizes)[:-1]).sum(axis=0)
-    return float((largest + np.abs(intercept.astype(np.float64))).max())
-
-
-def centred(
-    points: Floats, intercept: Floats, weights: Floats, sizes: NDArray[Any]
-) -> tuple[Floats, Floats]:
-    """Move each feature's mean to the intercept, which changes no score.
-
-    A number that is added to all points of one feature and taken from another's would
-    else drown what the points say; hence sums that are rounded once.
-    """
-    means = _means(points, weights, sizes)
-    pairs = zip(intercept.tolist(), means.T.tolist(), strict=True)
-    moved = [_sum_of([b, *each]) for b, each in pairs]
-    return points - np.repeat(means, sizes, axis=0), np.array(moved)
-
-
-def _means(points: Floats, weights: Floats, sizes: NDArray[Any]) -> Floats:
-    """Return the mean points of each feature."""
-    starts = offsets(sizes)[:-1]
-    totals = np.add.reduceat(weights, starts)[:, None]
-    return np.asarray(np.add.reduceat(weights[:, None] * points, starts) / totals)
-
-
-def _sum_of(values: list[float]) -> float:
-    try:
-        return math.fsum(values)
-    except (OverflowError, ValueError):  # points too large to add up promise nothing
-        return math.inf
 
 
 # ---- what a scorecard must be

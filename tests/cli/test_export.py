@@ -9,9 +9,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import skops.io
 
 import renyi
+from renyi.exports.formats import TRUSTED
 from support.commandline import Done, save, table
+from support.exported import in_python
 
 FIT = ("--target", "y", "--id", "id", "--out", "m")
 
@@ -109,3 +112,42 @@ def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
     assert "no file 'n.json'" in bad("export", "n.json", "--sql", "duckdb")
     given = ("--sql", "duckdb", "--out", "score.txt")
     assert "score.txt must end in .sql" in bad("export", "m.json", *given)
+
+
+def test_functions_and_tables(
+    good: Callable[..., Done], bad: Callable[..., str]
+) -> None:
+    good("fit", save(table()), *FIT)
+    clf, m = renyi.RenyiClassifier.load("m.json"), renyi.Marginals.load("m.renyi")
+    card, given = clf.scorecard_, ("export", "m.json", "--format")
+    for form in ("csv", "md", "python", "javascript"):
+        assert good(*given, form).out == card.to_text(form)
+    for name, form in (("m.py", "python"), ("m.js", "javascript"), ("m.csv", "csv")):
+        assert good("export", "m.json", "--out", name).err == f"Wrote {name}\n"
+        assert Path(name).read_text() == card.to_text(form)
+    good("export", "m.json", "--out", "m.onnx")
+    assert Path("m.onnx").read_bytes() == card.to_onnx()
+    good("export", "m.json", "--out", "m.skops")
+    X = table(seed=4)[["colour", "size", "length"]]
+    back = skops.io.load("m.skops", trusted=TRUSTED)
+    assert (back.predict_proba(X) == clf.predict_proba(X)).all()
+    moved = good(*given, "python", "--prevalence", "0.01").out
+    found = in_python(moved, X)
+    assert found[1] == pytest.approx(clf.predict_proba(X, 0.01), abs=1e-12)
+    few = good("export", "m.json", "--points", "4", "--format", "python").out
+    assert few == card.rounded(4, marginals=m).scorecard.to_text("python")
+    for wrong, word in (
+        ((), "--format"),
+        (("--format", "html"), "--points"),
+        (("--format", "onnx"), "--out"),
+        (("--format", "skops"), "--out"),
+        (("--points", "4", "--format", "skops"), "--format skops"),
+        (("--format", "python", "--table", "t"), "--table"),
+        (("--sql", "duckdb", "--prevalence", "0.1"), "--prevalence"),
+        (("--format", "python", "--out", "m.js"), "m.js"),
+        (("--out", "m.txt"), "m.txt"),
+    ):
+        assert word in bad("export", "m.json", *wrong)
+    good("fit", save(table()), *FIT, "--rule", "renyi")
+    assert "--rule map" in bad(*given, "python")
+    assert good(*given, "csv").out.startswith("feature,category")

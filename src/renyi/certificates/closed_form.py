@@ -57,7 +57,8 @@ from numpy.typing import ArrayLike, NDArray
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import Table
 from renyi.encoding.columns import Columns
-from renyi.scorecard import Match, Scorecard, centred, score_error
+from renyi.scorecard import Match, Scorecard
+from renyi.solvers.point_sums import centred, score_error
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]

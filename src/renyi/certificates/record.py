@@ -302,6 +302,14 @@ class Certificate:
         fields["steps"] = [asdict(step) for step in self.steps]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return plain values, which skops can keep, too."""
+        return self.to_dict()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        plain = not isinstance(state["bounds"], Bounds)  # as of earlier pickles
+        self.__dict__.update(self.from_dict(state).__dict__ if plain else state)
+
     @classmethod
     def from_dict(cls, data: Any) -> Certificate:
         """Certificate of a plain form, checked: it may come from a stranger's file."""

@@ -389,10 +389,15 @@ def _add_marginals(commands: Any) -> None:
 
 
 def _add_export(commands: Any) -> None:
-    text = "write a model as SQL, as a card of integer points, or as genotype scores"
-    parser = _command(commands, "export", text, "predict.export")
+    text = "write a model as a function, as SQL, as points, or as genotype scores"
+    parser = _command(commands, "export", text)
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    kind = parser.add_mutually_exclusive_group(required=True)
+    text = (
+        "a table of the points (csv, md), a function in one file (python, javascript), "
+        "or a file for ONNX or skops; with --points also html; by default as --out ends"
+    )
+    _add(parser, "--format", text)
+    kind = parser.add_mutually_exclusive_group()
     _add(kind, "--sql", "the engine that SQL is for")
     text = "whole points to add up by hand, no more than N for a category (two classes)"
     _add(kind, "--points N", text)
@@ -402,11 +407,11 @@ def _add_export(commands: Any) -> None:
     )
     _add(kind, "--scores", text)
     points = parser.add_argument_group("points")
-    text = "Markdown (default), HTML to print or CSV; by default as --out ends"
-    _add(points, "--format", text)
     text = "choose and certify them by these marginals (default: MODEL's own .renyi)"
     _add(points, "--marginals M", text)
-    _add(points, "--spreadsheet")
+    _add(parser, "--spreadsheet")
+    text = "answer for rows among which the second of two classes has this share"
+    _add(parser, "--prevalence SHARE", text)
     text = (
         "write a SELECT that adds scores and answers to this table, not only the "
         "expression of a score"
@@ -566,7 +571,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--confidence SHARE": {"type": _SHARE},
     "--exact": {"action": "store_const", "const": "exact", "dest": "level"},
     "--folds K": {"type": _whole(2, 1000)},
-    "--format": {"choices": ("csv", "md", "html")},
+    "--format": {"choices": tuple(endings.EXPORTS)},
     "--geno SHARE": {"type": _AMOUNT},
     "--json": {"action": "store_true", "help": "print one JSON object"},
     "--level": {"choices": ("closed", "lp", "exact")},

@@ -1,4 +1,4 @@
-"""Answers of a model: to the rows of files (predict), or as SQL (export).
+"""The command predict: answers of a model to the rows of files.
 
 A model knows what its columns are, so each row is read for itself, whatever batch it
 comes in; memory is bounded. Columns that are copied beside the answers keep every
@@ -31,7 +31,6 @@ from renyi.sources import files
 from renyi.sources.csv import CsvFile
 from renyi.sources.databases import is_database
 from renyi.warnings import warn
-from renyi.writing import replacing
 
 PREDICTION = "prediction"
 _ROWS = 2**16  # of a batch
@@ -76,94 +75,6 @@ def run(args: Args, recorded: Recorded) -> None:
         print(f"error rate {100 * error['error']:.1f} % ({judged})", file=sys.stderr)
     if place is not None:
         print(f"Wrote {place} ({number_of(count, 'row')})", file=sys.stderr)
-
-
-def export(args: Args, recorded: Recorded) -> None:
-    """Write a model as SQL, or as integer points."""
-    _check_export(args)
-    if args.scores is not None:
-        genotype_scores.export(args)
-        return
-    if args.points is not None:
-        _export_points(args, recorded)
-        return
-    place = None if args.out is None else output.check_place(args, args.out, (".sql",))
-    clf = inputs.load_model(args.model)
-    known = {label_text(label): label for label in clf.classes_.tolist()}
-    if args.label not in (None, *known):
-        raise ValueError(
-            f"{args.model} has no class {args.label!r}: its classes are "
-            f"{', '.join(map(repr, known))}."
-        )
-    text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
-    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
-        output.print_notes(
-            [f"The answers are of rule map; {args.model} uses {clf.rule}."]
-        )
-    _send(place, f"{text}\n")
-
-
-def _check_export(args: Args) -> None:
-    """Refuse options of another kind of export."""
-    of_sql, of_points = ["table", "label"], ["format", "file", "spreadsheet"]
-    mine, others = "--sql", of_points
-    if args.points is not None:
-        mine, others = "--points", of_sql
-    elif args.scores is not None:
-        mine, others = "--scores", [*of_sql, *of_points]
-    for name in others:
-        if getattr(args, name):
-            shown = "marginals" if name == "file" else name
-            raise ValueError(f"--{shown} does not go with {mine}: leave it out.")
-
-
-def _export_points(args: Args, recorded: Recorded) -> None:
-    """Write a card of integer points, certified by marginals."""
-    form = args.format or Path(args.out or ".md").suffix.removeprefix(".") or "md"
-    place = None
-    if args.out is not None:
-        endings = (f".{args.format}",) if args.format else (".md", ".html", ".csv")
-        place = output.check_place(args, args.out, endings)
-    if args.spreadsheet and form != "csv":
-        raise ValueError("--spreadsheet is for --format csv: leave it out.")
-    clf = inputs.load_model(args.model)
-    m = inputs.own_marginals(args, clf)
-    if m is None:
-        raise ValueError(
-            "--points needs counts of pairs: name marginals with --marginals, since "
-            f"there is no {inputs.beside(args.model)} of the rows that {args.model} "
-            "was trained on."
-        )
-    try:
-        card = clf.scorecard_.rounded(args.points, marginals=m)
-    except ValueError as error:
-        raise ValueError(f"{args.model}: {error}") from None
-    notes = output.notes_of(recorded)
-    if clf.rule != "map":  # points draw nothing at random
-        notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")
-    if clf.class_weight is not None:
-        notes.append(
-            "The threshold is the cheapest by the bound: class weights are lost."
-        )
-    output.print_notes(notes)
-    if form != "csv":
-        _send(place, card.to_text(form))
-    elif place is None:
-        output.printing(args.spreadsheet)(card.table())
-    else:
-        with output.writing(place, {}, args.spreadsheet) as write:
-            write(card.table())
-        print(f"Wrote {place}", file=sys.stderr)
-
-
-def _send(place: Path | None, text: str) -> None:
-    """Write a text to its place, or print it."""
-    if place is None:
-        output.print_data(text)
-        return
-    with replacing(place) as stream:
-        stream.write(text.encode("utf-8", "backslashreplace"))
-    print(f"Wrote {place}", file=sys.stderr)
 
 
 # ---- the rows to answer

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -119,6 +118,17 @@ class Deferred:
 Moments = tuple[ScoreMoments, ScoreMoments | None]
 
 
+@dataclass(frozen=True, eq=False)
+class KnownMoments:
+    """Moments that are known, in place of a function that computes them."""
+
+    moments: Moments
+
+    def __call__(self) -> Moments:
+        """Return them."""
+        return self.moments
+
+
 def moments_of_dual(
     model: Deferred,
     scores: Floats,
@@ -140,16 +150,16 @@ def moments_of_dual(
     return found, moments_of_rows(t, y, weights, counts, columns, error)
 
 
-def _threshold(card: Scorecard, odds: float) -> float:
+def threshold_at(card: Scorecard, odds: float) -> float:
     """Score above which the second class is likelier if its odds are multiplied."""
     if card.calibration is None:
         return 1 / (1 + odds) - 0.5
     return -math.log(odds) / float(card.calibration.slope)
 
 
-def _moved(card: Scorecard, odds: float) -> Scorecard:
+def moved_to(card: Scorecard, odds: float) -> Scorecard:
     """Return the scorecard whose threshold at these odds is 0."""
-    return replace(card, intercept=card.intercept - _threshold(card, odds))
+    return replace(card, intercept=card.intercept - threshold_at(card, odds))
 
 
 class ScorecardPredictions:
@@ -193,7 +203,7 @@ class ScorecardPredictions:
         """Leave the classes and scores of single rows out of pickles."""
         state: dict[str, Any] = dict(cast(Any, super().__getstate__()))
         if state.get("_moments") is not None:
-            state["_moments"] = partial(copy, state["_moments"]())
+            state["_moments"] = KnownMoments(state["_moments"]())
         return state
 
     # ---- prediction
@@ -211,7 +221,7 @@ class ScorecardPredictions:
                     f"prevalence={prevalence} moves the threshold of rule 'map', and "
                     f"this model's is {self.rule!r}: leave it out, or set rule='map'."
                 )
-            card = _moved(card, self._odds(prevalence))
+            card = moved_to(card, self._odds(prevalence))
         t = card.estimates(codes)
         best = rules.answers(t, codes, self.rule, self.random_state)
         return np.asarray(self.classes_[best])
@@ -234,7 +244,7 @@ class ScorecardPredictions:
         if prevalence is None:
             return card.probabilities(codes)
         odds = self._odds(prevalence)
-        moved = _moved(card, odds)
+        moved = moved_to(card, odds)
         if card.calibration is not None:
             return moved.probabilities(codes)
         best = rules.decide(moved.estimates(codes))
@@ -252,7 +262,7 @@ class ScorecardPredictions:
         >>> renyi.certify(clf, m).error_at(0.01, clf.threshold(0.01)) < 0.05
         True
         """
-        return _threshold(self.scorecard_, self._odds(prevalence))
+        return threshold_at(self.scorecard_, self._odds(prevalence))
 
     def _odds(self, prevalence: float) -> float:
         """Return the odds of the second class at a prevalence by those in training."""

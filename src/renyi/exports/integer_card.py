@@ -12,7 +12,6 @@ at the slope by which T follows the model's scores; without one, ½ + τ(T − �
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.columns import label_text
+from renyi.exports import markdown
 from renyi.figures import (
     at_most,
     number_of,
@@ -347,15 +347,10 @@ def _title(card: IntegerScorecard) -> str:
 
 
 def _markdown(card: IntegerScorecard) -> str:
-    def plain(text: str) -> str:
-        return re.sub(r"([\\`*|<>&\[\]#])", r"\\\1", " ".join(printable(text).split()))
-
-    parts = [f"# {plain(_title(card))}"]
-    for head, *rows in tables(card):
-        lines = [head, ("---", "---", "---:"), *rows]
-        shown = [f"| {' | '.join(map(plain, line))} |" for line in lines]
-        parts.append("\n".join(shown))
-    return "\n\n".join([*parts, *map(plain, card.sentences())]) + "\n"
+    title = f"# {markdown.plain(_title(card))}"
+    shown = [markdown.table(head, rows, 2) for head, *rows in tables(card)]
+    told = map(markdown.plain, card.sentences())
+    return "\n\n".join([title, *shown, *told]) + "\n"
 
 
 def _html(card: IntegerScorecard) -> str:

@@ -1,0 +1,158 @@
+"""The command export: a model as SQL, as points, as a function, or in another file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from renyi.cli import genotype_scores, inputs, output
+from renyi.cli.output import Args, Recorded
+from renyi.encoding.columns import label_text
+from renyi.endings import EXPORTS
+from renyi.exports import formats, integer_card, point_tables
+from renyi.writing import replacing
+
+_TABLES = ("csv", "md")  # points, which no rule goes by
+_POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
+# Options that one kind of export has, and others do not.
+_SQL, _CARD = ("table", "label"), ("file", "spreadsheet")
+_OTHERS = {
+    "sql": ("format", "prevalence", *_CARD),
+    "points": (*_SQL, "prevalence"),
+    "scores": ("format", "prevalence", *_SQL, *_CARD),
+    "format": (*_SQL, "file"),
+}
+
+
+def run(args: Args, recorded: Recorded) -> None:
+    """Write a model in a form of another program."""
+    given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
+    name = given[0] if given else "format"
+    for other in _OTHERS[name]:
+        if getattr(args, other):
+            shown = "marginals" if other == "file" else other
+            raise ValueError(f"--{shown} does not go with --{name}: leave it out.")
+    if name == "sql":
+        _sql(args)
+    elif name == "points":
+        _points(args, recorded)
+    elif name == "scores":
+        genotype_scores.export(args)
+    else:
+        _format(args)
+
+
+def _sql(args: Args) -> None:
+    """Write the score of a model as SQL."""
+    place = None if args.out is None else output.check_place(args, args.out, (".sql",))
+    clf = inputs.load_model(args.model)
+    known = {label_text(label): label for label in clf.classes_.tolist()}
+    if args.label not in (None, *known):
+        raise ValueError(
+            f"{args.model} has no class {args.label!r}: its classes are "
+            f"{', '.join(map(repr, known))}."
+        )
+    text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
+    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
+        output.print_notes(
+            [f"The answers are of rule map; {args.model} uses {clf.rule}."]
+        )
+    _send(place, f"{text}\n")
+
+
+def _format(args: Args) -> None:
+    """Write a model as a table of points, as a function, or for skops."""
+    form, place = _chosen(args, tuple(f for f in EXPORTS if f != "html"), None)
+    clf = inputs.load_model(args.model)
+    if form == "skops":
+        if args.prevalence is not None:
+            raise ValueError("--prevalence is given to predict of a loaded model.")
+        _send(place, formats.skops_bytes(args.model))
+        return
+    if form not in _TABLES and clf.rule != "map":
+        raise ValueError(
+            f"{args.model} answers at random, by rule {clf.rule}, and --format {form} "
+            "writes the rule map: train it with --rule map."
+        )
+    odds = 1.0 if args.prevalence is None else clf._odds(args.prevalence)
+    card = clf.scorecard_
+    if form == "csv":
+        _send_table(args, place, point_tables.table(card, odds))
+    else:
+        _send(place, formats.written(card, form, odds))
+
+
+def _points(args: Args, recorded: Recorded) -> None:
+    """Write a card of integer points, certified by marginals."""
+    form, place = _chosen(args, _POINTS, "md")
+    clf = inputs.load_model(args.model)
+    m = inputs.own_marginals(args, clf)
+    if m is None:
+        raise ValueError(
+            "--points needs counts of pairs: name marginals with --marginals, since "
+            f"there is no {inputs.beside(args.model)} of the rows that {args.model} "
+            "was trained on."
+        )
+    try:
+        card = clf.scorecard_.rounded(args.points, marginals=m)
+    except ValueError as error:
+        raise ValueError(f"{args.model}: {error}") from None
+    notes = output.notes_of(recorded)
+    if clf.rule != "map":  # points draw nothing at random
+        notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")
+    if clf.class_weight is not None:
+        notes.append(
+            "The threshold is the cheapest by the bound: class weights are lost."
+        )
+    output.print_notes(notes)
+    if form == "csv":
+        _send_table(args, place, card.table())
+    elif form in integer_card.FORMATS:
+        _send(place, card.to_text(form))
+    else:
+        _send(place, formats.written(card.scorecard, form))
+
+
+def _chosen(
+    args: Args, among: tuple[str, ...], usual: str | None
+) -> tuple[str, Path | None]:
+    """Return the format, by its name or the ending of a file, and the place."""
+    form, place = args.format, None
+    endings = {EXPORTS[f]: f for f in among}
+    if args.out is not None:
+        wanted = (EXPORTS[form],) if form in among else tuple(endings)
+        place = output.check_place(args, args.out, wanted)
+        form = form or endings[place.suffix]
+    form = form or usual
+    if form is None:
+        raise ValueError("Say as what: --format, --sql, --points or --scores.")
+    if form not in among:
+        advice = "is for --points" if form == "html" else "does not go with --points"
+        raise ValueError(f"--format {form} {advice}.")
+    if place is None and form in formats.BINARY:
+        raise ValueError(f"--format {form} needs --out: a file ({EXPORTS[form]}).")
+    if args.spreadsheet and form != "csv":
+        raise ValueError("--spreadsheet is for --format csv: leave it out.")
+    return form, place
+
+
+def _send_table(args: Args, place: Path | None, table: Any) -> None:
+    """Write a table to its place, or print it."""
+    if place is None:
+        output.printing(args.spreadsheet)(table)
+        return
+    with output.writing(place, {}, args.spreadsheet) as write:
+        write(table)
+    print(f"Wrote {place}", file=sys.stderr)
+
+
+def _send(place: Path | None, data: str | bytes) -> None:
+    """Write a text or bytes to their place, or print the text."""
+    if place is None:
+        output.print_data(str(data))
+        return
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    with replacing(place) as stream:
+        stream.write(raw)
+    print(f"Wrote {place}", file=sys.stderr)

@@ -1,0 +1,69 @@
+"""Which formats a scorecard can be written in, and what writes each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from renyi.checks import check_choice
+from renyi.exports import functions, onnx, point_tables
+
+if TYPE_CHECKING:
+    import os
+
+    from renyi.scorecard import Scorecard
+
+TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
+    "csv": point_tables.csv,
+    "md": point_tables.text,
+    "python": functions.python,
+    "javascript": functions.javascript,
+}
+FUNCTIONS = ("python", "javascript", "onnx")  # which answer rows
+BINARY = ("onnx", "skops")
+# Of a fitted RenyiClassifier, for skops.io.load(file, trusted=…).
+TRUSTED = [
+    "builtins.frozenset",
+    "renyi.certificates.closed_form.ClassScores",
+    "renyi.certificates.closed_form.ScoreMoments",
+    "renyi.certificates.record.Certificate",
+    "renyi.encoding.columns.Columns",
+    "renyi.encoding.columns.Levels",
+    "renyi.encoding.encoder.Encoder",
+    "renyi.encoding.tuples.TupleEncoder",
+    "renyi.estimators.classifier.RenyiClassifier",
+    "renyi.estimators.predictions.Deferred",
+    "renyi.estimators.predictions.KnownMoments",
+    "renyi.marginals.file.DataDigest",
+    "renyi.marginals.marginals.Marginals",
+    "renyi.scorecard.Scorecard",
+    "renyi.solvers.calibration.Calibration",
+    "renyi.solvers.ridge.AlphaChoice",
+    "renyi.sources.frames.TrainingRows",
+]
+
+
+def text(card: Scorecard, format: str, odds: float = 1.0) -> str:
+    """Return a scorecard as a text; see `Scorecard.to_text`."""
+    check_choice("format", format, tuple(TEXTS))
+    return TEXTS[format](card, odds)
+
+
+def written(card: Scorecard, format: str, odds: float = 1.0) -> str | bytes:
+    """Return what a file of a format holds."""
+    if format == "onnx":
+        return onnx.model_bytes(card, odds)
+    return text(card, format, odds)
+
+
+def skops_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the classifier of a model file as skops keeps it."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "Writing for skops needs the package skops: pip install 'renyi[skops]'."
+        ) from error
+    from renyi.estimators.classifier import RenyiClassifier
+
+    return bytes(skops.io.dumps(RenyiClassifier.load(path)))

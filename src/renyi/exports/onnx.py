@@ -1,0 +1,232 @@
+"""The model as a graph of ONNX: strings and doubles in, classes and probabilities out.
+
+Every column is an input of shape (rows, 1): a string of a column of labels, the text of
+the label as `str` writes it; a double of a column of numbers. ONNX has no missing
+string: a missing cell is one of the model's missing codes ("?", ""), or "(missing)" if
+it has none. A missing number is NaN. The outputs are `label`, of shape (rows,), and
+`probabilities`.
+
+All is computed in doubles, and all features at once: a cell's code is the place of its
+points in one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from renyi import __version__
+from renyi.counting.onehot import offsets
+from renyi.encoding.columns import MISSING_TEXT
+from renyi.exports.plain_form import PlainColumn, PlainModel, plain_model
+
+if TYPE_CHECKING:
+    from renyi.scorecard import Scorecard
+
+OUTPUTS = ("label", "probabilities")
+_OPSETS = {"": 18, "ai.onnx.ml": 3}
+_VERSION = 8  # of the format: what runtimes of 2022 can read
+
+
+def model_bytes(card: Scorecard, odds: float = 1.0) -> bytes:
+    """Return the file."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(
+            "Writing ONNX needs the package onnx: pip install 'renyi[onnx]'."
+        ) from error
+    model = plain_model(card, odds)
+    _check(model)
+    graph = _Graph(onnx.helper, [column.name for column in model.columns])
+    scores = _scores(graph, model)
+    label = _label(graph, model, scores)
+    shares = _probabilities(graph, model, scores)
+    made = graph.finished(model, label, shares)
+    opsets = [onnx.helper.make_opsetid(*each) for each in _OPSETS.items()]
+    whole = onnx.helper.make_model(
+        made,
+        opset_imports=opsets,
+        ir_version=_VERSION,
+        producer_name="renyi",
+        producer_version=__version__,
+    )
+    onnx.checker.check_model(whole)
+    return bytes(whole.SerializeToString())
+
+
+def _check(model: PlainModel) -> None:
+    """Refuse what a graph cannot do or name."""
+    if model.strict:
+        raise ValueError(
+            "ONNX cannot stop at a label that training never saw, as this model is to: "
+            "train it with unseen='mean'."
+        )
+    for column in model.columns:
+        name = column.name
+        if not name or "\0" in name or not _is_text(name):
+            raise ValueError(f"Column {name!r:.60} has no name in ONNX: rename it.")
+        if name in OUTPUTS:
+            raise ValueError(f"Column {name!r} has the name of an output: rename it.")
+        for text in column.codes:
+            if not _is_text(text):
+                raise ValueError(f"Column {name!r}: ONNX has no text for {text!r:.60}.")
+    for label in model.classes:
+        if isinstance(label, str) and not _is_text(label):
+            raise ValueError(f"ONNX has no text for the class {label!r:.60}.")
+
+
+def _is_text(text: str) -> bool:
+    """Whether UTF-8 has it."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+class _Graph:
+    """Nodes and constants, under names that no column has."""
+
+    def __init__(self, helper: Any, taken: Sequence[str]) -> None:
+        self.helper = helper
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        names = (f"n{k}" for k in count())
+        self.names: Iterator[str] = (n for n in names if n not in {*taken, *OUTPUTS})
+
+    def __call__(self, kind: str, *inputs: Any, spare: int = 0, **options: Any) -> str:
+        """Add a node, and return its first output, of which others are to `spare`.
+
+        Arrays among its inputs become constants.
+        """
+        given = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        made = [next(self.names) for _ in range(1 + spare)]
+        domain = "ai.onnx.ml" if kind == "LabelEncoder" else ""
+        self.nodes.append(
+            self.helper.make_node(kind, given, made, domain=domain, **options)
+        )
+        return made[0]
+
+    def constant(self, array: NDArray[Any]) -> str:
+        name, text = next(self.names), array.dtype.kind == "U"
+        kind = self.helper.np_dtype_to_tensor_dtype(
+            np.dtype(object) if text else array.dtype
+        )
+        values = [each.encode() for each in array.tolist()] if text else array.ravel()
+        self.constants.append(self.helper.make_tensor(name, kind, array.shape, values))
+        return name
+
+    def finished(self, model: PlainModel, label: str, shares: str) -> Any:
+        """Return the graph of these outputs."""
+        helper, double = self.helper, np.dtype(np.float64)
+        kinds = {"label": np.dtype(object), "number": double}
+
+        def described(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
+            kind = helper.np_dtype_to_tensor_dtype(dtype)
+            return helper.make_tensor_value_info(name, kind, shape)
+
+        inputs = [
+            described(column.name, kinds[column.kind], ["rows", 1])
+            for column in model.columns
+        ]
+        classes = np.asarray(model.classes).dtype
+        classes = np.dtype(object) if classes.kind == "U" else classes
+        outputs = [
+            described(OUTPUTS[0], classes, ["rows"]),
+            described(OUTPUTS[1], double, ["rows", len(model.classes)]),
+        ]
+        for name, each in zip(OUTPUTS, (label, shares), strict=True):
+            self.nodes.append(helper.make_node("Identity", [each], [name]))
+        return helper.make_graph(
+            self.nodes, "renyi", inputs, outputs, initializer=self.constants
+        )
+
+
+def _scores(graph: _Graph, model: PlainModel) -> str:
+    """Return the scores: (rows, 1 or K)."""
+    each = [_codes(graph, column) for column in model.columns]
+    codes = graph("Concat", *each, axis=1)
+    sizes = np.array([column.unseen + 1 for column in model.columns])
+    features = model.features
+    if features[0].places:
+        members = np.array([feature.members for feature in features])
+        starts = offsets([len(feature.places) for feature in features])[:-1]
+        place: Any = starts[None, :].astype(np.int64)
+        for axis in range(members.shape[1]):
+            stride = np.prod(sizes[members[:, axis + 1 :]], axis=1, dtype=np.int64)
+            digits = graph("Gather", codes, members[:, axis], axis=1)
+            place = graph("Add", place, graph("Mul", digits, stride[None, :]))
+        flat = np.concatenate([np.array(f.places, np.int64) for f in features])
+        codes = graph("Gather", flat, place)
+    starts = offsets([len(feature.points) for feature in features])[:-1]
+    places = graph("Add", codes, starts[None, :].astype(np.int64))
+    points = np.concatenate([np.array(feature.points) for feature in features])
+    gathered = graph("Gather", points, places)
+    total = graph("ReduceSum", gathered, np.array([1]), keepdims=0)
+    return graph("Add", total, np.array([model.start]))
+
+
+def _codes(graph: _Graph, column: PlainColumn) -> str:
+    """Return the codes of a column: (rows, 1)."""
+    if column.kind == "label":
+        codes = {**column.codes}
+        if not any(code == column.missing for code in codes.values()):
+            codes.setdefault(MISSING_TEXT, column.missing)
+        return graph(
+            "LabelEncoder",
+            column.name,
+            keys_strings=list(codes),
+            values_int64s=list(codes.values()),
+            default_int64=column.unseen,
+        )
+    cells, edges = column.name, np.array([column.edges], np.float64)
+    above = graph("Cast", graph("GreaterOrEqual", cells, edges), to=7)  # int64
+    code = graph("ReduceSum", above, np.array([1]), keepdims=1)
+    known = graph("Equal", cells, cells)  # which NaN is not
+    code = graph("Where", known, code, np.array([[column.missing]]))
+    for gap in column.gaps:
+        found = graph("Equal", cells, np.array([[gap]]))
+        code = graph("Where", found, np.array([[column.missing]]), code)
+    return code
+
+
+def _estimates(graph: _Graph, model: PlainModel, scores: str) -> str:
+    """Return t = 1/K + s of every class."""
+    K = len(model.classes)
+    if K == 2:
+        scores = graph("Concat", graph("Neg", scores), scores, axis=1)
+    return graph("Add", scores, np.array([[1 / K]]))
+
+
+def _label(graph: _Graph, model: PlainModel, scores: str) -> str:
+    """Return the class of the largest estimate, the first of equals."""
+    if model.threshold:
+        scores = graph("Sub", scores, np.array([[model.threshold]]))
+    best = graph("ArgMax", _estimates(graph, model, scores), axis=1, keepdims=0)
+    return graph("Gather", np.asarray(model.classes), best)
+
+
+def _probabilities(graph: _Graph, model: PlainModel, scores: str) -> str:
+    """Return the calibrated probabilities, or the nearest ones to the estimates."""
+    t, K = _estimates(graph, model, scores), len(model.classes)
+    if model.slope:
+        p = graph("Softmax", graph("Mul", t, np.array([[model.slope]])), axis=1)
+        return graph("Max", p, np.array([[np.finfo(np.float64).tiny]]))
+    t = graph("Sub", t, graph("ReduceMax", t, np.array([1]), keepdims=1))
+    ordered = next(graph.names)
+    lost = next(graph.names)
+    sizes = graph.constant(np.array([K]))
+    graph.nodes.append(
+        graph.helper.make_node("TopK", [t, sizes], [ordered, lost], axis=1)
+    )
+    total = graph("Sub", graph("CumSum", ordered, np.array(1)), np.array([[1.0]]))
+    excess = graph("Div", total, np.arange(1.0, K + 1)[None, :])
+    # The excess of the last in the support is the largest of all.
+    shift = graph("ReduceMax", excess, np.array([1]), keepdims=1)
+    p = graph("Max", graph("Sub", t, shift), np.array([[0.0]]))
+    if model.odds != 1:
+        odds = np.array([[min(1.0, 1 / model.odds), min(1.0, model.odds)]])
+        p = graph("Mul", p, odds)
+        p = graph("Div", p, graph("ReduceSum", p, np.array([1]), keepdims=1))
+    return p

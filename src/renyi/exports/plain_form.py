@@ -1,0 +1,122 @@
+"""A scorecard as plain lists and numbers: what every program of another kind needs.
+
+The answer of a model takes four steps, each a table or a formula:
+
+1. every cell gets a code: a label by its text, a number by the edges of its bins;
+2. every feature has points at its code; at orders above one, the codes of its columns
+   are the digits of a place in a table of codes;
+3. points add up to the score, and scores to estimates t = 1/K + s, the largest of which
+   is answered;
+4. a slope turns these into probabilities ∝ exp(slope·t); without one, they are the
+   nearest ones to t.
+
+The rules are those of `Encoder.transform`, `Scorecard` and `renyi.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from renyi.encoding.column_rules import missing_numbers, missing_texts
+from renyi.encoding.columns import Column, Label, label_text
+from renyi.encoding.encoder import Encoder
+from renyi.encoding.tuples import TupleEncoder
+from renyi.estimators.predictions import moved_to, threshold_at
+
+if TYPE_CHECKING:
+    from renyi.scorecard import Scorecard
+
+
+class PlainColumn(NamedTuple):
+    """How the cells of a column become codes."""
+
+    name: str
+    kind: str  # "label" or "number"
+    codes: dict[str, int]  # of texts; of numbers, those that mean missing
+    edges: list[float]  # the code of a number is how many of these are at most it
+    gaps: list[float]  # numbers that mean missing
+    missing: int
+    unseen: int  # the code of a text that is not listed, above all others
+
+
+class PlainFeature(NamedTuple):
+    """What a feature adds to the score."""
+
+    members: list[int]  # its columns
+    places: list[int]  # code at each place, if it has several columns
+    points: list[list[float]]  # at each code, of one class or of K
+
+
+class PlainModel(NamedTuple):
+    """All that answers need."""
+
+    target: str
+    classes: list[Label]
+    columns: list[PlainColumn]
+    features: list[PlainFeature]
+    start: list[float]
+    slope: float  # 0 is none: probabilities are the nearest ones
+    threshold: float  # of the second of two classes, where there is no slope
+    odds: float  # by which those of the second class are multiplied then
+    strict: bool  # whether an unseen label is an error
+
+
+def plain_model(card: Scorecard, odds: float = 1.0) -> PlainModel:
+    """Return a scorecard, the odds of the second class so many times as large."""
+    if not 0 < odds < np.inf:
+        raise ValueError(f"odds must be positive and finite, not {odds!r}.")
+    if odds != 1 and card.n_classes != 2:
+        raise ValueError(
+            f"odds={odds:g} is for two classes, and there are {card.n_classes}: leave "
+            "it out (on the command line, --prevalence)."
+        )
+    calibration, threshold, slope = card.calibration, 0.0, 0.0
+    if calibration is not None:
+        card, odds = (card if odds == 1 else moved_to(card, odds)), 1.0
+        slope = 1.0 if calibration.moves_decisions else float(calibration.slope)
+        slope /= 2 if card.n_classes == 2 else 1
+    elif odds != 1:
+        threshold = threshold_at(card, odds)
+    card, single = card.mapped, card.encoder.single
+    return PlainModel(
+        str(card.target or "y"),
+        list(card.classes),
+        [_column(single, column) for column in single.columns],
+        _features(card),
+        np.atleast_1d(card.intercept).tolist(),
+        slope,
+        threshold,
+        odds,
+        card.encoder.unseen == "error",
+    )
+
+
+def _column(encoder: Encoder, column: Column) -> PlainColumn:
+    levels, missing = column.levels, sorted(missing_texts(encoder.missing))
+    labels = [*levels.categories, *levels.rare] * (levels.kind == "label")
+    texts = [label_text(label) for label in labels if label is not None]
+    texts = list(dict.fromkeys([*texts, *missing]))
+    *codes, absent = encoder.code_table(levels, texts).tolist()
+    gaps = missing_numbers(frozenset(missing)) if levels.kind == "number" else ()
+    return PlainColumn(
+        column.name,
+        levels.kind,
+        dict(zip(texts, codes, strict=True)),
+        list(map(float, levels.edges)),
+        sorted(gap for gap in gaps if gap == gap),
+        absent,
+        len(levels.categories),
+    )
+
+
+def _features(card: Scorecard) -> list[PlainFeature]:
+    """Return members and points of every feature; the last points are of the unseen."""
+    tables, starts = card.tables
+    points = [each.tolist() for each in np.split(tables, starts[1:])]
+    encoder: Any = card.encoder
+    if not isinstance(encoder, TupleEncoder):
+        return [PlainFeature([j], [], each) for j, each in enumerate(points)]
+    found = zip(encoder._members, encoder._tables, points, strict=True)
+    return [PlainFeature([*S], t.ravel().tolist(), each) for S, t, each in found]

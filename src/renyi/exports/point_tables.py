@@ -1,0 +1,105 @@
+"""The scorecard as a table to read, print or import: CSV and Markdown.
+
+Beside the points of every category there is a row for what every row starts from, and
+one for labels that training never saw: adding up points gives the model's scores.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from renyi.encoding.columns import label_text
+from renyi.estimators.predictions import moved_to
+from renyi.exports import markdown
+from renyi.exports.integer_card import OTHER
+from renyi.figures import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from renyi.scorecard import Scorecard
+
+START = "(start)"  # what every row has before any points
+
+
+def table(card: Scorecard, odds: float = 1.0) -> pd.DataFrame:
+    """Return all points: the start, then the features that matter most."""
+    import pandas as pd
+
+    card = (card if odds == 1 else moved_to(card, odds)).mapped
+    columns = card.encoder.columns
+    (tables, starts), (shown, _) = card.tables, _names(card)
+    points = [*np.split(card.per_class(tables), starts[1:])]
+    counts = np.split(card.counts, np.cumsum(columns.sizes)[:-1])
+    first = card.per_class(np.atleast_2d(card.intercept))[0]
+    rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
+    for j in np.argsort(-card.importance, kind="stable").tolist():
+        column, total = columns[j], counts[j].sum()
+        texts, sizes = [*column.levels.texts], [*counts[j].tolist()]
+        # A number lies in a bin, and a cell without one is missing.
+        if column.kind != "number" or None not in column.categories:
+            texts, sizes = [*texts, OTHER], [*sizes, 0]
+        for text, n, each in zip(texts, sizes, points[j], strict=False):
+            rows.append((column.name, text, n, n / total, *each))
+    # As objects: pandas holds a lone surrogate in no other way.
+    pairs = zip(shown, zip(*rows, strict=True), strict=True)
+    made = {name: pd.Series(list(each), dtype=object) for name, each in pairs}
+    whole = all(np.equal(np.mod(each, 1), 0).all() for each in counts)
+    kinds = {"count": "Int64" if whole else "Float64", "share": "Float64"}
+    points_of = dict.fromkeys(shown[4:], np.float64)
+    return pd.DataFrame(made).astype({**points_of, **kinds})
+
+
+def _names(card: Scorecard) -> tuple[list[str], list[str]]:
+    """Return the names of a table's columns, those of the classes among them."""
+    own = ["feature", "category", "count", "share"]
+    classes = [label_text(label) for label in card.classes]
+    classes = [f"{name} (points)" if name in own else name for name in classes]
+    return [*own, *classes], classes
+
+
+def csv(card: Scorecard, odds: float = 1.0) -> str:
+    """Return the table as CSV, to the last bit."""
+    return str(table(card, odds).to_csv(index=False, lineterminator="\n"))
+
+
+def text(card: Scorecard, odds: float = 1.0) -> str:
+    """Return the table in Markdown, and how to use it."""
+    import pandas as pd
+
+    frame = table(card, odds)
+    rows = [
+        (
+            name,
+            text,
+            "" if pd.isna(share) else percent(share),
+            *map("{:+.4f}".format, p),
+        )
+        for name, text, _, share, *p in frame.itertuples(index=False)
+    ]
+    head = ["feature", "category", "share", *frame.columns[4:]]
+    target = "" if card.target is None else f" for {card.target}"
+    parts = [
+        f"# {markdown.plain(f'Scorecard{target}')}",
+        markdown.table(head, rows, 2),
+        f"A row starts from the points of {START} and adds those of its categories; "
+        f"{OTHER} is a label that training never saw. The class with the most points "
+        "is answered, the first of equals.",
+        *([_probability(card)] if odds == 1 or card.calibration is not None else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _probability(card: Scorecard) -> str:
+    """Return how points become probabilities."""
+    c = card.calibration
+    if c is None:
+        return (
+            "Probabilities are the nearest ones to the points, each increased by "
+            f"1/{card.n_classes}."
+        )
+    slope = 1.0 if c.moves_decisions else float(c.slope)
+    slope /= 2 if card.n_classes == 2 else 1
+    return f"Probabilities are in proportion to exp({slope:.6g} × points of the class)."

@@ -1,0 +1,59 @@
+"""Points written as tables add up to the model's scores; skops keeps the model."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+
+import renyi
+from renyi.exports.formats import TRUSTED
+
+
+@pytest.mark.parametrize(("K", "order"), [(2, 1), (3, 2)])
+def test_points_of_a_table_add_up_to_the_scores(K: int, order: int) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.choice(["u", "v", "=1|2"], (80, 3)), columns=list("abc"))
+    X["b"] = np.where(rng.random(80) < 0.1, None, X["b"])
+    clf = renyi.RenyiClassifier(order=order).fit(X, rng.integers(0, K, 80))
+    card = clf.scorecard_
+    text = card.to_text("csv")
+    read = pd.read_csv(io.StringIO(text), keep_default_na=False)
+    assert read.columns.tolist() == [
+        *("feature", "category", "count", "share"),
+        *map(str, card.classes),
+    ]
+    points = {
+        (name, category): np.array(each, float)
+        for name, category, _, _, *each in read.itertuples(index=False)
+    }
+    encoder = card.encoder
+    codes = encoder.transform(X.assign(c="unheard").head(9))
+    scores = np.zeros((9, K)) + points["", "(start)"]
+    for column, row in zip(encoder.columns, codes, strict=True):
+        texts = [*column.levels.texts, "(any other)"]
+        scores += [points[column.name, texts[k]] for k in row]
+    wanted = clf.decision_function(X.assign(c="unheard").head(9))
+    found = scores[:, 1] if K == 2 else scores
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    shown = card.to_text("md")
+    assert shown.count("\n| ") == len(read) + 2 and "=1\\|2" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "n"),
+    [({}, 200), ({"order": 2}, 200), ({"calibration": None}, 200), ({}, 8)],
+)
+def test_skops_keeps_a_classifier(options: Any, n: int) -> None:
+    X, y = renyi.datasets.load("votes")
+    clf = renyi.RenyiClassifier(**options).fit(X[:n], y[:n])
+    for _ in range(2):
+        kept = skops.io.dumps(clf)
+        assert {*skops.io.get_untrusted_types(data=kept)} <= {*TRUSTED}
+        back = skops.io.loads(kept, trusted=TRUSTED)
+        assert (back.predict_proba(X) == clf.predict_proba(X)).all()
+        assert back.certificate_ == clf.certificate_  # from now on both keep it
