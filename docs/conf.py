@@ -18,6 +18,7 @@ version = release = renyi.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "commandline",  # beside this file: the commands, from their parser
     "mathml",  # beside this file: formulas are shown without the network
     "numpydoc",
 ]

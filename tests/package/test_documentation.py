@@ -61,3 +61,11 @@ def test_changelog_and_citation_know_this_version() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## [{renyi.__version__}] - " in changelog
     assert f"\nversion: {renyi.__version__}\n" in citation
+
+
+def test_modules_beside_the_papers_letters_exist() -> None:
+    page = (ROOT / "docs" / "paper.rst").read_text(encoding="utf-8")
+    named = re.findall(r"``([\w/]+(?:\.py|/))``", page)
+    assert len(named) > 10
+    for name in named:
+        assert (ROOT / "src" / "renyi" / name).exists() or (ROOT / name).exists(), name
