@@ -206,9 +206,9 @@ def test_counts_that_cannot_be_told_apart_are_not_dropped(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"sql": "SELECT * FROM data WHERE random() < 0.5"}, r"[\d,]+ rows the first"),
+        ({"sql": "SELECT * FROM data WHERE random() < 0.5"}, "rows the first time"),
         ({"sql": "SELECT random() AS r, y FROM data"}, "some rows the first time"),
-        ({"where": "random() < 0.5"}, r"[\d,]+ rows the first time and"),
+        ({"where": "random() < 0.5"}, "rows the first time"),
     ],
 )
 def test_rows_that_differ_from_pass_to_pass_are_refused(
