@@ -52,6 +52,8 @@ demo: $(VENV)/.installed-core
 	@echo
 	@echo "The scorecard: points of every category, the features that matter first."
 	@$(BIN)/python -c 'import renyi; print(renyi.Scorecard.load("demo/votes.json"))'
+	@echo
+	$(RENYI) report demo/votes.json -o demo/report.html
 
 # Tests of one group share a server, and so a process.
 test: $(VENV)/.installed-test

@@ -43,7 +43,7 @@ MOST_CATEGORIES = 60_000
 """Of features beyond, the least important are left to the model file."""
 _CARD_CATEGORIES = 1_000  # up to which an integer card is searched for unasked
 _POINTS = 10
-_BIN_ROWS, _BINS, _ROC = 20, 10, 100
+_BIN_ROWS, _BINS, _ROC = 20, 10, 50
 _OUTCOMES = 20
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
@@ -69,20 +69,23 @@ def report(
         counted = certify(model, m)
     elif own.basis == "marginals":
         counted = own
+    trained = model.data_digest_
+    same = marginals is None or (trained is not None and trained.matches(m.digest))
+    whose = "it learned from" if same else "of the marginals given here"
     seen = None if heldout is None else certify(model, *heldout)
     if card is None and m is not None and _may_be_rounded(model, m):
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
-    shares = _shares(scorecard, own, m)
+    shares = _shares(scorecard, own, m if same else None)
     return Report(
         title=f"Report of a model for {model._target}",
-        verdict=errors.verdict(model._target, own, counted, seen),
+        verdict=errors.verdict(model._target, own, counted, seen, whose),
         warnings=errors.warnings(own, counted, seen),
-        tiles=tuple(errors.tiles(own, counted, seen, shares)),
+        tiles=tuple(errors.tiles(own, counted, seen, shares, whose)),
         target=model._target,
         classes=tuple(map(label_text, scorecard.classes)),
         rule=model.rule,
-        data=_data(scorecard, own, m, shares),
+        data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
         ladder=tuple(errors.ladder(own, counted, seen, bounds)),
         ranking=tuple(ranking_lines(counted))
@@ -241,11 +244,12 @@ def _data(
     own: Certificate,
     m: Marginals | None,
     shares: dict[str, float] | None,
+    same: bool,
 ) -> Data:
     provenance = {} if m is None else dict(m.provenance)
     counts = card.counts
     return Data(
-        rows=own.n if m is None else m.n,
+        rows=own.n,
         unit="row",
         weighted=bool(counts.dtype.kind == "f" and (counts % 1).any()),
         columns=len(card.encoder.input_names),
@@ -255,6 +259,7 @@ def _data(
         shares=shares,
         source=tuple(map(str, provenance.get("files", ()))),
         uncertainty=provenance.get("uncertainty"),
+        certified=None if same or m is None else m.n,
     )
 
 

@@ -70,7 +70,7 @@ def intervals(
     rows = [
         (
             join([m.label, *([tag("small", m.note)] if m.note else [])]),
-            cell(_mark(m, end), class_="chart"),
+            cell(_mark(m, end), class_="chart", role="cell"),
             m.shown,
         )
         for m in marks
@@ -133,19 +133,9 @@ def bar(value: float, most: float, *, both: bool = False) -> Html:
     start, width = (50.0, 50 * share) if both else (0.0, 100 * share)
     if both and value < 0:
         start -= width
-    parts = [
-        tag(
-            "rect",
-            x=f"{start:.4g}%",
-            width=f"{width:.4g}%",
-            y=4,
-            height=8,
-            class_="minus" if value < 0 else "plus",
-        )
-    ]
-    if both:
-        parts.append(tag("line", x1="50%", x2="50%", y1=0, y2=16, class_="zero"))
-    return tag("svg", parts, class_="bar", height=16, width="100%", aria_hidden="true")
+    sign = "minus" if value < 0 else "plus"
+    inside = tag("rect", x=f"{start:.3g}%", width=f"{width:.3g}%", class_=sign)
+    return tag("svg", inside, class_="bar both" if both else "bar", aria_hidden="true")
 
 
 def bars(
@@ -158,7 +148,7 @@ def bars(
     most = max((abs(value) for _, value, _ in rows), default=0.0)
     both = any(value < 0 for _, value, _ in rows)
     body = [
-        (label, cell(bar(value, most, both=both), class_="chart"), shown)
+        (label, cell(bar(value, most, both=both), class_="chart", role="cell"), shown)
         for label, value, shown in rows
     ]
     first, second, third = heads

@@ -36,11 +36,12 @@ def verdict(
     own: Certificate,
     counted: Certificate | None,
     seen: Certificate | None,
+    whose: str,
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
     bound = (
-        "on every population with the same counts of pairs, whoever is in it, it is "
+        f"on every population with the very counts of pairs {whose}, it is "
         f"proven to be wrong on at most {at_most(c.bounds[c.rule], 1)}"
     )
     if seen is not None:
@@ -51,7 +52,7 @@ def verdict(
             f"wrong on at most {at_most(seen.sampled_error, 1)} of all who are like "
             "them"
         )
-        return f"{told}." if c.doubtful else f"{told}, and {bound}."
+        return f"{told}." if c.doubtful else f"{told}; {bound}."
     if own.basis == "crossfit":
         return population_sentence(own)
     if c.doubtful:
@@ -87,6 +88,7 @@ def tiles(
     counted: Certificate | None,
     seen: Certificate | None,
     shares: dict[str, float] | None,
+    whose: str,
 ) -> list[Tile]:
     """Return the figures that the page begins with."""
     found, tried = [], seen or own
@@ -101,7 +103,7 @@ def tiles(
         found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
     c = own if own.basis == "crossfit" else counted or own
     if not c.doubtful:
-        note = "on any population with the same counts of pairs"
+        note = f"on any population with the very counts of pairs {whose}"
         if c.confidence is not None:
             note += f", with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ class Head(NamedTuple):
 
     text: str
     number: bool = False  # aligned and sorted as such
+    sorted: bool = True  # where the table can be
 
 
 def text(value: object) -> Html:
@@ -112,24 +113,31 @@ def table(
     A child that is a `cell` stays as it is. With `search`, the label of a field above
     it, rows can be found; it then needs an `id`.
     """
-    top = [
-        tag(
-            "th",
-            tag("button", head.text, type="button") if sortable else head.text,
-            scope="col",
-            class_="number" if head.number else None,
-            data_sort=sortable,
+    # On a narrow screen a chart's cells are no longer laid out as a table.
+    roles = iter(("table", "rowgroup", "row") if class_ == "chart" else ())
+    whole, group, line = (next(roles, None) for _ in range(3))
+    top = []
+    for head in heads:
+        button = sortable and head.sorted
+        top.append(
+            tag(
+                "th",
+                tag("button", head.text, type="button") if button else head.text,
+                scope="col",
+                class_="number" if head.number else None,
+                data_sort=button,
+                role=line and "columnheader",
+            )
         )
-        for head in heads
-    ]
-    body = [tag("tr", _row(heads, row)) for row in rows]
+    body = [tag("tr", _row(heads, row, bool(line)), role=line) for row in rows]
     found = tag(
         "table",
         tag("caption", caption, class_=None if visible_caption else "hidden"),
-        tag("thead", tag("tr", top)),
-        tag("tbody", body),
+        tag("thead", tag("tr", top, role=line), role=group),
+        tag("tbody", body, role=group),
         id=id,
         class_=class_,
+        role=whole,
     )
     box = tag(
         "div", found, class_="scroll", role="region", aria_label=caption, tabindex=0
@@ -141,14 +149,15 @@ def table(
     return join([tag("label", f"{search} ", field, class_="search"), status, box])
 
 
-def _row(heads: Sequence[Head], row: Sequence[Child]) -> Iterable[Html]:
+def _row(heads: Sequence[Head], row: Sequence[Child], roles: bool) -> Iterator[Html]:
     for k, (head, child) in enumerate(zip(heads, row, strict=True)):
         if isinstance(child, Html) and child.startswith(("<td", "<th")):
             yield child
         elif k == 0:
-            yield tag("th", child, scope="row")
+            yield tag("th", child, scope="row", role="rowheader" if roles else None)
         else:
-            yield tag("td", child, class_="number" if head.number else None)
+            class_ = "number" if head.number else None
+            yield tag("td", child, class_=class_, role="cell" if roles else None)
 
 
 def details(summary: str, *children: Child) -> Html:

@@ -118,6 +118,7 @@ class Data:
     shares: dict[str, float] | None  # of the classes
     source: Texts = ()
     uncertainty: dict[str, Any] | None = None  # of noisy or uncertain counts
+    certified: float | None = None  # rows of other marginals that it was certified on
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@
     const share = most > 0 ? Math.min(Math.abs(value) / most, 1) : 0;
     const long = both ? 50 * share : 100 * share;
     const start = both ? (value < 0 ? 50 - long : 50) : 0;
-    const svg = drawn("svg", { class: "bar", height: 16, width: "100%", "aria-hidden": "true" });
-    svg.append(drawn("rect", { x: `${start}%`, width: `${long}%`, y: 4, height: 8, class: value < 0 ? "minus" : "plus" }));
-    if (both) svg.append(drawn("line", { x1: "50%", x2: "50%", y1: 0, y2: 16, class: "zero" }));
+    const svg = drawn("svg", { class: both ? "bar both" : "bar", "aria-hidden": "true" });
+    svg.append(drawn("rect", { x: `${start}%`, width: `${long}%`, class: value < 0 ? "minus" : "plus" }));
     return svg;
   };
   const cell = (content, attributes) => {
@@ -30,7 +29,7 @@
     found.append(content);
     return found;
   };
-  const signed = (x, digits = 3) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
+  const signed = (x, digits = D.digits) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
   const percent = (p) => {
     if (p > 0 && p < 0.0005) return "< 0.1\u00a0%";
     if (p < 1 && p > 0.9995) return "> 99.9\u00a0%";
@@ -135,7 +134,7 @@
     if (random) text = `Rule ${D.rule} answers at random: ${D.classes[answer]} on ${percent(ruleShares(estimates(ruled))[answer])} of such rows`;
     byId("answer").textContent = text;
     byId("score").textContent = K === 2
-      ? `Score ${signed(scores[0], 4)}; above 0 it is ${D.classes[1]}.`
+      ? `Score ${signed(scores[0])}; above 0 it is ${D.classes[1]}.`
       : `Scores ${scores.map((x, y) => `${D.classes[y]} ${signed(x)}`).slice(0, 8).join(", ")}; the highest wins.`;
     byId("chances").tBodies[0].replaceChildren(...D.classes.map((name, y) => {
       const row = make("tr");
@@ -264,8 +263,10 @@
         row.append(make("th", f.name, { scope: "row" }), make("td", f.text(k)));
         row.append(make("td", f.counts ? f.counts[k].toLocaleString("en") : "", { class: "number" }));
         points.forEach((x) => {
-          if (K === 2) row.append(cell(bar(x, most, true), { class: "bars", "data-key": x }));
-          row.append(make("td", signed(x, 4), { class: "number" }));
+          if (K === 2) row.append(cell(bar(x, most, true), { class: "bars" }));
+          const last = make("td", signed(x), { class: "number" });
+          if (K > 2) last.append(bar(x, most, true));
+          row.append(last);
         });
         body.append(row);
       }

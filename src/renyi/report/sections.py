@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from renyi.report.page import (
     page,
     table,
     tag,
+    text,
 )
 from renyi.report.record import Feature, Report, Rung
 
@@ -63,6 +65,11 @@ def _signed(x: float, digits: int = 4) -> str:
     return f"{'−' if x < 0 else '+'}{abs(x):.{digits}f}"
 
 
+def _digits(most: float) -> int:
+    """Return how many digits points are shown with, of which most are below `most`."""
+    return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)
+
+
 def _lead(report: Report) -> Html:
     tiles = [
         tag("li", tag("strong", tile.value), name(tile.label), tag("small", tile.note))
@@ -100,6 +107,9 @@ def _data(report: Report) -> Section:
     if d.order > 1:
         size += f", {number_of(d.features, 'feature')} of {d.order} columns each"
     facts.append(("Looks at", f"{size}, {d.categories:,} categories in all"))
+    if d.certified is not None:
+        what = "of other marginals than those of the training"
+        facts.append(("Certified on", f"{number_of(d.certified, 'row')} {what}"))
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
@@ -134,7 +144,7 @@ def _ladder(report: Report) -> Section | None:
             "Estimates and bounds of the error",
             heads=("What is known", "Share of wrong answers", "Numbers"),
         ),
-        *(tag("p", text) for text in report.ranking),
+        *(tag("p", each) for each in report.ranking),
     ]
     if report.certificate is not None:
         rules = [
@@ -147,7 +157,8 @@ def _ladder(report: Report) -> Section | None:
                 tag("ul", [tag("li", each) for each in rules]),
             )
         )
-    return Section("certificate", "What is proven", join(body))
+    title = "What is proven" if report.certificate else "How often it is wrong"
+    return Section("certificate", title, join(body))
 
 
 def _mark(rung: Rung) -> Mark:
@@ -190,7 +201,7 @@ def _scorecard(report: Report) -> Section:
     heads = [Head("Feature"), Head("Category"), Head("Rows", True)]
     if two:
         heads += [
-            Head(f"← {name(classes[0])}   {name(classes[1])} →"),
+            Head(f"← {name(classes[0])}   {name(classes[1])} →", sorted=False),
             Head("Points", True),
         ]
     else:
@@ -203,8 +214,8 @@ def _scorecard(report: Report) -> Section:
     start = report.scale.intercept
     if two:
         how = (
-            f"A row starts from {_signed(start[0])} and adds the points of its "
-            f"categories; above 0 the answer is {quoted(classes[1])}, else "
+            f"A row starts from {_signed(start[0], _digits(most))} and adds the points "
+            f"of its categories; above 0 the answer is {quoted(classes[1])}, else "
             f"{quoted(classes[0])}."
         )
     else:
@@ -266,9 +277,11 @@ def _card_row(feature: Feature, k: int, most: float, two: bool) -> list[str]:
     points, counts = feature.points[k], feature.counts
     row = [name(feature.name), name(feature.categories[k])]
     row.append("" if counts is None else f"{counts[k]:,.10g}")
+    shown = [text(_signed(x, _digits(most))) for x in points]
     if two:
-        row.append(cell(bar(points[0], most, both=True), points[0], class_="bars"))
-    return [*row, *map(_signed, points)]
+        return [*row, cell(bar(points[0], most, both=True), class_="bars"), *shown]
+    drawn = [bar(x, most, both=True) for x in points]
+    return [*row, *map(join, zip(shown, drawn, strict=True))]
 
 
 def _card(report: Report) -> Section | None:
@@ -340,11 +353,11 @@ def _path(report: Report) -> Section | None:
         form_y=_tick,
         rows=(heads, rows),
     )
-    text = (
+    about = (
         "Features in the order in which the selection path takes them up, and what a "
         "model of the first ones promises."
     )
-    return Section("path", "Selection path", join([tag("p", text), chart]))
+    return Section("path", "Selection path", join([tag("p", about), chart]))
 
 
 def _tick(share: float) -> str:
@@ -465,7 +478,7 @@ def _worst(report: Report) -> Section | None:
     w = report.worst
     if w is None:
         return None
-    text = (
+    about = (
         f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has the "
         "very counts of pairs of the data, and on which every rule, this one included, "
         f"is wrong on at least {at_least(w.error)}. The likeliest kinds:"
@@ -475,7 +488,7 @@ def _worst(report: Report) -> Section | None:
     return Section(
         "worst",
         "The worst population",
-        join([tag("p", text), table(heads, rows, "Its likeliest rows")]),
+        join([tag("p", about), table(heads, rows, "Its likeliest rows")]),
     )
 
 
@@ -507,6 +520,7 @@ def _page_data(report: Report) -> dict[str, Any]:
         "features": [list(_feature_data(f, single)) for f in report.features],
         "shown": len(_begun(report)),
         "most": _most(report),
+        "digits": _digits(_most(report)),
     }
 
 
