@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import renyi
+from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
 from support.browser import opened
+from support.reports import frame, genotypes
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -279,3 +281,44 @@ def test_notebooks_show_the_page_in_a_frame(browser: Any, votes: Any) -> None:
         inside = page.frame_locator("iframe")
         assert re.match("Answer: ", inside.locator("#answer").inner_text())
         assert said == []
+
+
+def test_genotypes_and_covariates_are_chosen(browser: Any, tmp_path: Path) -> None:
+    model, _ = genotypes()
+    report = genotype_report(model)
+    with opened(browser, saved(report, tmp_path)) as page:
+        page.get_by_label("age", exact=True).fill("2.5")
+        first = page.locator("#column-0")
+        assert first.locator("option").all_inner_texts() == [
+            *("A/A", "A/G", "G/G", "(missing)"),
+        ]
+        first.focus()
+        page.keyboard.press("End")  # to the last: missing
+        codes = [c.start for c in report.columns]
+        codes[0] = 3
+        points = sum(f.points[codes[f.members[0]]][0] for f in report.features)
+        score = report.scale.intercept[0] + points + 2.5 * model.covariates["age"]
+        p = float(model.probabilities(np.array([score]))[0])
+        assert off(page, [1 - p, p]) < 1e-6
+        whole = model.points[:, [0, 2, 3, 1]][
+            [int(report.features[k].name[2:].split()[0]) for k in range(300)],
+            [codes[f.members[0]] for f in report.features],
+        ]
+        assert points == pytest.approx(whole.sum(), abs=1e-9)
+
+
+@pytest.mark.long
+def test_ten_thousand_features_are_usable(browser: Any, tmp_path: Path) -> None:
+    X = frame(200, 10_000, 3)
+    y = np.where(X["c7"] < "c7v1", "a", "b")
+    clf = renyi.RenyiClassifier().fit(X, y)
+    place = saved(clf.report(), tmp_path)
+    assert place.stat().st_size < 2_000_000
+    with opened(browser, place) as page:
+        page.get_by_label("Find a column").fill("c9876")
+        page.get_by_label("c9876", exact=True).select_option(label="c9876v2")
+        start = {c.name: [c.categories[c.start]] for c in clf.report().columns}
+        row = pd.DataFrame(start | {"c9876": ["c9876v2"]})
+        assert off(page, clf.predict_proba(row)[0]) < 1e-6
+        page.get_by_label("Find a feature or category").fill("c4321v")
+        assert page.locator("#points tbody tr:visible").count() == 3

@@ -1,0 +1,60 @@
+"""The command report: a page and its record, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.commandline import Done, save, table
+
+FIT = ("--target", "y", "--id", "id", "--out", "m")
+
+
+@pytest.fixture
+def model(good: Callable[..., Done]) -> str:
+    good("fit", save(table()), *FIT)
+    return "m.json"
+
+
+def test_page_and_record_are_written_with_how_they_were_made(
+    good: Callable[..., Done], model: str
+) -> None:
+    told = good("report", model)
+    assert "report.html" in told.out and "report.json" in told.out
+    page, plain = Path("report.html").read_text("utf-8"), Path("report.json")
+    found = json.loads(plain.read_text("utf-8"))
+    assert found["made"]["report"] == "renyi report m.json"
+    assert found["made"]["command"].startswith("renyi fit")
+    assert found["card"] is not None  # by the marginals that lie beside the model
+    assert found["verdict"].split()[0] in page
+    facts = json.loads(good("report", model, "-o", "m.html", "--json").out)
+    assert facts["written"] == {"page": "m.html", "record": "m.report.json"}
+    assert facts["verdict"] == found["verdict"]
+
+
+def test_rows_path_and_bounds_are_shown_when_asked_for(
+    good: Callable[..., Done], model: str
+) -> None:
+    rows = save(table(seed=5), "rows.csv")
+    good("report", model, "m.renyi", "--rows", rows, "--path", "--level", "lp")
+    found = json.loads(Path("report.json").read_text("utf-8"))
+    assert found["heldout"]["rows"] == len(table(seed=5))
+    assert len(found["path"]) == 3
+    assert any(rung["name"] == "Linear program" for rung in found["ladder"])
+
+
+def test_what_cannot_be_is_refused_in_words(
+    bad: Callable[..., str], model: str
+) -> None:
+    assert "m.json" in bad("report", model, "-o", "m.json")
+    assert ".html" in bad("report", model, "-o", "page.pdf")
+    assert "--time-limit" in bad("report", model, "--time-limit", "9")
+    assert "--target" in bad("report", model, "--target", "y")
+    assert "nothing.json" in bad("report", "nothing.json")
+    Path("m.renyi").unlink()
+    assert "--path" in bad("report", model, "--path")
+    assert "m.renyi" in bad("report", model, "--exact")
+    assert not Path("report.html").exists()

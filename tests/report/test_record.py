@@ -1,0 +1,162 @@
+"""The record of a report: what it holds, whose figures they are, and no row."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import renyi
+from renyi.exports.score_files import GenotypeScores
+from renyi.report import build
+from renyi.report.genotype import genotype_report
+from renyi.report.record import Report
+from support.reports import frame, genotypes
+
+
+def lists(value: Any) -> Any:
+    """Yield every list in a plain value."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif isinstance(value, list):
+        yield value
+    if isinstance(value, list):
+        for each in value:
+            yield from lists(each)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_no_row_of_the_data_appears(order: int) -> None:
+    X = frame(400, 8)
+    y = np.where(X["c0"] < "c0v2", "yes", "no")
+    clf = renyi.RenyiClassifier(order=order).fit(X[:300], y[:300])
+    m = clf.marginals_
+    path = None if order > 1 else renyi.selection_path(m)  # type: ignore[arg-type]
+    report = clf.report(X=X[300:], y=y[300:], path=path)
+    page, plain = report.to_html(), json.loads(json.dumps(report.to_dict()))
+    rows = {frozenset(row) for row in X.itertuples(index=False)}
+    for text in (page, json.dumps(plain)):
+        tokens = re.findall(r"c\dv\d", text)
+        assert len(tokens) > 30
+        windows = zip(*(tokens[k:] for k in range(8)), strict=False)
+        assert not any(frozenset(window) in rows for window in windows)
+    codes = {tuple(row) for row in clf.encoder_.single.transform(X).T.tolist()}
+    embedded = re.search(r'page-data"[^>]*>(.*?)</script>', page)
+    assert embedded is not None
+    for found in (plain, json.loads(embedded[1])):
+        assert not any(
+            tuple(each) in codes
+            for each in lists(found)
+            if all(isinstance(k, int) for k in each)
+        )
+
+
+def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:300], y[:300])
+    report = clf.report(X=X[300:], y=y[300:])
+    h = report.heldout
+    assert h is not None
+    wrong = float((clf.predict(X[300:]) != y[300:]).mean())
+    confusion = np.array(h.confusion)
+    assert 1 - np.trace(confusion) / confusion.sum() == pytest.approx(wrong)
+    assert sum(b.rows for b in h.bins) == h.rows == 135
+    second = (y[300:] == "republican").to_numpy()
+    p = clf.predict_proba(X[300:])[:, 1]
+    assert sum(b.rows * b.share for b in h.bins) == pytest.approx(second.sum())
+    assert sum(b.rows * b.probability for b in h.bins) == pytest.approx(p.sum())
+    pairs = (p[second][:, None] > p[~second]) + (p[second][:, None] == p[~second]) / 2
+    assert h.auc is not None and h.auc[0] == pytest.approx(pairs.mean())
+    assert h.roc[0] == (0.0, 0.0) and h.roc[-1] == (1.0, 1.0)
+    assert f"{100 * wrong:.1f} %" in report.verdict
+    assert report.certificate is not None
+    assert report.certificate["basis"] == "marginals"
+
+
+def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
+    X = frame(40, 12)
+    clf = renyi.RenyiClassifier().fit(X, np.where(X["c0"] < "c0v2", "a", "b"))
+    assert clf.certificate_.doubtful
+    report = clf.report()
+    assert "proven to be wrong" not in report.verdict
+    assert not any(tile.label == "wrong at worst" for tile in report.tiles)
+    assert report.warnings
+
+
+def test_other_marginals_are_named_as_such(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X[:200], y[:200])
+    own = clf.report(clf.marginals_)
+    assert "it learned from" in own.verdict and own.data.certified is None
+    other = clf.report(renyi.Marginals.from_data(X[200:], y[200:]))
+    assert other.data.certified == 235 and other.data.rows == 200
+    assert "of the marginals given here" in other.verdict
+
+
+def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> None:
+    safe = renyi.CrossFitClassifier().fit(*votes)
+    report = safe.classifier_.report()
+    assert report.verdict.startswith("With confidence 95 %")
+    assert {rung.kind for rung in report.ladder} >= {"estimate", "bound"}
+
+
+def test_record_and_page_are_written_together_and_read_back(
+    votes: Any, tmp_path: Path
+) -> None:
+    report = renyi.RenyiClassifier().fit(*votes).report()
+    report.save(tmp_path / "votes.html")
+    plain = json.loads((tmp_path / "votes.report.json").read_text("utf-8"))
+    assert plain["format"] == "renyi-report" and plain["verdict"] == report.verdict
+    assert (tmp_path / "votes.html").read_text("utf-8") == report.to_html()
+    with pytest.raises(ValueError, match=r"votes\.pdf"):
+        report.save(tmp_path / "votes.pdf")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "votes.html",
+        "votes.report.json",
+    ]
+
+
+def test_rows_and_classes_go_together(votes: Any) -> None:
+    clf = renyi.RenyiClassifier().fit(*votes)
+    with pytest.raises(ValueError, match="X and y"):
+        clf.report(X=votes[0])
+
+
+def test_hundred_features_take_less_than_200_kilobytes() -> None:
+    random = np.random.default_rng(0)
+    names = [f"measurement {j}" for j in range(100)]
+    X = pd.DataFrame(random.normal(size=(2000, 100)), columns=names)
+    y = np.where(X.iloc[:, :5].sum(axis=1) > 0, "yes", "no")
+    report = renyi.RenyiClassifier().fit(X, y).report(X=X, y=y)
+    assert len(report.to_html().encode()) < 200_000
+
+
+def test_features_beyond_the_most_stay_in_the_score(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "MOST_CATEGORIES", 12)
+    X = frame(300, 6)
+    clf = renyi.RenyiClassifier().fit(X, np.where(X["c0"] < "c0v2", "a", "b"))
+    report = clf.report()
+    assert len(report.features) == 3 and report.left_out == 3
+    start = {c.name: [c.categories[c.start]] for c in report.columns}
+    expected = clf.decision_function(pd.DataFrame(start))[0]
+    own = sum(f.points[report.columns[f.members[0]].start][0] for f in report.features)
+    assert report.scale.intercept[0] + own == pytest.approx(expected, abs=1e-9)
+
+
+def test_genotypes_promise_nothing_and_name_their_variants() -> None:
+    model, _ = genotypes()
+    report = genotype_report(model)
+    assert isinstance(report, Report) and report.certificate is None
+    assert "no worst case is proven" in report.verdict
+    assert report.features[0].name.startswith("rs")
+    assert report.features[0].importance == pytest.approx(model.swings.max())
+    assert report.scale.covariates.keys() == {"age"}
+    with pytest.raises(ValueError, match="no classes"):
+        genotype_report(GenotypeScores(model.variants, model.points))
