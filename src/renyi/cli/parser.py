@@ -436,6 +436,8 @@ def _add_report(commands: Any) -> None:
     _add(level, "--exact", "short for --level exact")
     _add(parser, "--time-limit SECONDS")
     _add(parser, "--path", "show in which order features would be selected")
+    text = "write a model card beside it: README.md and modelcard.cdx.json"
+    _add(parser, "--card", text)
     rows = parser.add_argument_group("rows that were not used in training")
     text = "show errors, calibration and ROC of these rows; none of them is kept"
     _add(rows, "--rows FILE", text)

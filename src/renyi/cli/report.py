@@ -12,6 +12,7 @@ from renyi.cli.certify import heldout_rows
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.exports import score_files
 from renyi.figures import wrapped
+from renyi.report import card
 from renyi.report.build import report
 from renyi.report.genotype import genotype_report
 from renyi.report.record import Report, record_place
@@ -26,10 +27,17 @@ def run(args: Args, recorded: Recorded) -> None:
     place = output.check_place(args, args.out, (".html", ".htm"))
     beside = output.check_place(args, str(record_place(place)))
     _check_options(args)
+    cards = []
+    if args.card:
+        cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
+        card.check_place(place.parent)
     made = {**_log_of(args.model), "report": shlex.join(["renyi", *args.argv])}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
+    if args.card:
+        found.save_card(place.parent, args.model)
+        written |= dict(zip(("card", "bill"), map(str, cards), strict=True))
     facts: Facts = {"verdict": found.verdict, "written": written}
     output.show(args, facts, _text, recorded)
 
@@ -37,7 +45,8 @@ def run(args: Args, recorded: Recorded) -> None:
 def _text(facts: Facts) -> str:
     wrote = facts["written"]
     page = f"Wrote {wrote['page']} (open it in a browser) and {wrote['record']}"
-    return "\n".join([wrapped(facts["verdict"]), "", page])
+    more = [f"Wrote {wrote['card']} and {wrote['bill']}"] if "card" in wrote else []
+    return "\n".join([wrapped(facts["verdict"]), "", page, *more])
 
 
 def _check_options(args: Args) -> None:

@@ -13,6 +13,7 @@ there, and `unseen` where a label was never seen. With t = 1/K + score (of two c
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
@@ -228,6 +229,33 @@ class Report:
             {
                 place: lambda stream: stream.write(whole),
                 record_place(place): lambda stream: stream.write(plain + b"\n"),
+            }
+        )
+
+    def save_card(
+        self,
+        folder: str | os.PathLike[str],
+        model: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Write the model card: README.md, and modelcard.cdx.json of CycloneDX.
+
+        A README that is no model card is not written over. Of a model file, the card
+        tells name and digest.
+        """
+        from renyi.report import card
+
+        place = Path(folder)
+        card.check_place(place)
+        digest, file = None, None
+        if model is not None:
+            file = Path(model).name
+            digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
+        text = encoded(card.readme(self, file))
+        plain = to_bytes(card.bill(self, digest), indent=1) + b"\n"
+        replace_together(
+            {
+                place / card.README: lambda stream: stream.write(text),
+                place / card.BILL: lambda stream: stream.write(plain),
             }
         )
 
