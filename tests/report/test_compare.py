@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from renyi.report.compare import (
 )
 from renyi.report.compare_page import comparison_page, how_judged, verdict
 from renyi.report.methods import DEFAULT, METHODS, Settings
+from renyi.report.page import encoded
+from support.browser import opened
 from support.noisyrows import noisy
 
 SETTINGS = Settings(renyi.Encoder(), 0, 0.95)
@@ -207,7 +210,7 @@ def test_models_are_judged_as_they_are(votes):
 
 def test_the_same_seed_gives_the_same_comparison(votes):
     told = []
-    rows = votes[0].iloc[:, :4], votes[1]
+    rows = votes[0].iloc[:150, :2], votes[1].iloc[:150]
     first, second = (
         compared(["sharp", "mixture"], rows, folds=3, progress=told.append)
         for _ in range(2)
@@ -220,6 +223,15 @@ def test_the_same_seed_gives_the_same_comparison(votes):
     json.dumps(first.to_dict(), allow_nan=False)
     shares = [state.share for state in told[:8]]
     assert shares == [k / 8 for k in range(8)]
+
+
+def test_a_search_that_was_interrupted_ends_the_comparison():
+    class Interrupted:
+        def fit(self, X, y):
+            self.result_ = SimpleNamespace(interrupted=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        compare([Candidate("one", "", Interrupted)], *noisy(60), target="y", folds=2)
 
 
 # ---- the page
@@ -246,6 +258,24 @@ def test_page_has_every_figure_and_only_text_of_others():
         found
     )
     assert "Models were judged as they are" in how_judged(found)
+
+
+@pytest.mark.xdist_group("browser")
+def test_page_in_a_browser(browser, tmp_path):
+    from axe_playwright_python.sync_playwright import Axe
+
+    methods = candidates(["map", "tan", "mpm", "majority"], SETTINGS)
+    found = compare(methods, *noisy(150, d=3), target="y", test=0.5)
+    place = tmp_path / "compare.html"
+    place.write_bytes(encoded(comparison_page(found, "Comparison", "renyi compare")))
+    with opened(browser, place) as page:
+        broken = Axe().run(page).response["violations"]
+        assert [(v["id"], v["nodes"][0]["html"][:200]) for v in broken] == []
+        marks = page.locator("table.panels td.chart svg").count()
+        assert marks >= 4 + 2 + 3  # errors, worst cases, losses; some off the scale
+        page.locator("#figures thead button", has_text="Error").first.click()
+        names = page.locator("#figures tbody th").all_inner_texts()
+        assert names[0] == "majority"  # numbers are sorted from the largest
 
 
 def test_verdict_says_what_the_rows_can_tell():

@@ -19,6 +19,7 @@ from renyi.encoding.tuples import NEW
 from renyi.exports.integer_card import OTHER, IntegerScorecard, tables
 from renyi.figures import at_least
 from renyi.marginals.marginals import Marginals
+from renyi.plots.calibration_display import calibration_curve
 from renyi.report import errors
 from renyi.report.record import (
     Bin,
@@ -344,11 +345,9 @@ def _heldout(model: Any, c: Certificate | None, X: Any, y: Any) -> Heldout:
 def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Bin]:
     """Return rows of similar probability together, some in each."""
     count = min(max(len(p) // _BIN_ROWS, 1), _BINS)
-    parts = np.array_split(np.argsort(p, kind="stable"), count)
-    return [
-        Bin(len(k), round(float(p[k].mean()), 6), round(float(hit[k].mean()), 6))
-        for k in parts
-    ]
+    c = calibration_curve("", hit, p, n_bins=count)
+    both = zip(c.counts, c.prob_pred, c.prob_true, strict=True)
+    return [Bin(int(n), round(float(a), 6), round(float(b), 6)) for n, a, b in both]
 
 
 def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:

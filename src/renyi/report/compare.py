@@ -275,6 +275,8 @@ def _answers(
 def _trained(model: Any, X: Any, y: Any) -> Trained:
     begun = time.perf_counter()
     model.fit(X, y)
+    if getattr(getattr(model, "result_", None), "interrupted", False):
+        raise KeyboardInterrupt  # a search that keeps what it has reached
     return Trained(model, time.perf_counter() - begun)
 
 

@@ -134,41 +134,48 @@ def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
 def _table(found: Comparison, done: Sequence[Compared]) -> Html:
     heads = [
         Head("What"),
-        *(Head(text, True) for text in ("Error", "Error, low", "Error, high")),
-        *(Head(f"To the least{text}", True) for text in ("", ", low", ", high")),
+        *(Head(text, True) for text in ("Error", "Error above the least")),
         Head("May be the best"),
-        *(Head(f"Log loss{text}", True) for text in ("", ", low", ", high")),
-        *(Head(text, True) for text in ("Worst case", "Population, at most")),
+        *(Head(text, True) for text in ("Log loss", "Log loss above the least")),
+        *(Head(text, True) for text in ("Worst case", "Population")),
         *(Head(text, True) for text in ("Populations with its pairs", "Seconds")),
-        Head("Note"),
     ]
-    rows = []
-    for e in done:
-        shares = [*(e.error or (None,) * 3), *(e.difference or (None,) * 3)]
-        losses = e.log_loss or (None,) * 3
-        bounds = (e.worst_case, e.population, e.population_worst)
-        rows.append(
-            [
-                name(e.name),
-                *(_cell(x, percent(x, 2) if x is not None else "–") for x in shares),
-                "yes" if e.may_be_best else "no",
-                *(_cell(x, f"{x:.4f}" if x is not None else "–") for x in losses),
-                *(_cell(x, at_most(x) if x is not None else "–") for x in bounds),
-                _cell(e.seconds, f"{e.seconds:.2f}" if e.seconds is not None else "–"),
-                e.note,
-            ]
-        )
+    rows = [
+        [
+            name(e.name),
+            _number(e.error, 100, 2, " %"),
+            _number(e.difference, 100, 2, " %"),
+            "yes" if e.may_be_best else "no",
+            _number(e.log_loss, 1, 4),
+            _number(e.log_loss_difference, 1, 4),
+            *(_limit(x) for x in (e.worst_case, e.population, e.population_worst)),
+            _number_cell("–" if e.seconds is None else f"{e.seconds:.2f}", e.seconds),
+        ]
+        for e in done
+    ]
     caption = "Every figure; a click on a head sorts."
     body = [table(heads, rows, caption, id="figures", sortable=True)]
-    failed = [e for e in found.entries if e.failure]
-    if failed:
-        texts = [tag("li", tag("b", name(e.name)), f": {e.failure}") for e in failed]
-        body += [tag("p", "Not compared:"), tag("ul", texts)]
-    return join(body)
+    told = [(e.name, e.note) for e in done if e.note]
+    told += [(e.name, f"not compared: {e.failure}") for e in found.entries if e.failure]
+    texts = [tag("li", tag("b", name(each)), f": {text}") for each, text in told]
+    return join([*body, tag("ul", texts)] if texts else body)
 
 
-def _cell(value: float | None, shown: str) -> Html:
+def _number_cell(shown: str, value: float | None = None) -> Html:
     return cell(shown, value, class_="number")
+
+
+def _number(found: Estimate | None, unit: float, digits: int, end: str = "") -> Html:
+    """Return a cell with an estimate and its interval."""
+    if found is None:
+        return _number_cell("–")
+    value, low, high = (f"{unit * x:.{digits}f}" for x in found)
+    return _number_cell(f"{value}{end} ({low} – {high})", found.value)
+
+
+def _limit(upper: float | None) -> Html:
+    """Return a cell with a bound from above."""
+    return _number_cell("–" if upper is None else at_most(upper), upper)
 
 
 def _made(found: Comparison, command: str) -> Html:
