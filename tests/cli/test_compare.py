@@ -22,7 +22,10 @@ def test_text_json_and_page_tell_the_same(good, tmp_path):
     assert f"{100 * error['low']:.1f} – {100 * error['high']:.1f}" in line
     assert max(map(len, text.splitlines())) <= 80
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert f"{shown} %" in page and "renyi compare votes --methods map" in page
+    assert (
+        f"{shown}\N{NO-BREAK SPACE}%" in page
+        and "renyi compare votes --methods map" in page
+    )
     assert "Wrote page.html" in text
     assert facts["folds"] == 3 and facts["rows"] == 435 and facts["seed"] == 0
 
