@@ -44,9 +44,10 @@ if EXAMPLES.is_dir():
         "examples_dirs": str(EXAMPLES),
         "gallery_dirs": "auto_examples",
         "filename_pattern": "/",  # run them all, whatever their names
-        # No scraper: it would make the documentation need matplotlib.
-        "image_scrapers": (),
-        "reset_modules": (),
+        "within_subsection_order": "FileNameSortKey",
+        "min_reported_time": 3600,  # how long they took changes with every build
+        "abort_on_example_error": True,
+        "show_memory": False,
     }
 
 

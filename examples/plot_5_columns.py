@@ -1,0 +1,22 @@
+"""
+Which columns say the same
+==========================
+
+Maximal correlations of all pairs of columns, from counts of pairs alone. Columns that
+belong together stand side by side.
+"""
+
+import matplotlib.pyplot as plt
+
+import renyi
+
+X, y = renyi.datasets.load("adult")
+m = renyi.Marginals.from_data(X[:10_000], y[:10_000])
+renyi.HGRDisplay.from_marginals(m)
+plt.show()
+
+# %%
+# ``education`` and ``education-num`` are one column in two forms, and ``relationship``
+# nearly tells ``marital-status`` and ``sex``.
+
+print(renyi.hgr_matrix(m).loc["education", "education-num"].round(3))
