@@ -48,12 +48,12 @@ $(VENV)/.installed-%: pyproject.toml scripts/setup.sh $(MOVED)
 
 demo: $(VENV)/.installed-core
 	@mkdir -p demo
-	$(RENYI) fit votes --out demo/votes
+	$(RENYI) fit kr-vs-kp --out demo/kr-vs-kp
 	@echo
 	@echo "The scorecard: points of every category, the features that matter first."
-	@$(BIN)/python -c 'import renyi; print(renyi.Scorecard.load("demo/votes.json"))'
+	@$(BIN)/python -c 'import renyi; print(renyi.Scorecard.load("demo/kr-vs-kp.json"))'
 	@echo
-	$(RENYI) report demo/votes.json -o demo/report.html
+	$(RENYI) report demo/kr-vs-kp.json -o demo/report.html
 
 # Tests of one group share a server, and so a process.
 test: $(VENV)/.installed-test

@@ -45,9 +45,8 @@ if EXAMPLES.is_dir():
         "gallery_dirs": "auto_examples",
         "filename_pattern": "/",  # run them all, whatever their names
         "within_subsection_order": "FileNameSortKey",
-        "min_reported_time": 3600,  # how long they took changes with every build
         "abort_on_example_error": True,
-        "show_memory": False,
+        "write_computation_times": False,  # a page that loads scripts from the network
     }
 
 

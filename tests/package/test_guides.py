@@ -93,13 +93,13 @@ def test_a_wrong_output_of_a_command_is_noticed() -> None:
 
 def documented() -> list[str]:
     """Return every command of the other pages and of the README."""
-    text = (ROOT / "README.md").read_text("utf-8")
-    lines = re.findall(r"^renyi .*$", text, re.MULTILINE)
-    for path in sorted(DOCS.glob("*.rst")):
-        for terminal, part in blocks(path.read_text("utf-8")):
-            if terminal:
-                lines += [line for line, _ in typed(part)]
-    return [line for line in lines if line.startswith("renyi ") and "…" not in line]
+    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.rst"))]
+    lines: list[str] = []
+    for path in pages:
+        text = re.sub(r"\\\n\s*", "", path.read_text("utf-8"))
+        start = r"   +(?:\$ )?" if path.suffix == ".rst" else ""
+        lines += re.findall(rf"^{start}(renyi [a-z]+ .*)$", text, re.MULTILINE)
+    return lines
 
 
 @pytest.mark.parametrize("line", documented())
