@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from renyi.certificates.record import BoundReport, Certificate, Step
-from renyi.certificates.text import population_sentence
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.figures import at_most, number_of, percent
@@ -54,7 +53,7 @@ def verdict(
         )
         return f"{told}." if c.doubtful else f"{told}; {bound}."
     if own.basis == "crossfit":
-        return population_sentence(own)
+        return _of_halves(own, model)
     if c.doubtful:
         known = "It is not known how often this model errs on new rows"
         if error is not None:
@@ -74,9 +73,38 @@ def verdict(
     )
 
 
+def _of_halves(c: Certificate, model: str) -> str:
+    """Say what halves that judged each other prove of all who are like them."""
+    assert c.sampled_error is not None
+    tried = ""
+    if c.observed_error is not None:
+        tried = (
+            f"Judged on rows that trained only the other half, {model} was wrong on "
+            f"{percent(c.observed_error)}: "
+        )
+    subject = "it" if tried else model
+    told = (
+        f"{tried}with confidence {_sure(c)} {subject} is wrong on at most "
+        f"{at_most(c.sampled_error, 1)} of all who are like them"
+    )
+    if c.bounds[c.rule] > c.sampled_error:
+        told += (
+            f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
+            "their pairs of columns"
+        )
+    return f"{told[0].upper()}{told[1:]}."
+
+
 def _error(c: Certificate) -> float | None:
     """Return the estimate for new rows, if there is one."""
     return c.loo_error if c.observed_error is None else c.observed_error
+
+
+def _tried(c: Certificate) -> str:
+    """Say which rows errors were seen on."""
+    if c.basis == "crossfit":
+        return "each half by the model of the other"
+    return f"seen on {number_of(c.n, 'row')} not trained on"
 
 
 def _sure(c: Certificate) -> str:
@@ -96,7 +124,7 @@ def tiles(
     if error is not None:
         how = "leave-one-out estimate"
         if tried.observed_error is not None:
-            how = f"seen on {number_of(tried.n, 'row')} not trained on"
+            how = _tried(tried)
         found.append(Tile(percent(error), "wrong on new rows", how))
     if tried.sampled_error is not None:
         note = f"of all who are like them, with confidence {_sure(tried)}"
@@ -105,7 +133,7 @@ def tiles(
     if not c.doubtful:
         note = f"on any population with the very counts of pairs {whose}"
         if c.confidence is not None:
-            note += f", with confidence {_sure(c)}"
+            note = f"on any population with their pairs, with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
     return found + guessing(shares)
 
@@ -148,7 +176,7 @@ def ladder(
     if own.loo_error is not None:
         meaning = "an estimate for new rows like those in training"
         found.append(Rung("Leave-one-out", "estimate", own.loo_error, meaning=meaning))
-    found += _of_unseen(own, "by halves that judge each other")
+    found += _of_unseen(own, "on halves")
     found += [] if seen is None else _of_unseen(seen, "on held-out rows")
     steps: tuple[Step, ...] = () if counted is None else counted.steps
     if bounds is not None:
@@ -175,9 +203,8 @@ def _of_unseen(c: Certificate, whose: str) -> list[Rung]:
         return []
     found, sure = [], f"with confidence {_sure(c)}"
     if c.observed_error is not None:
-        meaning = f"{number_of(c.n, 'row')} that were not trained on"
         title = f"Seen {whose}"
-        found.append(Rung(title, "estimate", c.observed_error, meaning=meaning))
+        found.append(Rung(title, "estimate", c.observed_error, meaning=_tried(c)))
     title, meaning = f"Population, {whose}", f"{sure}, in the population sampled"
     found.append(Rung(title, "bound", high=c.sampled_error, meaning=meaning))
     if c.bounds[c.rule] > c.sampled_error:
