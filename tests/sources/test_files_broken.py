@@ -285,6 +285,24 @@ def test_indices_beyond_a_dictionary_are_damage(tmp_path):
         list(files.batches(path, ["a"]))
 
 
+def test_rows_that_a_page_of_no_known_kind_hides_are_missed(tmp_path):
+    """Arrow passes over such a page, and over the other columns of its row group."""
+    table = pa.table({"a": [*range(30)] * 2, "y": ["n", "p"] * 30})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, path, row_group_size=20, compression="none")
+    place = pa.parquet.read_metadata(path).row_group(1).column(0).data_page_offset
+    data = bytearray(path.read_bytes())
+    assert data[place : place + 2] == b"\x15\0"
+    data[place + 1] = 1
+    path.write_bytes(data)
+    for read in (
+        lambda: files.read_table(path),
+        lambda: renyi.Marginals.from_file(path, target="y"),
+    ):
+        with pytest.raises(ValueError, match=r"t\.parquet is not a valid"):
+            read()
+
+
 def test_a_dictionary_that_has_a_label_twice_is_damage_on_every_road(tmp_path):
     """Arrow reads plain texts of it, or a dictionary with indices beyond its end."""
     labels = ["red", "green", None, "blue"]

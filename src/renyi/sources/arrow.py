@@ -304,7 +304,7 @@ class ParquetFile:
         texts = self._texts(columns)
         total = max(self._metadata.num_rows, 1)
 
-        def read(group: int) -> Iterator[pa.RecordBatch]:
+        def read(group: int, rows: int) -> Iterator[pa.RecordBatch]:
             # Threads may not share a reader.
             with (
                 _naming_errors(self.path, "Parquet"),
@@ -320,10 +320,13 @@ class ParquetFile:
                 ):
                     # A damaged page may hold indices beyond its dictionary.
                     yield _checked(batch, columns)
+                    rows -= batch.num_rows
+                if rows:  # else a column without pages would end a group unnoticed
+                    raise pa.ArrowInvalid(f"row group {group} lacks {rows:,} rows")
 
         for group in range(self._metadata.num_row_groups):
             rows = self._metadata.row_group(group).num_rows
-            yield Unit(file, group, rows / total, partial(read, group))
+            yield Unit(file, group, rows / total, partial(read, group, rows))
 
 
 class IpcFile:
