@@ -423,6 +423,13 @@ def test_bounds_are_copied_and_told_as_json(votes):
     assert c.bounds["map"] > 0
 
 
+def test_pickles_of_before_have_the_fields_themselves(votes):
+    c = votes[2].certificate_
+    other = object.__new__(type(c))
+    other.__setstate__(dict(c.__dict__))
+    assert other == c and type(other.bounds) is type(c.bounds)
+
+
 def test_pickle_joblib_and_clone(votes, tmp_path):
     X, _, clf = votes
     again = pickle.loads(pickle.dumps(clf))

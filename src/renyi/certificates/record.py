@@ -7,6 +7,7 @@ checked when it is read, and so is whether the fields go together.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from types import NoneType
@@ -308,7 +309,7 @@ class Certificate:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         plain = not isinstance(state["bounds"], Bounds)  # as of earlier pickles
-        self.__dict__.update(self.from_dict(state).__dict__ if plain else state)
+        self.__dict__.update(_restored(state).__dict__ if plain else state)
 
     @classmethod
     def from_dict(cls, data: Any) -> Certificate:
@@ -322,11 +323,7 @@ class Certificate:
             full["warning_codes"] = [_code_of(str(text)) for text in data["warnings"]]
         if not (_is_valid(full) and _in_range(full) and _goes_together(full)):
             raise ValueError("its certificate is not valid")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in full.items()
-        }
-        values["steps"] = tuple(_step(**step) for step in full["steps"])
-        return cls(**values)
+        return _restored(full)
 
 
 def _tail(mean: float, variance: float) -> float:
@@ -392,6 +389,15 @@ class BoundReport:
 
 
 # ---- plain forms
+
+
+def _restored(plain: Mapping[str, Any]) -> Certificate:
+    """Return the certificate of a plain form, unchecked."""
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
+    }
+    values["steps"] = tuple(_step(**step) for step in plain["steps"])
+    return Certificate(**values)
 
 
 def _step(

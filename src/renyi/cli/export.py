@@ -10,7 +10,8 @@ from renyi.cli import genotype_scores, inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
-from renyi.exports import formats, integer_card, point_tables
+from renyi.exports import formats, integer_card, point_tables, score_files
+from renyi.sources import files
 from renyi.writing import replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
@@ -27,6 +28,11 @@ _OTHERS = {
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write a model in a form of another program."""
+    if args.scores is None and score_files.is_model(files.existing(args.model)):
+        raise ValueError(
+            f"{args.model} is a model of genotypes: write it with --scores plink2 or "
+            "--scores pgs."
+        )
     given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
     name = given[0] if given else "format"
     for other in _OTHERS[name]:

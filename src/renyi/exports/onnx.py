@@ -92,8 +92,8 @@ class _Graph:
         self.helper = helper
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        names = (f"n{k}" for k in count())
-        self.names: Iterator[str] = (n for n in names if n not in {*taken, *OUTPUTS})
+        names, known = (f"n{k}" for k in count()), {*taken, *OUTPUTS}
+        self.names: Iterator[str] = (name for name in names if name not in known)
 
     def __call__(self, kind: str, *inputs: Any, spare: int = 0, **options: Any) -> str:
         """Add a node, and return its first output, of which others are to `spare`.
