@@ -32,7 +32,11 @@ numpydoc_show_class_members = False  # the template lists them instead
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"renyi {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_sidebars = {"**": ["globaltoc.html"]}  # all pages, on every page
 html_theme_options = {
+    "navbar_center": [],
     "show_prev_next": False,
     "show_toc_level": 2,
 }

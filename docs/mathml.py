@@ -13,7 +13,7 @@ def inline(self, node: nodes.math) -> None:
 
 def block(self, node: nodes.math_block) -> None:
     """Write a formula of its own."""
-    self.body.append(self.starttag(node, "div", CLASS="math"))
+    self.body.append(self.starttag(node, "div", CLASS="formula"))
     self.body.append(convert(" ".join(node.astext().split()), display="block"))
     self.body.append("</div>\n")
     raise nodes.SkipNode
