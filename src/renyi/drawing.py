@@ -17,6 +17,14 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 GREY = "#595959"
 
 
+def look(k: int) -> dict[str, Any]:
+    """Return colour and mark of the k-th class: after seven of them they are hollow."""
+    colour = COLOURS[k % len(COLOURS)]
+    inside = colour if k < len(COLOURS) else "none"
+    marker = MARKERS[k % len(MARKERS)]
+    return {"color": colour, "marker": marker, "markerfacecolor": inside}
+
+
 def axes(ax: Any = None, width: float = 7, height: float = 4.5) -> Any:
     """Return the axes that were given, or those of a figure of their own."""
     if ax is not None:

@@ -148,6 +148,13 @@ def test_every_class_of_more_than_two_has_a_curve():
     assert [curve.label for curve in one.curves] == ["2"]
 
 
+def test_marks_of_many_classes_differ():
+    y = np.arange(36) % 12
+    display = renyi.CalibrationDisplay.from_predictions(y, np.full((36, 12), 1 / 12))
+    looks = {(line.get_marker(), line.get_markerfacecolor()) for line in display.lines_}
+    assert len(looks) == 12
+
+
 def test_without_rows_it_is_leave_one_out():
     X, y = noisy(60, d=3)
     clf = renyi.RenyiClassifier(alpha=0.01).fit(X, y)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from renyi.certificates.heldout import share_interval
 from renyi.checks import check_choice, check_share, check_whole
-from renyi.drawing import COLOURS, GREY, MARKERS, axes, literal
+from renyi.drawing import GREY, axes, literal, look
 from renyi.encoding.column_rules import check_labels
 from renyi.encoding.columns import label_text
 from renyi.plots import owner_of, place_of
@@ -239,20 +239,16 @@ class CalibrationDisplay:
         ax.plot([0, 1], [0, 1], ls=":", color=GREY, label="perfectly calibrated")
         many = len(self.curves)
         for k, curve in enumerate(self.curves):
-            colour, x = COLOURS[k % len(COLOURS)], curve.prob_pred
+            style, x = look(k), curve.prob_pred
             # Intervals of several classes would hide each other at the same place.
             x_bar = x + 0.004 * (k - (many - 1) / 2)
-            known = curve.lower is not None
-            style = {"colors": colour, "lw": 1.2, "alpha": 1 if many == 1 else 0.5}
-            drawn = (
-                ax.vlines(x_bar, curve.lower, curve.upper, **style) if known else None
-            )
+            drawn = None
+            if curve.lower is not None:
+                pale = {"colors": style["color"], "alpha": 1 if many == 1 else 0.5}
+                drawn = ax.vlines(x_bar, curve.lower, curve.upper, lw=1.2, **pale)
             self.intervals_.append(drawn)
-            style = {"marker": MARKERS[k % len(MARKERS)], "ms": 5, "lw": 1.2}
-            name = literal(short(label_text(curve.label), _WIDTH))
-            self.lines_ += ax.plot(
-                x, curve.prob_true, color=colour, label=name, **style
-            )
+            style |= {"label": literal(short(label_text(curve.label), _WIDTH))}
+            self.lines_ += ax.plot(x, curve.prob_true, ms=5, lw=1.2, **style)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
         ax.set_aspect("equal")

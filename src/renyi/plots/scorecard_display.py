@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from renyi.checks import check_whole
-from renyi.drawing import COLOURS, GREY, MARKERS, axes, literal
+from renyi.drawing import COLOURS, GREY, axes, literal, look
 from renyi.encoding.columns import label_text
 from renyi.plots import owner_of, place_of
 from renyi.scorecard import Scorecard, scorecard_of
@@ -152,19 +152,16 @@ class ScorecardDisplay:
         ax.set_xlabel(f"← {against}     points     {name} →")
 
     def _draw_marks(self, rows: list[int], places: list[int]) -> None:
-        ax, many = self.ax_, len(COLOURS)
+        ax = self.ax_
         for k, each in enumerate(self.classes):
-            style = {"color": COLOURS[k % many], "marker": MARKERS[k % len(MARKERS)]}
-            if k >= many:  # the same colours again, hollow
-                style["markerfacecolor"] = "none"
             name = literal(short(label_text(each), _WIDTH))
             points = self._points(rows, k)
-            self.lines_ += ax.plot(points, places, ls="", ms=5, label=name, **style)
+            self.lines_ += ax.plot(points, places, ls="", ms=5, label=name, **look(k))
         ax.hlines(places, *ax.get_xlim(), color="0.9", lw=0.7, zorder=0)
         ax.set_xlabel("points; the class with the highest total wins")
         lines, where = -(-len(self.classes) // 4), (0.5, 1.0)
-        look: Any = {"loc": "lower center", "frameon": False, "fontsize": 8}
-        ax.legend(bbox_to_anchor=where, ncols=-(-len(self.classes) // lines), **look)
+        style: Any = {"loc": "lower center", "frameon": False, "fontsize": 8}
+        ax.legend(bbox_to_anchor=where, ncols=-(-len(self.classes) // lines), **style)
 
     def _name(self, lines: list[_Line]) -> None:
         """Name the lines, and write the share of rows beside each category."""
