@@ -62,7 +62,9 @@ def test_predict_moves_its_answers(model, capsys):
     proba = found[["proba_democrat", "proba_republican"]]
     assert np.allclose(proba, model.predict_proba(X, 0.01))
     assert (found["prediction"] == model.predict(X, 0.01)).all()
-    assert "their own shares of classes, not at 0.01" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "their own shares of classes, not at 0.01" in said
+    assert "1 % are 'republican'" in said  # which class it is of
 
 
 @pytest.mark.parametrize(

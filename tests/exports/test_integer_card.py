@@ -228,6 +228,7 @@ def test_labels_are_escaped_in_every_format():
     assert not {"script", "b", "i"} & read.tags and evil in read.cells
     assert "\x1b" not in page and "\x1b" not in str(card)
     assert "<script" not in card._repr_html_()
+    assert page.index("Add up the points") < page.index("<table")
     lines = card.to_text("md").splitlines()
     head = lines.index("| feature | category | points |")
     assert lines[head + 2].replace("\\|", "").count("|") == 4

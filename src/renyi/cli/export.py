@@ -96,9 +96,10 @@ def _points(args: Args, recorded: Recorded) -> None:
     m = inputs.own_marginals(args, clf)
     if m is None:
         raise ValueError(
-            "--points needs counts of pairs: name marginals with --marginals, since "
-            f"there is no {inputs.beside(args.model)} of the rows that {args.model} "
-            "was trained on."
+            "--points needs counts of pairs in the categories of the model, and no "
+            f"{inputs.beside(args.model)} has those that {args.model} was trained on. "
+            f"Count the rows ('renyi marginals build FILE --target COL --encoder "
+            f"{args.model} --out counts.renyi') and add --marginals counts.renyi."
         )
     try:
         card = clf.scorecard_.rounded(args.points, marginals=m)

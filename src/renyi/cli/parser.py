@@ -227,7 +227,7 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--id COL ...", "columns to copy beside the answers")
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
-    text = "answer for rows among which the second of two classes has this share"
+    text = "answer where the second of two classes, as sorted, has this share"
     _add(parser, "--prevalence SHARE", text)
     text = "alleles are of the model's strand, those of A/T and C/G variants, too"
     _add(_add_samples(parser), "--same-strand", text)
@@ -250,7 +250,7 @@ def _add_certify(commands: Any) -> None:
     _add(level, "--exact", "short for --level exact")
     _add(parser, "--time-limit SECONDS")
     _add(parser, "--proof FILE", _PROOF)
-    text = "say what holds if the second of two classes has this share"
+    text = "say what holds if the second of two classes, as sorted, has this share"
     _add(parser, "--prevalence SHARE", text)
     rows = parser.add_argument_group("rows that were not used in training")
     _add(rows, "--rows FILE", "certify by these rows, not by marginals")
@@ -410,7 +410,7 @@ def _add_export(commands: Any) -> None:
     text = "choose and certify them by these marginals (default: MODEL's own .renyi)"
     _add(points, "--marginals M", text)
     _add(parser, "--spreadsheet")
-    text = "answer for rows among which the second of two classes has this share"
+    text = "answer where the second of two classes, as sorted, has this share"
     _add(parser, "--prevalence SHARE", text)
     text = (
         "write a SELECT that adds scores and answers to this table, not only the "

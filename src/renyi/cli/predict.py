@@ -66,6 +66,10 @@ def run(args: Args, recorded: Recorded) -> None:
             output.print_json({**facts, "written": str(place)})
         return
     output.print_notes(notes)
+    if args.prevalence is not None:
+        second = label_text(rows.clf.classes_.tolist()[1])
+        share = f"{100 * args.prevalence:.10g} %"
+        print(f"Answers for rows of which {share} are {second!r}", file=sys.stderr)
     if error is not None:
         judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"
         if error["unjudged"]:

@@ -50,8 +50,10 @@ OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
 _NEAR = 0.02  # of a whole number, nearer than which no threshold lies
 _STYLE = (
-    "body{font-family:sans-serif;max-width:45em;margin:2em auto}"
+    "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;margin:1em 0}"
+    ".tables{display:flex;flex-wrap:wrap;gap:0 2em;align-items:start}"
+    "@media print{body{font-size:9pt;margin:0}td,th{padding:.1em .4em}}"
     "td,th{border:1px solid #999;padding:.2em .6em;text-align:left}"
     "td:last-child{text-align:right}tr{break-inside:avoid}"
 )
@@ -349,17 +351,18 @@ def _title(card: IntegerScorecard) -> str:
 def _markdown(card: IntegerScorecard) -> str:
     title = f"# {markdown.plain(_title(card))}"
     shown = [markdown.table(head, rows, 2) for head, *rows in tables(card)]
-    told = map(markdown.plain, card.sentences())
-    return "\n\n".join([title, *shown, *told]) + "\n"
+    how, *told = map(markdown.plain, card.sentences())
+    return "\n\n".join([title, how, *shown, *told]) + "\n"
 
 
 def _html(card: IntegerScorecard) -> str:
-    """Return the tables and sentences in HTML."""
+    """Return how to use the card, its tables, and the other sentences in HTML."""
 
     def row(cells: tuple[str, ...], tag: str) -> str:
         shown = (f"<{tag}>{escape(printable(each))}</{tag}>" for each in cells)
         return f"<tr>{''.join(shown)}</tr>"
 
+    how, *told = (f"<p>{escape(printable(each))}</p>" for each in card.sentences())
     parts = []
     for head, *rows in tables(card):
         body = "\n".join(row(each, "td") for each in rows)
@@ -367,8 +370,7 @@ def _html(card: IntegerScorecard) -> str:
             f"<table>\n<thead>{row(head, 'th')}</thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table>"
         )
-    parts += [f"<p>{escape(printable(each))}</p>" for each in card.sentences()]
-    return "\n".join(parts)
+    return "\n".join([how, '<div class="tables">', *parts, "</div>", *told])
 
 
 def _page(card: IntegerScorecard) -> str:
