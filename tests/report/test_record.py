@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 import renyi
 from renyi.exports.score_files import GenotypeScores
-from renyi.report import build
+from renyi.figures import at_most
+from renyi.report import build, errors
 from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
 from support.reports import frame, genotypes
@@ -103,6 +105,70 @@ def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> Non
     report = safe.classifier_.report()
     assert "with confidence 95 % it is wrong on at most 17.8 % of all" in report.verdict
     assert {rung.kind for rung in report.ladder} >= {"estimate", "bound"}
+
+
+def test_bounds_of_halves_are_not_taken_for_proofs_of_the_counts(votes: Any) -> None:
+    X, y = votes
+    safe = renyi.CrossFitClassifier(random_state=0).fit(X[:300], y[:300]).classifier_
+    bound = at_most(safe.certificate_.bounds["map"], 1)
+    report = build.report(safe, heldout=(X[300:], y[300:]))
+    assert "proven" not in report.verdict
+    told = "with confidence 95 %, by halves of the rows it learned from, it is wrong on"
+    assert f"{told} at most {bound}" in report.verdict
+    assert "With confidence 95 % in each by itself" in report.to_html().replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+
+
+def test_rows_of_the_training_prove_nothing(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier().fit(X, y)
+    report = clf.report(X=X, y=y)
+    assert "not seen" not in report.verdict and "confidence" not in report.verdict
+    assert not any(tile.label == "wrong at most" for tile in report.tiles)
+    assert not any("held-out" in rung.name for rung in report.ladder)
+    page = report.to_html().partition('id="heldout"')[2]
+    assert "these bounds are worth nothing" in page
+
+
+def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> None:
+    X, y = votes
+    sharp = renyi.RenyiClassifier(rule="sharp").fit(X[:200], y[:200])
+    other = sharp.report(renyi.Marginals.from_data(X[200:], y[200:]))
+    assert "wrong by the likelier class on" in other.verdict
+    assert "new rows like the 200 it learned from" in other.verdict
+    assert "of the likelier class" in other.tiles[0].note
+    few = sharp.report(renyi.Marginals.from_data(X[200:220], y[200:220]))
+    assert "only of the very 20 rows of the marginals given here" in few.verdict
+    pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
+    assert "counts of pairs of features of 2 columns it learned" in pairs.verdict
+    own = replace(sharp.certificate_, warning_codes=("selected-features",))
+    assert "on more than" in errors.verdict("party", own, None, None, "it learned from")
+
+
+def test_a_class_without_held_out_rows_has_no_share_of_errors(votes: Any) -> None:
+    X, y = votes
+    clf = renyi.RenyiClassifier(rule="renyi").fit(X, y)
+    page = clf.report(X=X[y == "democrat"], y=y[y == "democrat"]).to_html()
+    table = page.partition("were the likelier one answered</caption>")[2]
+    row = table.partition("republican</th><td")[2].partition("</tr>")[0]
+    assert row.endswith("—</td>") and "100" not in row
+
+
+def test_figures_of_few_rows_are_named_as_such() -> None:
+    X = frame(60, 2)
+    X.loc[0, "c0"] = "Ada Lovelace"
+    clf = renyi.RenyiClassifier().fit(X, np.arange(60) % 2)
+    page = clf.report(X=X[:3], y=[0, 1, 0]).to_html()
+    assert "Categories of fewer than 5 rows: 1." in page
+    assert "may tell of single ones" in page
+    assert (
+        "may tell"
+        not in renyi.RenyiClassifier()
+        .fit(frame(60, 2), np.arange(60) % 2)
+        .report()
+        .to_html()
+    )
 
 
 def test_record_and_page_are_written_together_and_read_back(

@@ -74,21 +74,22 @@ def report(
     same = marginals is None or (trained is not None and trained.matches(m.digest))
     whose = "it learned from" if same else "of the marginals given here"
     seen = None if heldout is None else certify(model, *heldout)
+    tried = errors.unseen(seen)
     if card is None and m is not None and _may_be_rounded(model, m):
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
     return Report(
         title=f"Report of a model for {model._target}",
-        verdict=errors.verdict(model._target, own, counted, seen, whose),
+        verdict=errors.verdict(model._target, own, counted, tried, whose),
         warnings=errors.warnings(own, counted, seen),
-        tiles=tuple(errors.tiles(own, counted, seen, shares, whose)),
+        tiles=tuple(errors.tiles(own, counted, tried, shares, whose)),
         target=model._target,
         classes=tuple(map(label_text, scorecard.classes)),
         rule=model.rule,
         data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
-        ladder=tuple(errors.ladder(own, counted, seen, bounds)),
+        ladder=tuple(errors.ladder(own, counted, tried, bounds)),
         ranking=tuple(ranking_lines(counted))
         if counted and not counted.doubtful
         else (),

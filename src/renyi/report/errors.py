@@ -39,10 +39,16 @@ def verdict(
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
+    upper = at_most(c.bounds[c.rule], 1)
     bound = (
-        f"on every population with the very counts of pairs {whose}, it is "
-        f"proven to be wrong on at most {at_most(c.bounds[c.rule], 1)}"
+        f"on every population with the very counts of {pairs(c)} {whose}, it is "
+        f"proven to be wrong on at most {upper}"
     )
+    if c.basis == "crossfit":
+        bound = (
+            f"with confidence {_sure(c)}, by halves of the rows it learned from, it is "
+            f"wrong on at most {upper} of any population with their {pairs(c)}"
+        )
     if seen is not None:
         assert seen.observed_error is not None and seen.sampled_error is not None
         told = (
@@ -54,23 +60,33 @@ def verdict(
         return f"{told}." if c.doubtful else f"{told}; {bound}."
     if own.basis == "crossfit":
         return _of_halves(own, model)
-    if c.doubtful:
-        known = "It is not known how often this model errs on new rows"
-        if error is not None:
-            known = (
-                f"Expect {model} to be wrong on about {percent(error)} of new rows "
-                "like those it learned from"
-            )
-        return (
-            f"{known}; what is proven speaks of its own {number_of(c.n, 'row')} alone, "
-            "and promises nothing to anyone else."
+    expected = ""
+    if error is not None:
+        more = "more than" if "selected-features" in own.warning_codes else "about"
+        by = "" if own.rule == "map" else "by the likelier class "
+        expected = (
+            f"Expect {model} to be wrong {by}on {more} {percent(error)} of new rows "
+            f"like the {own.n:,.10g} it learned from"
         )
-    if error is None:
+    if c.doubtful:
+        known = expected or "It is not known how often this model errs on new rows"
+        return (
+            f"{known}; what is proven speaks only of the very {number_of(c.n, 'row')} "
+            f"{whose}, and promises nothing to anyone else."
+        )
+    if not expected:
         return f"{model[0].upper()}{model[1:]} was not tried on new rows, but {bound}."
-    return (
-        f"Expect {model} to be wrong on about {percent(error)} of new rows like the "
-        f"{c.n:,.10g} it learned from; {bound}."
-    )
+    return f"{expected}; {bound}."
+
+
+def pairs(c: Certificate) -> str:
+    """Return what was counted: bounds of two orders are not to be taken for alike."""
+    return "pairs" if c.order == 1 else f"pairs of features of {c.order} columns"
+
+
+def unseen(c: Certificate | None) -> Certificate | None:
+    """Return what rows show of a model, unless it may have learned from them."""
+    return None if c is None or "training-rows" in c.warning_codes else c
 
 
 def _of_halves(c: Certificate, model: str) -> str:
@@ -90,7 +106,7 @@ def _of_halves(c: Certificate, model: str) -> str:
     if c.bounds[c.rule] > c.sampled_error:
         told += (
             f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
-            "their pairs of columns"
+            f"their {pairs(c)}"
         )
     return f"{told[0].upper()}{told[1:]}."
 
@@ -123,6 +139,8 @@ def tiles(
     error = _error(tried)
     if error is not None:
         how = "leave-one-out estimate"
+        how += "" if tried.rule == "map" else " of the likelier class"
+        how += ": expect more" if "selected-features" in tried.warning_codes else ""
         if tried.observed_error is not None:
             how = _tried(tried)
         found.append(Tile(percent(error), "wrong on new rows", how))
@@ -131,9 +149,10 @@ def tiles(
         found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
     c = own if own.basis == "crossfit" else counted or own
     if not c.doubtful:
-        note = f"on any population with the very counts of pairs {whose}"
+        note = f"on any population with the very counts of {pairs(c)} {whose}"
         if c.confidence is not None:
-            note = f"on any population with their pairs, with confidence {_sure(c)}"
+            note = f"on any population with their {pairs(c)}, "
+            note += f"with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
     return found + guessing(shares)
 
@@ -175,6 +194,7 @@ def ladder(
     found = []
     if own.loo_error is not None:
         meaning = "an estimate for new rows like those in training"
+        meaning += "" if own.rule == "map" else ", of the likelier class"
         found.append(Rung("Leave-one-out", "estimate", own.loo_error, meaning=meaning))
     found += _of_unseen(own, "on halves")
     found += [] if seen is None else _of_unseen(seen, "on held-out rows")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import rule_lines
+from renyi.certificates.text import ALONE, rule_lines
 from renyi.figures import at_least, at_most, number_of, percent
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.errors import quoted
+from renyi.report.errors import pairs, quoted
 from renyi.report.page import (
     Head,
     Html,
@@ -26,6 +26,7 @@ from renyi.report.page import (
 )
 from renyi.report.record import Feature, Report, Rung
 
+FEW = 5  # rows; a figure of fewer may tell of a person
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
 _IMPORTANT = 20
@@ -88,8 +89,12 @@ def _lead(report: Report) -> Html:
     )
 
 
-def _facts(pairs: Sequence[tuple[str, str]]) -> Html:
-    return tag("dl", [join([tag("dt", key), tag("dd", value)]) for key, value in pairs])
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _facts(given: Sequence[tuple[str, str]]) -> Html:
+    return tag("dl", [join([tag("dt", key), tag("dd", value)]) for key, value in given])
 
 
 # ---- sections
@@ -113,9 +118,16 @@ def _data(report: Report) -> Section:
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
+    rare = sum(0 < n < FEW for c in report.columns for n in c.counts or ())
+    if rare and d.unit == "row":
+        told = (
+            f"Categories of fewer than {FEW} rows: {rare:,}. A rare label may tell of "
+            "a person: merge such labels (--min-count) before handing this on."
+        )
+        body.append(tag("p", told, class_="note"))
     if d.uncertainty is not None:
-        pairs = [(str(key), str(value)) for key, value in d.uncertainty.items()]
-        body += [tag("h3", "Uncertainty of the counts"), _facts(pairs)]
+        known = [(str(key), str(value)) for key, value in d.uncertainty.items()]
+        body += [tag("h3", "Uncertainty of the counts"), _facts(known)]
     if d.shares:
         rows = [
             (name(label), share, percent(share)) for label, share in d.shares.items()
@@ -147,18 +159,27 @@ def _ladder(report: Report) -> Section | None:
         *(tag("p", each) for each in report.ranking),
     ]
     if report.certificate is not None:
-        rules = [
-            line.strip()
-            for line in rule_lines(Certificate.from_dict(report.certificate))
-        ]
+        c = Certificate.from_dict(report.certificate)
+        rules = [line.strip() for line in rule_lines(c)]
         body.append(
             details(
                 "Bounds of all three rules",
+                tag("p", _scope(c)),
                 tag("ul", [tag("li", each) for each in rules]),
             )
         )
     title = "What is proven" if report.certificate else "How often it is wrong"
     return Section("certificate", title, join(body))
+
+
+def _scope(c: Certificate) -> str:
+    """Say where the bounds of a certificate hold."""
+    if c.confidence is not None:
+        sure = f"With confidence {100 * c.confidence:.10g} % in each by itself, on"
+        return f"{sure} any population with the {pairs(c)} of the one sampled:"
+    if c.doubtful:
+        return ALONE
+    return f"On any population with the very counts of {pairs(c)}:"
 
 
 def _mark(rung: Rung) -> Mark:
@@ -422,7 +443,7 @@ def _heldout(report: Report) -> Section | None:
         return None
     two = len(classes) == 2
     rows: list[list[str]] = [
-        [name(label), *(f"{n:,}" for n in counts), percent(_off(counts, k))]
+        [name(label), *(f"{n:,}" for n in counts), _off(counts, k)]
         for k, (label, counts) in enumerate(zip(classes, h.confusion, strict=True))
     ]
     heads = [
@@ -461,17 +482,25 @@ def _heldout(report: Report) -> Section | None:
                 **whole,
             )
         )
+    caption = "Answers by true class"
+    if report.rule != "map":
+        caption += ", were the likelier one answered"
     body = [
+        *(tag("p", _sentence(each)) for each in h.certificate["warnings"]),
         _facts(facts),
-        table(heads, rows, "Answers by true class", visible_caption=True),
+        table(heads, rows, caption, visible_caption=True),
     ]
+    if min(b.rows for b in h.bins) < FEW:
+        few = "Some of these figures are of few rows, and may tell of single ones."
+        body.append(tag("p", few, class_="note"))
     return Section(
         "heldout", "On held-out rows", join([*body, tag("div", charts, class_="pair")])
     )
 
 
-def _off(counts: Sequence[int], k: int) -> float:
-    return 1 - counts[k] / max(sum(counts), 1)
+def _off(counts: Sequence[int], k: int) -> str:
+    """Return the share of a class that was answered wrongly, if it has rows."""
+    return percent(1 - counts[k] / sum(counts)) if any(counts) else "—"
 
 
 def _worst(report: Report) -> Section | None:
