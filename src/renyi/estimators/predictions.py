@@ -277,8 +277,8 @@ class ScorecardPredictions:
         if known is None or known[0] not in labels or not 0 < known[1] < 1:
             raise ValueError(
                 f"prevalence={prevalence} cannot be moved to: this model does not tell "
-                "what shares the classes had in training. (That of a confidence does "
-                "not: train one without.)"
+                "what shares the classes had in training, as none does that was "
+                "trained with a confidence: train one without."
             )
         shares = np.array([known[1], known[1]])
         shares[labels.index(known[0])] = 1 - known[1]
