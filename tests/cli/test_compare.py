@@ -67,3 +67,13 @@ def test_needs_rows_and_leaves_models_alone(good, bad):
     assert "m.renyi" in bad("compare", "m.renyi")
     assert "--folds" in bad("compare", "votes", "--models", "m.json", "--folds", "3")
     assert "whig.csv" in bad("compare", "whig.csv", "--target", "y")
+
+
+def test_a_model_with_the_name_of_a_method_is_not_taken_for_it(good, bad, tmp_path):
+    good("fit", "votes", "--out", "m")
+    (tmp_path / "m.json").rename("map")
+    asked = ("compare", "votes", "--methods", "map", "--models", "map", "--test", "0.3")
+    found = json.loads(good(*asked, "--json").out)["entries"]
+    assert {each["name"] for each in found} == {"map", "./map"}
+    asked = ("compare", "votes", "--models", "map", "--target", "crime")
+    assert "'crime': it cannot be the class, which is 'party'" in bad(*asked)

@@ -289,3 +289,23 @@ def test_verdict_says_what_the_rows_can_tell():
     assert "it is the best of these 2" in verdict(clear)
     doubtful = Comparison(entries=(best, best), **base)
     assert "cannot tell: 2 of 2" in verdict(doubtful)
+
+
+def test_rows_of_the_training_prove_nothing_of_a_model():
+    X, y = noisy(200, d=3)
+    clf = renyi.RenyiClassifier().fit(X, y)
+    model = Candidate("m.json", "a model", None, clf, X)
+    for how in ({"test": 0.4}, {"folds": 2}):
+        them = [*candidates(["majority"], SETTINGS), model]
+        found = compare(them, X, y, target="y", **how)
+        mine = entry(found, "m.json")
+        assert mine.population is None and mine.population_worst is None
+        assert found.entries[0] is mine
+        assert "worth nothing" in verdict(found)
+        assert "confidence" not in verdict(found)
+
+
+def test_bounds_of_few_rows_are_named_as_such_in_every_place():
+    found = compared(["map", "majority"], noisy(30, d=12), test=0.5)
+    assert entry(found, "map").doubtful
+    assert comparison_page(found, "", "").count(", of few rows") >= 2

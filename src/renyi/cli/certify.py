@@ -206,6 +206,11 @@ def heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
         )
     files.require(path, names, [target])
     features = list(clf.encoder_.input_names)
+    if target in features:
+        raise ValueError(
+            f"{args.model} predicts by the column {target!r}: it cannot be the class, "
+            f"which is {clf._target!r} (--target)."
+        )
     predict.check_features(path, names, features)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)

@@ -117,9 +117,11 @@ def _rows_and_models(args: Args, encoder: Any) -> tuple[Any, Any, str, list[Cand
                 )
         about = f"a model of rule {clf.rule}"
         models.append(Candidate(Path(path).name, about, None, clf, own))
-    names = [one.name for one in models]
-    if len(set(names)) < len(names):  # of several folders
-        paths = dict.fromkeys(args.models)
+    names = [*METHODS, *(one.name for one in models)]
+    if len(set(names)) < len(names):  # of several folders, or called as a method is
+        paths = (
+            p if p not in METHODS else f"./{p}" for p in dict.fromkeys(args.models)
+        )
         models = [
             one._replace(name=path) for one, path in zip(models, paths, strict=True)
         ]

@@ -45,7 +45,7 @@ from renyi.sources.frames import take_rows
 Floats = NDArray[np.float64]
 
 _LEAST = float(np.finfo(np.float64).eps)  # probability, as scikit-learn counts it
-_SEEN = (
+SEEN = (
     "these rows have the counts of its training rows: if they are the same rows, its "
     "figures here are worth nothing"
 )
@@ -298,15 +298,15 @@ def _promises(
     """Return what is certified of a model: by itself, and by test rows if there are."""
     model, seconds = trained
     found, labels = _certified(model), np.asarray(y, object)
+    if one.make is None:
+        c = certify(model, one.X, labels.tolist(), confidence=confidence)
+        if "training-rows" in c.warning_codes:
+            found["note"], rows = SEEN, None  # which prove nothing of it
     if rows is not None and hasattr(model, "scorecard_") and "population" not in found:
         part = take_rows(X if one.make is not None else one.X, rows)
         c = certify(model, part, labels[rows].tolist(), confidence=confidence)
         found["population"] = c.sampled_error
         found["population_worst"] = c.bounds[c.rule]
-    if one.make is None:
-        c = certify(model, one.X, labels.tolist(), confidence=confidence)
-        if "training-rows" in c.warning_codes:
-            found["note"] = _SEEN
     return Compared(one.name, one.about, seconds=seconds, **found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from renyi import __version__
 from renyi.figures import at_most, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
-from renyi.report.compare import Compared, Comparison, Estimate
+from renyi.report.compare import SEEN, Compared, Comparison, Estimate
 from renyi.report.page import (
     Head,
     Html,
@@ -20,6 +20,7 @@ from renyi.report.page import (
     tag,
 )
 
+_FEW = ", of few rows"
 _READING = (
     "A dot is the share of wrong answers, or the mean log loss, with its interval. An "
     "arrow ends at what the error is proven to be at most.",
@@ -60,6 +61,8 @@ def verdict(found: Comparison) -> str:
     best = done[0]
     assert best.error is not None
     text = f"{name(best.name)} has the least error seen, {percent(best.error.value)}."
+    if best.note == SEEN:
+        return f"{text} But {SEEN}."
     may = [entry for entry in done if entry.may_be_best]
     if len(done) == 1:
         return text
@@ -127,7 +130,7 @@ def _losses(found: Estimate | None) -> Mark | None:
 def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
     if upper is None:
         return None
-    shown = f"≤ {at_most(upper, 1)}{', of few rows' if doubtful else ''}"
+    shown = f"≤ {at_most(upper, 1)}{_FEW * doubtful}"
     return Mark("", None, None, upper, "bound", shown)
 
 
@@ -148,7 +151,8 @@ def _table(found: Comparison, done: Sequence[Compared]) -> Html:
             "yes" if e.may_be_best else "no",
             _number(e.log_loss, 1, 4),
             _number(e.log_loss_difference, 1, 4),
-            *(_limit(x) for x in (e.worst_case, e.population, e.population_worst)),
+            _limit(e.worst_case, e.doubtful),
+            *(_limit(x) for x in (e.population, e.population_worst)),
             _number_cell("–" if e.seconds is None else f"{e.seconds:.2f}", e.seconds),
         ]
         for e in done
@@ -173,9 +177,10 @@ def _number(found: Estimate | None, unit: float, digits: int, end: str = "") -> 
     return _number_cell(f"{value}{end} ({low} – {high})", found.value)
 
 
-def _limit(upper: float | None) -> Html:
+def _limit(upper: float | None, doubtful: bool = False) -> Html:
     """Return a cell with a bound from above."""
-    return _number_cell("–" if upper is None else at_most(upper), upper)
+    shown = "–" if upper is None else f"{at_most(upper)}{_FEW * doubtful}"
+    return _number_cell(shown, upper)
 
 
 def _made(found: Comparison, command: str) -> Html:
