@@ -192,6 +192,7 @@ def test_halves_that_are_refused(
     assert "MODEL" in bad("certify", "m.json", *pair)
     assert "--rows" in bad("certify", *pair, "--rows", "few.csv")
     assert "--halves" in bad("certify", "m.json", "m.renyi", "--out", "n.json")
+    assert "such as m.renyi" in bad("certify", "m.json")
     assert "m.renyi" in bad("certify", *pair, "--out", "m.renyi")
     assert "--halves" in bad("certify")
 

@@ -90,6 +90,13 @@ def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
     assert report.warnings
 
 
+def test_a_bound_that_is_no_better_than_guessing_says_of_whom_it_speaks() -> None:
+    X = frame(200, 3)
+    y = np.where(np.random.default_rng(0).random(200) < 0.3, "a", "b")
+    (text,) = renyi.RenyiClassifier().fit(X, y).report().warnings
+    assert "every population with these counts" in text and "“b”" in text
+
+
 def test_other_marginals_are_named_as_such(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X[:200], y[:200])

@@ -150,7 +150,11 @@ def _check_basis(args: Args) -> None:
             "name one of them."
         )
     if (args.file is None) == (args.rows is None):
-        raise ValueError("certify takes either MARGINALS or --rows FILE: name one.")
+        own = inputs.beside(args.model)
+        such = f", such as {own}" if args.file is None and own.is_file() else ""
+        raise ValueError(
+            f"certify takes either MARGINALS or --rows FILE: name one{such}."
+        )
     if args.rows is not None:
         given = (args.level, args.time_limit, args.proof, args.prevalence)
         if any(value is not None for value in given):

@@ -53,9 +53,11 @@ _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;margin:1em 0}"
     ".tables{display:flex;flex-wrap:wrap;gap:0 2em;align-items:start}"
-    "@media print{body{font-size:9pt;margin:0}td,th{padding:.1em .4em}}"
     "td,th{border:1px solid #999;padding:.2em .6em;text-align:left}"
     "td:last-child{text-align:right}tr{break-inside:avoid}"
+    "@media(max-width:30em){.tables{overflow-x:auto;font-size:.9em}"
+    "td,th{padding:.2em .3em}}"
+    "@media print{body{font-size:9pt;margin:0}td,th{padding:.1em .4em}}"
 )
 
 
@@ -377,6 +379,7 @@ def _page(card: IntegerScorecard) -> str:
     title = escape(printable(_title(card)))
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{title}</h1>\n{_html(card)}\n</body>\n</html>\n"
     )

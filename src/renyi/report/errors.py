@@ -175,8 +175,9 @@ def warnings(
     c = counted or own
     if not c.doubtful and c.majority and c.bounds[c.rule] >= c.majority[1]:
         text = (
-            "what is proven is no better than always answering "
-            f"{quoted(c.majority[0])}, which is wrong on {percent(c.majority[1])}."
+            "what is proven of every population with these counts of pairs is no "
+            f"better than always answering {quoted(c.majority[0])}, which is wrong on "
+            f"{percent(c.majority[1])}."
         )
         if c.order == 1 and len(c.steps) < 3:
             text += " The exact worst case may be far lower: report with --exact."
