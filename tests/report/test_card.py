@@ -18,6 +18,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 import renyi
 from renyi.report.card import UNKNOWN
 from support.commandline import Done
+from support.forgeries import MODEL
 
 NASTY = "a: |\n<script>'\"\\#*_[x](y)\u202e\ufeff😀"
 
@@ -97,3 +98,13 @@ def test_the_command_writes_it_beside_the_page(
     Path("README.md").write_text("mine")
     message = bad("report", "m.json", "--card")
     assert "README.md" in message and not Path("report.html").exists()
+
+
+def test_bounds_of_few_rows_are_named_as_such(tmp_path: Path) -> None:
+    report = renyi.RenyiClassifier.load(MODEL).report()
+    report.save_card(tmp_path)
+    _, header, bill = checked(tmp_path)
+    (metric,) = header["model-index"][0]["results"][0]["metrics"]
+    assert metric["name"] == "at most, Closed form, of these very rows alone"
+    card = bill["components"][0]["modelCard"]["quantitativeAnalysis"]
+    assert card["performanceMetrics"][0]["type"].endswith("very rows alone")

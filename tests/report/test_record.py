@@ -18,6 +18,7 @@ from renyi.figures import at_most
 from renyi.report import build, errors
 from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
+from support.forgeries import signed
 from support.reports import frame, genotypes
 
 
@@ -233,3 +234,24 @@ def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     assert report.scale.covariates.keys() == {"age"}
     with pytest.raises(ValueError, match="no classes"):
         genotype_report(GenotypeScores(model.variants, model.points))
+
+
+def test_a_certificate_of_a_stranger_does_no_harm(tmp_path: Path) -> None:
+    def change(data: Any) -> None:
+        data["certificate"]["majority"][0] = "none of them"
+        data["certificate"]["steps"][0]["name"] = ""
+
+    place = tmp_path / "model.json"
+    place.write_text(json.dumps(signed(change)), "utf-8")
+    report = renyi.RenyiClassifier.load(place).report()
+    assert report.data.shares is None
+    assert "closed form" not in report.to_html()
+
+
+def test_blank_names_can_be_seen_and_long_ones_are_cut(votes: Any) -> None:
+    X, y = votes
+    X = X.rename(columns={"crime": " ", "immigration": ""})
+    report = renyi.RenyiClassifier().fit(X, y.rename("t" * 5000)).report()
+    assert len(report.title) < 200
+    page = report.to_html()
+    assert re.search(r"<th[^>]*>\s*</th>", page.partition("page-data")[0]) is None

@@ -21,6 +21,7 @@ from renyi.figures import at_least
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import errors
+from renyi.report.page import name
 from renyi.report.record import (
     Bin,
     Card,
@@ -80,7 +81,7 @@ def report(
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
     return Report(
-        title=f"Report of a model for {model._target}",
+        title=f"Report of a model for {name(model._target)}",
         verdict=errors.verdict(model._target, own, counted, tried, whose),
         warnings=errors.warnings(own, counted, seen),
         tiles=tuple(errors.tiles(own, counted, tried, shares, whose)),
@@ -236,8 +237,9 @@ def _shares(
     if card.n_classes == 2 and own.majority is not None:
         top, off = label_text(own.majority[0]), own.majority[1]
         first, second = map(label_text, card.classes)
-        share = {top: 1 - off, (second if top == first else first): off}
-        return {label: share[label] for label in (first, second)}
+        if top in (first, second):  # a stranger's certificate may name another
+            share = {top: 1 - off, (second if top == first else first): off}
+            return {label: share[label] for label in (first, second)}
     return None
 
 

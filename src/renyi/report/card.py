@@ -16,6 +16,7 @@ from typing import Any
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
 from renyi.figures import at_least, at_most, number_of, percent, rounded_up
+from renyi.report.errors import ALONE
 from renyi.report.page import encoded, name
 from renyi.report.record import Report, Rung
 
@@ -199,7 +200,8 @@ def _value(rung: Rung) -> float | None:
 
 def _kind(rung: Rung) -> str:
     """Return what the figure of a rung is."""
-    return rung.name if rung.value is not None else f"at most, {rung.name}"
+    alone = ALONE if rung.meaning.endswith(ALONE) else ""
+    return rung.name if rung.value is not None else f"at most, {rung.name}{alone}"
 
 
 def _figure(rung: Rung) -> str:

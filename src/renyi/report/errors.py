@@ -17,6 +17,7 @@ from renyi.report.page import name
 from renyi.report.record import Rung, Tile
 
 GUESSING = "guessing without a model"
+ALONE = ", of these very rows alone"
 _MEANING = {
     "closed form": "follows from the counts by a formula",
     "class-conditional": "uses pairs counted within each class, too",
@@ -28,6 +29,11 @@ _MEANING = {
 def quoted(label: Label) -> str:
     """Return a name in quotation marks, as it is shown."""
     return f"“{name(label_text(label))}”"
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def verdict(
@@ -75,7 +81,7 @@ def verdict(
             f"{whose}, and promises nothing to anyone else."
         )
     if not expected:
-        return f"{model[0].upper()}{model[1:]} was not tried on new rows, but {bound}."
+        return f"{sentence(model)} was not tried on new rows, but {bound}."
     return f"{expected}; {bound}."
 
 
@@ -108,7 +114,7 @@ def _of_halves(c: Certificate, model: str) -> str:
             f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
             f"their {pairs(c)}"
         )
-    return f"{told[0].upper()}{told[1:]}."
+    return f"{sentence(told)}."
 
 
 def _error(c: Certificate) -> float | None:
@@ -182,7 +188,7 @@ def warnings(
         if c.order == 1 and len(c.steps) < 3:
             text += " The exact worst case may be far lower: report with --exact."
         found.append(text)
-    return tuple(f"{text[0].upper()}{text[1:]}" for text in dict.fromkeys(found))
+    return tuple(map(sentence, dict.fromkeys(found)))
 
 
 def ladder(
@@ -202,10 +208,11 @@ def ladder(
     steps: tuple[Step, ...] = () if counted is None else counted.steps
     if bounds is not None:
         steps = bounds.model
-    alone = ", of these very rows alone" if counted and counted.doubtful else ""
+    alone = ALONE if counted and counted.doubtful else ""
     for step in steps:
-        title = f"{step.name[0].upper()}{step.name[1:]}"
-        found.append(_rung(title, step, _MEANING.get(step.name, "") + alone))
+        found.append(
+            _rung(sentence(step.name), step, _MEANING.get(step.name, "") + alone)
+        )
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))
     if counted is not None and counted.majority and counted.one_feature:

@@ -17,6 +17,7 @@ from renyi.exports.score_formats import NONE, ONE, TWO
 from renyi.figures import percent
 from renyi.report.build import MOST_CATEGORIES, rows_of
 from renyi.report.errors import GUESSING, guessing, quoted
+from renyi.report.page import name
 from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
 
 _ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
@@ -48,7 +49,7 @@ def genotype_report(
         shares = {first: 1 - model.share, second: model.share}
     error = meta.get("loo_error")
     return Report(
-        title=f"Report of a genotype model for {second}",
+        title=f"Report of a genotype model for {name(second)}",
         verdict=_verdict(second, error),
         warnings=(),
         tiles=tuple(_tiles(error, shares)),

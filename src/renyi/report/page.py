@@ -57,10 +57,12 @@ def text(value: object) -> Html:
 def name(value: object) -> str:
     """Return a name as it is shown: of one that is very long its two ends.
 
-    >>> name("party"), name("x" * 10_000)[-30:]
-    ('party', 'xxxxxxxxxx (10,000 characters)')
+    >>> name("party"), name(" "), name("x" * 10_000)[-30:]
+    ('party', "' '", 'xxxxxxxxxx (10,000 characters)')
     """
     whole = str(value)
+    if not whole.strip():  # a control needs a name that can be seen
+        whole = f"'{whole}'"
     if len(whole) <= _LONGEST:
         return printable(whole)
     return printable(f"{whole[:50]} … {whole[-10:]} ({len(whole):,} characters)")

@@ -10,7 +10,7 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE, rule_lines
 from renyi.figures import at_least, at_most, number_of, percent
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.errors import pairs, quoted
+from renyi.report.errors import pairs, quoted, sentence
 from renyi.report.page import (
     Head,
     Html,
@@ -87,10 +87,6 @@ def _lead(report: Report) -> Html:
             *warned,
         ]
     )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def _facts(given: Sequence[tuple[str, str]]) -> Html:
@@ -486,7 +482,7 @@ def _heldout(report: Report) -> Section | None:
     if report.rule != "map":
         caption += ", were the likelier one answered"
     body = [
-        *(tag("p", _sentence(each)) for each in h.certificate["warnings"]),
+        *(tag("p", sentence(each)) for each in h.certificate["warnings"]),
         _facts(facts),
         table(heads, rows, caption, visible_caption=True),
     ]
