@@ -330,9 +330,9 @@ class Scorecard:
             "count": self.counts[rows],
             "share": self.counts[rows] / np.repeat(totals, sizes[order]),
         }
-        for label, points in zip(self.classes, class_points(self)[0].T, strict=True):
-            name = label_text(label)
-            table[f"{name} (points)" if name in table else name] = points[rows]
+        names = point_names(self.classes, [*table])
+        for name, points in zip(names, class_points(self)[0].T, strict=True):
+            table[name] = points[rows]
         try:
             return pd.DataFrame(table)
         except UnicodeEncodeError:  # a lone surrogate: pandas holds it as an object
@@ -582,6 +582,18 @@ def class_places(
                 f"know{advice}."
             )
     return np.array([known[label_text(label)] for label in labels], np.intp)
+
+
+def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
+    """Return a column's name for the points of every class, which no other has."""
+    texts = [label_text(label) for label in classes]
+    names = []
+    for text in texts:
+        name = text
+        while name in own or (name != text and name in texts):
+            name += " (points)"
+        names.append(name)
+    return names
 
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:

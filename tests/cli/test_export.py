@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 import skops.io
 
 import renyi
+from renyi.endings import EXPORTS
 from renyi.exports.formats import TRUSTED
 from support.commandline import Done, save, table
 from support.exported import in_python
@@ -160,3 +162,12 @@ def test_functions_and_tables(
     good("fit", save(table()), *FIT, "--rule", "renyi")
     assert "--rule map" in bad(*given, "python")
     assert good(*given, "csv").out.startswith("feature,category")
+
+
+def test_a_lone_surrogate_is_written_as_an_escape(good: Callable[..., Done]) -> None:
+    X = pd.DataFrame({"a": pd.Series(["\ud800", "v"] * 20, dtype=object)})
+    renyi.RenyiClassifier().fit(X, [0, 1] * 20).save("m.json")
+    for form in ("csv", "md", "python", "javascript"):
+        name = f"m{EXPORTS[form]}"
+        good("export", "m.json", "--out", name)
+        assert "\\ud800" in Path(name).read_text("utf-8")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, RenyiClassifier, Scorecard
 from renyi.datasets import load
+from renyi.exports import point_tables
 from renyi.storage import read_json, write_json
 
 
@@ -104,6 +105,11 @@ def test_classes_named_like_the_columns_of_the_table():
     frame = clf.scorecard_.frame()
     assert frame["count"].tolist() == [20, 20]
     assert (frame["count (points)"] == -frame["share (points)"]).all()
+    clf = RenyiClassifier(alpha=0.1).fit(X, ["count", "count (points)"] * 20)
+    names = ["count (points) (points)", "count (points)"]
+    for frame in (clf.scorecard_.frame(), point_tables.table(clf.scorecard_)):
+        assert frame.columns[-2:].tolist() == names
+        assert (frame[names[0]] == -frame[names[1]]).all()
 
 
 def test_a_rounded_card_stays_a_model(votes):

@@ -334,7 +334,8 @@ def writing(
 
     def encoded(send: Callable[[bytes], object]) -> Write:
         between = "\t" if place.suffix == ".tsv" else ","
-        return _csv_writer(lambda text: send(text.encode()), inert, between)
+        how = ("utf-8", "backslashreplace")
+        return _csv_writer(lambda text: send(text.encode(*how)), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":

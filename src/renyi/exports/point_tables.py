@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi.encoding.columns import label_text
 from renyi.estimators.predictions import moved_to
 from renyi.exports import markdown
 from renyi.exports.integer_card import OTHER
 from renyi.figures import percent
+from renyi.scorecard import point_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +55,7 @@ def table(card: Scorecard, odds: float = 1.0) -> pd.DataFrame:
 def _names(card: Scorecard) -> tuple[list[str], list[str]]:
     """Return the names of a table's columns, those of the classes among them."""
     own = ["feature", "category", "count", "share"]
-    classes = [label_text(label) for label in card.classes]
-    classes = [f"{name} (points)" if name in own else name for name in classes]
+    classes = point_names(card.classes, own)
     return [*own, *classes], classes
 
 
