@@ -68,14 +68,17 @@ def test_build_with_the_bins_of_another(good: Callable[..., Done]) -> None:
 def test_show(good: Callable[..., Done]) -> None:
     good("marginals", "build", "votes", "--out", "v.renyi")
     m = renyi.Marginals.load("v.renyi")
-    assert good("marginals", "show", "v.renyi").out.strip() == str(m)
+    said, cells = good("marginals", "show", "v.renyi").out, np.triu(m.counts)
+    assert said.startswith(f"{m}\nOf {(cells > 0).sum():,} counts")
+    assert f"{((cells > 0) & (cells < 10)).sum():,} are below 10" in said
+    assert f"{(cells == 1).sum():,} of them 1." in said
     pair = ("--pair", "crime", "party")
     block = m.block("crime", "party")
     assert good("marginals", "show", "v.renyi", *pair).out.strip() == block.to_string()
     told = good("marginals", "show", "v.renyi", *pair, "--json").json
     assert told["counts"] == block.to_numpy().tolist()
     told = good("marginals", "show", "v.renyi", "--json").json
-    assert told["rows"] == 435
+    assert told["rows"] == 435 and told["cells"]["nonzero"] == (cells > 0).sum()
     assert told["columns"][-1]["counts"] == {"democrat": 267, "republican": 168}
 
 

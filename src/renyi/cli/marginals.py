@@ -10,6 +10,7 @@ import numpy as np
 from renyi.cli import inputs, output, streams
 from renyi.cli.inputs import load_marginals, with_source
 from renyi.cli.output import Args, Facts, Recorded
+from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
@@ -103,9 +104,14 @@ def show(args: Args, recorded: Recorded) -> None:
     m = load_marginals(args.file)
     if args.pair is None:
         if args.json:
-            output.print_json(_facts(m))
+            output.print_json({**_facts(m), "cells": _few(m)})
         else:
             print(m)
+            few = _few(m)
+            print(
+                f"Of {few['nonzero']:,} counts that are not zero, {few['below_10']:,} "
+                f"are below 10, {few['below_2']:,} of them 1."
+            )
         return
     files.require(args.file, m.columns.names, args.pair)
     block = m.block(*args.pair)
@@ -125,6 +131,17 @@ def _save(m: Marginals, place: Path, args: Args) -> None:
         output.print_json({**_facts(m), "written": str(place)})
     else:
         print(f"Wrote {place}: {m!r}")
+
+
+def _few(m: Marginals) -> dict[str, int]:
+    """Return how many counts there are, and how many that may speak of few people."""
+    found = dict.fromkeys(("nonzero", "below_10", "below_2"), 0)
+    for table in (m.counts, *(() if m.class_counts is None else m.class_counts)):
+        for values in (table.data if is_sparse(table) else table, table.diagonal()):
+            held = values > 0
+            for name, most in zip(found, (np.inf, 10, 2), strict=True):
+                found[name] += int(np.count_nonzero(held & (values < most)))
+    return {name: twice // 2 for name, twice in found.items()}  # tables are symmetric
 
 
 def _facts(m: Marginals) -> Facts:
