@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -98,6 +99,15 @@ class SkipsFail:
         return report
 
 
+class FiguresClose:
+    """Close the figures of a test, a doctest too, which pyplot would keep."""
+
+    def pytest_runtest_teardown(self) -> None:
+        """Close them if there can be any."""
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn a skip into a failure; an expected failure (xfail) is not a skip."""
     if report.skipped and not hasattr(report, "wasxfail"):
@@ -112,6 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not config.option.markexpr:
         hypothesis.settings.load_profile("long")
+    config.pluginmanager.register(FiguresClose())
     if CI:
         config.pluginmanager.register(SkipsFail())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts `make &`
