@@ -99,6 +99,8 @@ def test_panel_gives_the_probabilities_of_predict_proba(
             if clf.rule != "map":
                 share = page.locator("#chances tbody tr").nth(best).inner_text()
                 assert f"{100 * by_rule[k].max():.1f}" in share
+            score = page.locator("#score").inner_text()
+            assert ("is the likeliest" in score) == (clf.rule != "map")
 
 
 def test_keys_and_clicks_choose_turn_and_begin_again(

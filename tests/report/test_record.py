@@ -154,6 +154,15 @@ def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> No
     assert "on more than" in errors.verdict("party", own, None, None, "it learned from")
 
 
+def test_the_scorecard_tells_no_answer_of_a_rule_that_draws_it(votes: Any) -> None:
+    X, y = votes
+    told = "above 0 the likelier class is “republican”"
+    for rule in ("map", "renyi"):
+        page = renyi.RenyiClassifier(rule=rule).fit(X, y).report().to_html()
+        assert (told in page) == ("draws its answer at random" in page)
+        assert (told in page) == (rule == "renyi")
+
+
 def test_a_class_without_held_out_rows_has_no_share_of_errors(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier(rule="renyi").fit(X, y)

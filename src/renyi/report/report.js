@@ -134,8 +134,8 @@
     if (random) text = `Rule ${D.rule} answers at random: ${D.classes[answer]} on ${percent(ruleShares(estimates(ruled))[answer])} of such rows`;
     byId("answer").textContent = text;
     byId("score").textContent = K === 2
-      ? `Score ${signed(scores[0])}; above 0 it is ${D.classes[1]}.`
-      : `Scores ${scores.map((x, y) => `${D.classes[y]} ${signed(x)}`).slice(0, 8).join(", ")}; the highest wins.`;
+      ? `Score ${signed(scores[0])}; above 0 ${random ? "the likelier" : "it"} is ${D.classes[1]}.`
+      : `Scores ${scores.map((x, y) => `${D.classes[y]} ${signed(x)}`).slice(0, 8).join(", ")}; the highest ${random ? "is the likeliest" : "wins"}.`;
     byId("chances").tBodies[0].replaceChildren(...D.classes.map((name, y) => {
       const row = make("tr");
       row.append(make("th", name, { scope: "row" }), cell(bar(p[y], 1, false), { class: "chart" }));

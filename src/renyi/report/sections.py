@@ -114,7 +114,7 @@ def _data(report: Report) -> Section:
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
-    rare = sum(0 < n < FEW for c in report.columns for n in c.counts or ())
+    rare = sum(0 < n < FEW for f in report.features for n in f.counts or ())
     if rare and d.unit == "row":
         told = (
             f"Categories of fewer than {FEW} rows: {rare:,}. A rare label may tell of "
@@ -229,10 +229,11 @@ def _scorecard(report: Report) -> Section:
         for k in range(len(feature.categories))
     ]
     start = report.scale.intercept
+    told = "answer" if report.rule == "map" else "likelier class"
     if two:
         how = (
             f"A row starts from {_signed(start[0], _digits(most))} and adds the points "
-            f"of its categories; above 0 the answer is {quoted(classes[1])}, else "
+            f"of its categories; above 0 the {told} is {quoted(classes[1])}, else "
             f"{quoted(classes[0])}."
         )
     else:
@@ -241,7 +242,11 @@ def _scorecard(report: Report) -> Section:
         )
         how = (
             f"A row starts from {begun} and adds the points of its categories; the "
-            "highest score wins."
+            f"{told} has the highest score."
+        )
+    if report.rule != "map":
+        how += (
+            f" The rule {report.rule} draws its answer at random, where it is unsure."
         )
     total = len(report.features)
     rest = ""
