@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import renyi
+from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most
 from renyi.report import build, errors
@@ -57,6 +58,19 @@ def test_no_row_of_the_data_appears(order: int) -> None:
             for each in lists(found)
             if all(isinstance(k, int) for k in each)
         )
+
+
+def test_the_worst_population_does_not_give_few_rows_away() -> None:
+    X = frame(12, 5)
+    m = renyi.Marginals.from_data(X, ["a", "b"] * 6)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    bounds = bound_report(clf, m, level="exact", time_limit=20)
+    found = bounds.minimax.worst_distribution.frame().iloc[:, :5]
+    rows = {*X.itertuples(index=False, name=None)}
+    assert rows & {*found.itertuples(index=False, name=None)}  # counts settle them
+    report = build.report(clf, m, bounds=bounds)
+    assert report.worst is not None and report.worst.rows == ()
+    assert "none that stands for fewer" in report.to_html()
 
 
 def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:

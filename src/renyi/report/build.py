@@ -23,6 +23,7 @@ from renyi.plots.calibration_display import calibration_curve
 from renyi.report import errors
 from renyi.report.page import name
 from renyi.report.record import (
+    FEW,
     Bin,
     Card,
     Column,
@@ -364,7 +365,10 @@ def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
 
 
 def _worst(bounds: BoundReport) -> Worst | None:
-    """Return the likeliest outcomes of the distribution that e* was shown by."""
+    """Return the likeliest outcomes of the distribution that e* was shown by.
+
+    None that stands for few rows: counts may settle the very rows of a small table.
+    """
     found = getattr(bounds.minimax, "worst_distribution", None)
     if found is None:
         return None
@@ -375,6 +379,7 @@ def _worst(bounds: BoundReport) -> Worst | None:
             at_least(mass),
         )
         for *cells, mass in frame[:_OUTCOMES].itertuples(index=False)
+        if mass * bounds.certificate.n > FEW - 1e-6
     ]
     head = tuple(map(str, frame.columns))
     return Worst(found.bayes_error, len(frame), head, tuple(rows))

@@ -31,6 +31,7 @@ Numbers = tuple[float, ...]
 
 FORMAT = "renyi-report"
 VERSION = 1
+FEW = 5  # rows; a figure of fewer may tell of a person
 
 
 def record_place(page: Path) -> Path:

@@ -24,9 +24,8 @@ from renyi.report.page import (
     tag,
     text,
 )
-from renyi.report.record import Feature, Report, Rung
+from renyi.report.record import FEW, Feature, Report, Rung
 
-FEW = 5  # rows; a figure of fewer may tell of a person
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
 _IMPORTANT = 20
@@ -511,15 +510,20 @@ def _worst(report: Report) -> Section | None:
     about = (
         f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has the "
         "very counts of pairs of the data, and on which every rule, this one included, "
-        f"is wrong on at least {at_least(w.error)}. The likeliest kinds:"
+        f"is wrong on at least {at_least(w.error)}."
     )
-    heads = [Head(name(each)) for each in w.head]
-    rows = [[name(each) for each in row] for row in w.rows]
-    return Section(
-        "worst",
-        "The worst population",
-        join([tag("p", about), table(heads, rows, "Its likeliest rows")]),
-    )
+    body = [tag("p", about)]
+    if w.rows:
+        heads = [Head(name(each)) for each in w.head]
+        rows = [[name(each) for each in row] for row in w.rows]
+        body.append(table(heads, rows, "Its likeliest kinds", visible_caption=True))
+    if w.outcomes > len(w.rows):
+        few = (
+            f"Only the likeliest are shown, and none that stands for fewer than {FEW} "
+            "rows: counts of few rows may settle what the rows themselves are."
+        )
+        body.append(tag("p", few, class_="note"))
+    return Section("worst", "The worst population", join(body))
 
 
 def _made(report: Report) -> Section:
