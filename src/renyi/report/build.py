@@ -22,7 +22,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import errors
 from renyi.report.page import name
-from renyi.report.record import (
+from renyi.report.parts import (
     FEW,
     Bin,
     Card,
@@ -31,10 +31,10 @@ from renyi.report.record import (
     Feature,
     Heldout,
     PathStep,
-    Report,
     Scale,
     Worst,
 )
+from renyi.report.record import Report
 from renyi.rules import decide
 from renyi.scorecard import Scorecard
 from renyi.selection import PathResult

@@ -11,14 +11,17 @@ import hashlib
 import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
 from renyi.figures import at_least, at_most, number_of, percent, rounded_up
 from renyi.report.errors import ALONE
 from renyi.report.page import encoded, name
-from renyi.report.record import Report, Rung
+from renyi.report.parts import Rung
+
+if TYPE_CHECKING:
+    from renyi.report.record import Report
 
 README = "README.md"
 BILL = "modelcard.cdx.json"  # how files of CycloneDX are to end

@@ -14,7 +14,7 @@ from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.figures import at_most, number_of, percent
 from renyi.report.page import name
-from renyi.report.record import Rung, Tile
+from renyi.report.parts import Rung, Tile
 
 GUESSING = "guessing without a model"
 ALONE = ", of these very rows alone"

@@ -18,7 +18,8 @@ from renyi.figures import percent
 from renyi.report.build import MOST_CATEGORIES, rows_of
 from renyi.report.errors import GUESSING, guessing, quoted
 from renyi.report.page import name
-from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
+from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
+from renyi.report.record import Report
 
 _ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE, rule_lines
@@ -24,7 +24,10 @@ from renyi.report.page import (
     tag,
     text,
 )
-from renyi.report.record import FEW, Feature, Report, Rung
+from renyi.report.parts import FEW, Feature, Rung
+
+if TYPE_CHECKING:
+    from renyi.report.record import Report
 
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
