@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import renyi
 from renyi.certificates.heldout import share_interval
-from renyi.report.compare import (
+from renyi.comparison.judging import (
     Candidate,
     Compared,
     Comparison,
@@ -28,8 +28,8 @@ from renyi.report.compare import (
     candidates,
     compare,
 )
-from renyi.report.compare_page import comparison_page, how_judged, verdict
-from renyi.report.methods import DEFAULT, METHODS, Settings
+from renyi.comparison.methods import DEFAULT, METHODS, Settings
+from renyi.comparison.page import comparison_page, how_judged, verdict
 from renyi.report.page import encoded
 from support.browser import opened
 from support.noisyrows import noisy

@@ -14,18 +14,18 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.certify import heldout_rows
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
-from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS
-from renyi.figures import at_most, wrapped
-from renyi.report.compare import (
+from renyi.comparison.judging import (
     Candidate,
     Compared,
     Comparison,
     candidates,
     compare,
 )
-from renyi.report.compare_page import comparison_page, how_judged, verdict
-from renyi.report.methods import DEFAULT, METHODS, Settings
+from renyi.comparison.methods import DEFAULT, METHODS, Settings
+from renyi.comparison.page import comparison_page, how_judged, verdict
+from renyi.encoding.columns import label_text
+from renyi.endings import MARGINALS
+from renyi.figures import at_most, wrapped
 from renyi.report.page import encoded
 from renyi.writing import replacing
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from renyi import __version__
+from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
 from renyi.figures import at_most, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
-from renyi.report.compare import SEEN, Compared, Comparison, Estimate
 from renyi.report.page import (
     Head,
     Html,

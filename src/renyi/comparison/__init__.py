@@ -1,0 +1,1 @@
+"""Methods and models beside each other on the same rows."""
