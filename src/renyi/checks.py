@@ -40,7 +40,10 @@ def farewell(code: int) -> str:
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; truth values are none."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return real and math.isfinite(value)
+    try:
+        return real and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -166,8 +167,11 @@ def test_functions_and_tables(
 
 def test_a_lone_surrogate_is_written_as_an_escape(good: Callable[..., Done]) -> None:
     X = pd.DataFrame({"a": pd.Series(["\ud800", "v"] * 20, dtype=object)})
-    renyi.RenyiClassifier().fit(X, [0, 1] * 20).save("m.json")
+    clf = renyi.RenyiClassifier().fit(X, [0, 1] * 20)
+    clf.save("m.json")
+    card = replace(clf.scorecard_, classes=("\ud801", "b"))
     for form in ("csv", "md", "python", "javascript"):
         name = f"m{EXPORTS[form]}"
         good("export", "m.json", "--out", name)
         assert "\\ud800" in Path(name).read_text("utf-8")
+        assert "\ud801" in card.to_text(form) or "\\ud801" in card.to_text(form)

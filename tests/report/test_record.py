@@ -278,3 +278,12 @@ def test_blank_names_can_be_seen_and_long_ones_are_cut(votes: Any) -> None:
     assert len(report.title) < 200
     page = report.to_html()
     assert re.search(r"<th[^>]*>\s*</th>", page.partition("page-data")[0]) is None
+
+
+@pytest.mark.parametrize("wrong", ["0.1", 2.5, -1, [1], 10**400, float("nan"), True])
+def test_what_a_genotype_model_tells_of_itself_may_be_no_share(wrong: Any) -> None:
+    model, _ = genotypes(5)
+    report = genotype_report(replace(model, meta={"samples": "?", "loo_error": wrong}))
+    assert "is not known" in report.verdict and report.data.rows is None
+    assert not any(rung.kind == "estimate" for rung in report.ladder)
+    assert report.to_html()

@@ -44,12 +44,14 @@ def table(card: Scorecard, odds: float = 1.0) -> pd.DataFrame:
         for text, n, each in zip(texts, sizes, points[j], strict=False):
             rows.append((column.name, text, n, n / total, *each))
     # As objects: pandas holds a lone surrogate in no other way.
-    pairs = zip(shown, zip(*rows, strict=True), strict=True)
-    made = {name: pd.Series(list(each), dtype=object) for name, each in pairs}
+    cells = enumerate(zip(*rows, strict=True))
+    made = {k: pd.Series(list(each), dtype=object) for k, each in cells}
     whole = all(np.equal(np.mod(each, 1), 0).all() for each in counts)
-    kinds = {"count": "Int64" if whole else "Float64", "share": "Float64"}
-    points_of = dict.fromkeys(shown[4:], np.float64)
-    return pd.DataFrame(made).astype({**points_of, **kinds})
+    kinds = {2: "Int64" if whole else "Float64", 3: "Float64"}
+    points_of = dict.fromkeys(range(4, len(shown)), np.float64)
+    frame = pd.DataFrame(made).astype({**points_of, **kinds})
+    frame.columns = pd.Index(shown, dtype=object)
+    return frame
 
 
 def _names(card: Scorecard) -> tuple[list[str], list[str]]:

@@ -6,10 +6,13 @@ outnumber samples, so none is shown.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
+from renyi.checks import is_number
 from renyi.counting.packed import MISSING
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports.score_files import GenotypeScores
@@ -22,6 +25,7 @@ from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
 from renyi.report.record import Report
 
 _ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
+_MOST = 1e15  # samples that a model may tell of
 
 
 def genotype_report(
@@ -48,7 +52,7 @@ def genotype_report(
     shares = None
     if model.share is not None:
         shares = {first: 1 - model.share, second: model.share}
-    error = meta.get("loo_error")
+    error = _known(meta, "loo_error", 1.0)
     return Report(
         title=f"Report of a genotype model for {name(second)}",
         verdict=_verdict(second, error),
@@ -58,7 +62,7 @@ def genotype_report(
         classes=(first, second),
         rule="map",
         data=Data(
-            rows=meta.get("samples"),
+            rows=_known(meta, "samples", _MOST),
             unit="sample",
             weighted=False,
             columns=len(order),
@@ -80,6 +84,12 @@ def genotype_report(
             **(made or {}),
         },
     )
+
+
+def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
+    """Return a number that a model tells of itself, if it can be one."""
+    value: Any = meta.get(key)
+    return value if is_number(value) and 0 <= value <= most else None
 
 
 def _variants(
