@@ -215,5 +215,6 @@ def test_what_cannot_be_written_is_refused() -> None:
         odd = renyi.RenyiClassifier().fit(frame, [0, 1] * 9).scorecard_
         with pytest.raises(ValueError, match="rename"):
             odd.to_onnx()
-    with pytest.raises(ValueError, match="class"):
-        dataclasses.replace(card, classes=("a", "\ud800")).to_onnx()
+    for label in ("\ud800", "a\0"):
+        with pytest.raises(ValueError, match="class"):
+            dataclasses.replace(card, classes=("a", label)).to_onnx()

@@ -9,6 +9,7 @@ from html import escape
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
@@ -309,3 +310,12 @@ def test_bounds_of_few_rows_are_named_as_such_in_every_place():
     found = compared(["map", "majority"], noisy(30, d=12), test=0.5)
     assert entry(found, "map").doubtful
     assert comparison_page(found, "", "").count(", of few rows") >= 2
+
+
+def test_classes_that_differ_in_a_null_are_told_apart():
+    X = pd.DataFrame({"a": ["u", "v", "w"] * 30})
+    y = pd.Series(["k", "k\0", "k"] * 30, dtype=object)
+    found = compared(["map", "majority"], (X, y), test=0.3)
+    assert entry(found, "map").error.value == 0.0
+    assert entry(found, "majority").error.value > 0.1
+    assert found.classes == ("k", "k\0")

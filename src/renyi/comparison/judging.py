@@ -166,7 +166,7 @@ def compare(
     of models only.
     """
     check_share("confidence", confidence)
-    truth = np.array([label_text(each) for each in np.asarray(y, object).tolist()])
+    truth = _texts(y)
     parts = _parts(truth, folds, test, seed)
     judged = np.sort(np.concatenate([rows for _, rows in parts]))
     tell = _Teller(progress, len(them) * (len(parts) + (folds is not None)))
@@ -262,14 +262,19 @@ def _answers(
         if one.make is not None:
             trained = _trained(one.make(), take_rows(X, train), take_rows(y, train))
         part = take_rows(X if one.make is not None else one.X, rows)
-        answers = np.asarray(trained.model.predict(part), object).tolist()
-        wrong[rows] = np.array([label_text(a) for a in answers]) != truth[rows]
+        wrong[rows] = _texts(trained.model.predict(part)) != truth[rows]
         if one.probabilities:
             loss[rows] = _log_loss(trained.model, part, truth[rows])
     if one.make is not None and len(parts) > 1:
         tell(one.name)
         trained = _trained(one.make(), X, y)
     return Answers(wrong, loss if one.probabilities else None), trained
+
+
+def _texts(labels: Any) -> NDArray[np.object_]:
+    """Return labels as texts; as objects, which keep every character in little room."""
+    found = map(label_text, np.asarray(labels, object).tolist())
+    return np.array([*found], object)
 
 
 def _trained(model: Any, X: Any, y: Any) -> Trained:
