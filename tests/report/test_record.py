@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -90,6 +91,9 @@ def test_sums_of_held_out_rows_are_those_of_the_rows(votes: Any) -> None:
     pairs = (p[second][:, None] > p[~second]) + (p[second][:, None] == p[~second]) / 2
     assert h.auc is not None and h.auc[0] == pytest.approx(pairs.mean())
     assert h.roc[0] == (0.0, 0.0) and h.roc[-1] == (1.0, 1.0)
+    for (x, y_at), (x_next, y_next) in itertools.pairwise(h.roc):
+        step = (x_next - x) * (~second).sum() + (y_next - y_at) * second.sum()
+        assert step > 4.9  # rows: none is told of by itself
     assert f"{100 * wrong:.1f} %" in report.verdict
     assert report.certificate is not None
     assert report.certificate["basis"] == "marginals"

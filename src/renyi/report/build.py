@@ -355,11 +355,12 @@ def _bins(p: Floats, hit: NDArray[np.bool_]) -> list[Bin]:
 
 
 def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Return some points of the curve, its ends among them."""
+    """Return some points of the curve, its ends among them, no step of few rows."""
     order = np.argsort(-p, kind="stable")
     last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
     true, false = np.cumsum(hit[order])[last], np.cumsum(~hit[order])[last]
-    some = np.unique(np.linspace(0, len(last) - 1, min(_ROC, len(last))).astype(int))
+    count = min(_ROC, max(len(p) // FEW, 1))
+    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, FEW - 1, count)))
     pairs = zip((false / (~hit).sum())[some], (true / hit.sum())[some], strict=True)
     return [(0.0, 0.0), *((round(float(a), 5), round(float(b), 5)) for a, b in pairs)]
 
