@@ -21,6 +21,7 @@ Point = tuple[float, float]
 
 _HEIGHT = 22  # of a row
 _WIDTH, _SIDE, _LEFT, _BOTTOM = 420, 300, 56, 46  # of lines
+_ACROSS, _UP = _WIDTH - _LEFT - 14, _SIDE - _BOTTOM - 12  # what the axes span
 
 
 @dataclass(frozen=True)
@@ -189,50 +190,24 @@ def lines(
     shown = [p for s in series for p in s.points]
     right = x_end or scale_end((p[0] for p in shown), _QUARTERS)
     top = y_end or scale_end((p[1] for p in shown), _QUARTERS)
-    wide, high = _WIDTH - _LEFT - 14, _SIDE - _BOTTOM - 12
 
     def place(point: Point) -> tuple[float, float]:
         a, b = point[0] / right, point[1] / top
-        return round(_LEFT + wide * a, 1), round(12 + high * (1 - b), 1)
+        return round(_LEFT + _ACROSS * a, 1), round(12 + _UP * (1 - b), 1)
 
-    parts = []
-    for k in range(5):
-        across, up = place((right * k / 4, 0)), place((0, top * k / 4))
-        box = {"x1": _LEFT, "x2": _LEFT + wide, "y1": up[1], "y2": up[1]}
-        parts += [
-            tag("line", **box, class_="grid"),
-            tag("text", form_y(top * k / 4), x=_LEFT - 6, y=up[1] + 4, class_="tick2"),
-            tag(
-                "text",
-                form_x(right * k / 4),
-                x=across[0],
-                y=12 + high + 18,
-                class_="tick1",
-            ),
-        ]
+    quarters = [(right * k / 4, top * k / 4) for k in range(5)]
+    parts = [
+        mark
+        for across, up in quarters
+        for mark in _ticks(place((across, up)), form_x(across), form_y(up))
+    ]
+    middle = f"translate(13 {12 + _UP / 2}) rotate(-90)"
     parts += [
-        tag("text", x, x=_LEFT + wide / 2, y=_SIDE - 6, class_="tick1 title"),
-        tag(
-            "text",
-            y,
-            transform=f"translate(13 {12 + high / 2}) rotate(-90)",
-            class_="tick1 title",
-        ),
+        tag("text", x, x=_LEFT + _ACROSS / 2, y=_SIDE - 6, class_="tick1 title"),
+        tag("text", y, transform=middle, class_="tick1 title"),
     ]
     for k, each in enumerate(series):
-        places = [place(p) for p in each.points]
-        parts.append(
-            tag(
-                "polyline",
-                points=" ".join(f"{a:g},{b:g}" for a, b in places),
-                class_=f"line{k % 3}{' dashed' if each.dashed else ''}",
-            )
-        )
-        if each.dots:
-            parts += [
-                tag("circle", cx=a, cy=b, r=3.5, class_=f"dot{k % 3}")
-                for a, b in places
-            ]
+        parts += _drawn(k, each, [place(p) for p in each.points])
     drawing = tag(
         "svg",
         parts,
@@ -253,6 +228,27 @@ def lines(
         key,
         details("The numbers behind this chart", table(heads, body, caption)),
     )
+
+
+def _ticks(at: tuple[float, float], across: str, up: str) -> list[Html]:
+    """Return a line of the grid, and the numbers below and beside it."""
+    a, b = at
+    return [
+        tag("line", x1=_LEFT, x2=_LEFT + _ACROSS, y1=b, y2=b, class_="grid"),
+        tag("text", up, x=_LEFT - 6, y=b + 4, class_="tick2"),
+        tag("text", across, x=a, y=12 + _UP + 18, class_="tick1"),
+    ]
+
+
+def _drawn(k: int, line: Line, places: Sequence[tuple[float, float]]) -> list[Html]:
+    """Return a line, and its dots if it has any."""
+    joined = " ".join(f"{a:g},{b:g}" for a, b in places)
+    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
+    dots = places if line.dots else ()
+    return [
+        tag("polyline", points=joined, class_=class_),
+        *(tag("circle", cx=a, cy=b, r=3.5, class_=f"dot{k % 3}") for a, b in dots),
+    ]
 
 
 def _key(k: int, line: Line) -> Html:
