@@ -212,23 +212,30 @@ def table(cases: dict[str, dict]) -> str:
         "Seconds of a process of its own, imports and reading the tables included; the "
         "stages in seconds (CPU seconds). *load* is how many processes wanted to run: "
         "where it is above the number of cores, seconds say little, and CPU seconds "
-        "are too many.",
+        "are too many. The peaks are of one core: of counting, pairs of genotypes per "
+        "second; of reading, bytes of the file per second of back-projection and of "
+        "scores, which look genotypes up and are bound by that, not by memory.",
         "",
         "| samples × variants | threads | alpha | seconds | CPU | peak memory | "
         + " | ".join(STAGES.values())
-        + " | of counting peak | load | promised |",
-        "|" + "---|" * (9 + len(STAGES)),
+        + " | of counting peak | of reading peak | load | promised |",
+        "|" + "---|" * (10 + len(STAGES)),
     ]
     for name, case in cases.items():
         stages = [case["stages"].get(stage, [0, 0]) for stage in STAGES]
         n, d = case["n"], case["d"]
         speed = n * (n + 1) / 2 * d / max(case["stages"]["agreement"][1], 1e-9)
+        read = [
+            100 * -(-n // 4) * d / case["stages"][stage][1] / case["peaks"]["read"]
+            for stage in ("sums", "scores")
+        ]
         lines.append(
             f"| {n:,} × {d:,} | {case['threads']} | {case['asked']} | "
             f"{case['wall']:.1f} | {case['cpu']:.1f} | {case['memory_mb']:,.0f} MB | "
             + " | ".join(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in stages)
             + f" | {100 * speed / case['peaks']['compared']:.0f} % "
-            f"| {case['load']:.1f} | {PROMISED[name]} |"
+            f"| {read[0]:.0f} and {read[1]:.0f} % | {case['load']:.1f} "
+            f"| {PROMISED[name]} |"
         )
     for case in cases.values():
         if case.get("plink") is not None:

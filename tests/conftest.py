@@ -7,6 +7,7 @@ need is installed, so a skip is a test that silently stopped testing.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,7 +28,7 @@ PLACES = [p / "shared" / "data" / "genotypes" for p in Path(__file__).parents[2:
 GENOTYPES = next(filter(Path.is_dir, PLACES), PLACES[0])
 
 # No deadline: the first example pays for imports and compilation.
-for profile, examples in (("renyi", 40), ("long", 200)):
+for profile, examples in (("renyi", 30), ("long", 200)):
     hypothesis.settings.register_profile(
         profile, deadline=None, derandomize=CI, max_examples=examples
     )
@@ -71,6 +72,17 @@ def pytest_collection_modifyitems(
 
     if hasattr(config, "workerinput"):
         items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected, millions of objects, out of garbage collections."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let it go again."""
+    gc.unfreeze()
 
 
 class SkipsFail:

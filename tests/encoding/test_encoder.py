@@ -434,3 +434,13 @@ def test_codes_of_a_bundled_table_decode_to_its_cells():
         decoded = [column.categories[k] for k in row]
         cells = [None if pd.isna(v) or v == "?" else v for v in X[column.name]]
         assert decoded == cells
+
+
+def test_texts_that_differ_behind_a_null_are_told_apart() -> None:
+    """pandas 2 takes them for one, which Arrow does not."""
+    cells = ["u", "u\0", "w", None] * 9
+    y = ["k", "k\0", "l", "k"] * 9
+    frame = renyi.Marginals.from_data(pd.DataFrame({"a": cells}, dtype=object), y)
+    assert frame == renyi.Marginals.from_data(pa.table({"a": cells}), y)
+    assert frame.columns[0].levels.texts == ("u", "u\0", "w", "(missing)")
+    assert frame.classes == ("k", "k\0", "l")

@@ -438,3 +438,20 @@ def test_a_pickle_holds_no_rows_where_categories_are_more() -> None:
     assert not any(len(y) in getattr(each, "shape", ()) for each in moments)
     assert other.certificate_ == clf.certificate_
     assert other.data_digest_ == clf.data_digest_
+
+
+@pytest.mark.parametrize("least", [-(2**63), 2**63 - 1, 2**63, 2**64 - 3])
+def test_classes_at_the_ends_of_64_bits(least, tmp_path):
+    kind = np.int64 if least < 0 else np.uint64
+    classes = np.array([least, least + 1, least + 2], kind)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 90)
+    X = pd.DataFrame({"a": codes.astype(str), "b": rng.integers(0, 2, 90).astype(str)})
+    clf = RenyiClassifier().fit(X, classes[codes])
+    assert clf.predict(X).tolist() == classes[codes].tolist()
+    clf.save(tmp_path / "model.json")
+    again = RenyiClassifier.load(tmp_path / "model.json")
+    assert again.classes_.tolist() == classes.tolist()
+    assert again.predict(X).tolist() == classes[codes].tolist()
+    counted = RenyiClassifier().fit_marginals(Marginals.from_data(X, classes[codes]))
+    assert counted.predict(X).tolist() == classes[codes].tolist()

@@ -19,6 +19,7 @@ import pytest
 
 from renyi import Marginals
 from support.commandline import Run
+from support.versions import older
 
 N = 60
 DAY = 86_400
@@ -192,6 +193,11 @@ CHANGED = {
     "duckdb": ("duration ns", "interval"),  # microseconds; durations
     "parquet": ("dictionary of duration",),  # integers
 }
+if older(pl, "2"):
+    CHANGED["polars"] += ("bool8",)  # integers
+if older(duckdb, "2"):  # microseconds
+    zoned = tuple(f"timestamp ns {zone}" for zone in ("UTC", "Asia/Tokyo"))
+    CHANGED["duckdb"] += (*zoned, *(f"dictionary of {name}" for name in zoned))
 
 
 def _in_table(cells: pa.Array, role: str) -> pa.Table:
@@ -240,7 +246,8 @@ def test_refusal_names_the_column(name: str, role: str, tmp_path: Path) -> None:
         try:
             count = convert(table, tmp_path)
         except (Exception, pl.exceptions.PanicException):
-            assert (road, name) in {
+            old = {("parquet", "list_view")} if older(pa, "25") else set()
+            assert (road, name) in old | {
                 ("polars", "list_view"),
                 ("polars", "union"),
                 ("polars", "interval"),

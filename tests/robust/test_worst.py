@@ -85,13 +85,13 @@ def test_cutting_planes_equal_the_linear_program(monkeypatch, K, sizes, rule):
     for seed, kind in enumerate(KINDS):
         table = make_table(sizes, K, kind, seed, holes=0.3 * (seed != 1))
         m = marginals_of(table)
-        for model in ("ridge", "rounded"):
-            card = make_card(m, model, seed)
-            found = worst.worst_case(card, m, rule=rule)
-            exact = truth(card, embedded(table), rule)
-            assert found.lower == pytest.approx(exact, abs=2e-6), (kind, model)
-            assert found.upper == pytest.approx(exact, abs=2e-6), (kind, model)
-            assert found.lower <= found.upper
+        model = ("ridge", "rounded")[(seed + len(sizes)) % 2]
+        card = make_card(m, model, seed)
+        found = worst.worst_case(card, m, rule=rule)
+        exact = truth(card, embedded(table), rule)
+        assert found.lower == pytest.approx(exact, abs=2e-6), (kind, model)
+        assert found.upper == pytest.approx(exact, abs=2e-6), (kind, model)
+        assert found.lower <= found.upper
 
 
 @pytest.mark.parametrize("rule", rules.RULES)

@@ -31,6 +31,7 @@ from renyi import Encoder, Marginals
 from support import warehouses
 from support.commandline import Run
 from support.spark import spark_session
+from support.versions import older
 
 N = 60
 
@@ -474,7 +475,11 @@ CANNOT: dict[tuple[str, str], Instead] = {
     ("polars", "duplicate names"): Instead(_ENGINE, error=pl.exceptions.DuplicateError),
     ("sqlite", "duplicate names"): Instead(_ENGINE, error=sqlite3.OperationalError),
     ("postgres", "duplicate names"): Instead(_ENGINE, error=psycopg.Error),
-    ("duckdb", "duplicate names"): Instead("DuckDB renames them", _renamed),
+    ("duckdb", "duplicate names"): (
+        Instead(_ENGINE, error=duckdb.Error)
+        if older(duckdb, "2")
+        else Instead("DuckDB renames them", _renamed)
+    ),
     ("sqlite", "booleans"): Instead("SQLite has no booleans: 0 and 1", _AS_INTEGERS),
     ("sqlite", "boolean target"): Instead("SQLite has no booleans", _AS_INTEGERS),
     ("sqlite", "dates"): _NO_MOMENTS,

@@ -22,7 +22,7 @@ import pyarrow as pa
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
-from renyi.encoding.columns import label_text
+from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
@@ -288,5 +288,5 @@ def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
 
 def _texts(predictions: Any) -> Any:
     """Return predictions as texts, of which each is made once."""
-    codes, different = pd.factorize(np.asarray(predictions))
+    codes, different = factorized(np.asarray(predictions))
     return np.array([label_text(v) for v in different.tolist()], object)[codes]

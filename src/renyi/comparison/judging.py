@@ -40,11 +40,11 @@ from renyi.encoding.columns import label_text
 from renyi.estimators.minimax_classifier import RuleClassifier
 from renyi.figures import at_most
 from renyi.progress import Progress, ProgressCallback
+from renyi.solvers.risk_measures import log_losses
 from renyi.sources.frames import take_rows
 
 Floats = NDArray[np.float64]
 
-_LEAST = float(np.finfo(np.float64).eps)  # probability, as scikit-learn counts it
 SEEN = (
     "these rows have the counts of its training rows: if they are the same rows, its "
     "figures here are worth nothing"
@@ -294,7 +294,7 @@ def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
         p[i, place[each]] if each in place else 0.0
         for i, each in enumerate(truth.tolist())
     ]
-    return np.asarray(-np.log(np.clip(own, _LEAST, 1.0)))
+    return np.asarray(log_losses(own))
 
 
 def _promises(

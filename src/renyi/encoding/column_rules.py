@@ -40,6 +40,7 @@ from renyi.encoding.columns import (
     Columns,
     Label,
     Levels,
+    factorized,
     label_order,
     numbered_names,
 )
@@ -381,10 +382,11 @@ def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         if high - low < 256:
             shifted = (labels - low).astype(np.uint8)
             found = np.bincount(shifted, minlength=high - low + 1) > 0
-            values = np.flatnonzero(found) + low
-            return values.astype(labels.dtype), (np.cumsum(found) - 1)[shifted]
+            values = np.flatnonzero(found).astype(labels.dtype)
+            values += labels.dtype.type(low)  # whatever wraps around, wraps back
+            return values, (np.cumsum(found) - 1)[shifted]
     try:
-        codes, classes = pd.factorize(labels, sort=True)
+        codes, classes = factorized(labels, sort=True)
     except TypeError as error:
         raise ValueError(
             f"Unknown label type: the classes cannot be sorted ({error}). Make them "
@@ -449,16 +451,25 @@ def target_name(y: Any, taken: Collection[str]) -> str:
     return name
 
 
+def class_array(classes: Sequence[Any]) -> NDArray[Any]:
+    """Return classes as an array; whole numbers above 2**63 stay what they are."""
+    whole = all(type(label) is int for label in classes)
+    large = whole and max(classes, default=0) >= 2**63 and min(classes) >= 0
+    return np.array(classes, np.uint64 if large else None)
+
+
 def check_class_list(classes: list[Any]) -> None:
     """Check that classes are the same again as an array of labels."""
-    small = all(not isinstance(label, int) or abs(label) < 2**63 for label in classes)
+    small = all(
+        not isinstance(label, int) or -(2**63) <= label < 2**64 for label in classes
+    )
     if not small or not all(
         isinstance(label, (str, int, float, bool)) for label in classes
     ):
         raise ValueError("its classes are not labels")
     if len(classes) < 2 or len(set(map(label_text, classes))) < len(classes):
         raise ValueError("its classes are not two or more different ones")
-    array = np.asarray(classes)
+    array = class_array(classes)
     booleans = sum(isinstance(label, bool) for label in classes)
     if (
         array.dtype.kind not in "biufU"

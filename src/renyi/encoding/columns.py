@@ -86,6 +86,32 @@ def time_texts(times: Any) -> Any:
     return pc.replace_substring_regex(texts, _ZEROS, _REST)
 
 
+# Before version 3 pandas takes texts for one that differ behind a null character.
+_CUT_AT_NULL = len(pd.factorize(np.array(["a", "a\0"], object))[1]) < 2
+
+
+def factorized(
+    values: NDArray[Any], sort: bool = False
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the code of each value, -1 if missing, and the different values."""
+    if (
+        not _CUT_AT_NULL
+        or values.dtype.kind != "O"
+        or not any(isinstance(v, str) and "\0" in v for v in values)
+    ):
+        codes, found = pd.factorize(values, sort=sort)
+        return codes, np.asarray(found)
+    missing = pd.isna(values)
+    known = dict.fromkeys(values[~missing])
+    different = sorted(known) if sort else list(known)
+    places = {value: place for place, value in enumerate(different)}
+    codes = np.full(len(values), -1, np.intp)
+    codes[~missing] = [places[value] for value in values[~missing]]
+    array = np.empty(len(different), object)
+    array[:] = different
+    return codes, array
+
+
 def label_text(label: Label) -> str:
     """Text by which labels are compared: 1, 1.0 and "1" are the same label."""
     if isinstance(label, float) and label.is_integer():

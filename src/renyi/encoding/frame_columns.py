@@ -41,7 +41,13 @@ from renyi.encoding.column_rules import (
     missing_numbers,
     without_missing,
 )
-from renyi.encoding.columns import Label, label_text, plain_label, ranked
+from renyi.encoding.columns import (
+    Label,
+    factorized,
+    label_text,
+    plain_label,
+    ranked,
+)
 
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256
@@ -424,7 +430,7 @@ def _labels_of_objects(
     groups: Iterable[slice] = (slice(j, j + 1) for j in range(d))
     if together or d == 1:
         flat = cells.reshape(-1)
-        codes, values = pd.factorize(flat)
+        codes, values = factorized(flat)
         kinds = ("boolean", "integer", "floating", "string")
         alike = (
             all(isinstance(value, str) for value in values)

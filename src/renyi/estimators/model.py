@@ -153,7 +153,7 @@ class CountsModel:
             )
         self._check_parameters()
         self._check_marginals(m)
-        self.classes_ = np.asarray(m.classes)
+        self.classes_ = column_rules.class_array(m.classes)
         self._target = m.target
         numbered = [f"x{j}" for j in range(len(m.encoder.input_names))]
         self._keep_names(m.encoder, list(m.encoder.input_names) != numbered)

@@ -116,7 +116,7 @@ def _from_document(data: dict[str, Any], kind: type[M]) -> M:
     check_fields(data["classifier"], fields, "classifier", {"objective": (str,)})
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])
-    classes = np.asarray(card.classes)
+    classes = column_rules.class_array(card.classes)
     settings = {"calibration": None, "objective": "error", **data["classifier"]}
     if isinstance(settings["class_weight"], list):
         settings["class_weight"] = _weights_of(settings["class_weight"])
@@ -139,7 +139,7 @@ def _from_document(data: dict[str, Any], kind: type[M]) -> M:
 def become(clf: RenyiModel, card: Scorecard, choice: AlphaChoice, named: bool) -> None:
     """Make a classifier that of a scorecard, whose rows are not at hand."""
     assert card.target is not None
-    clf._target, clf.classes_ = card.target, np.asarray(card.classes)
+    clf._target, clf.classes_ = card.target, column_rules.class_array(card.classes)
     clf._keep_names(card.encoder, named)
     clf.marginals_, clf._kept, clf._sample, clf._notes = None, None, None, ()
     clf._take(card, choice)

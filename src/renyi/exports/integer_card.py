@@ -24,6 +24,7 @@ from renyi.certification import certify
 from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
+from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import label_text
 from renyi.exports import markdown
 from renyi.figures import (
@@ -115,7 +116,7 @@ class IntegerScorecard:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row: the second one from the threshold on."""
-        classes = np.asarray(self.scorecard.classes)
+        classes = class_array(self.scorecard.classes)
         return np.asarray(classes[(self.total(X) >= self.threshold).astype(np.intp)])
 
     def frame(self) -> pd.DataFrame:

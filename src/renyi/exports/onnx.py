@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.counting.onehot import offsets
+from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports.plain_form import PlainColumn, PlainModel, plain_model
 
@@ -131,7 +132,7 @@ class _Graph:
             described(column.name, kinds[column.kind], ["rows", 1])
             for column in model.columns
         ]
-        classes = np.asarray(model.classes).dtype
+        classes = class_array(model.classes).dtype
         classes = np.dtype(object) if classes.kind == "U" else classes
         outputs = [
             described(OUTPUTS[0], classes, ["rows"]),
@@ -205,7 +206,7 @@ def _label(graph: _Graph, model: PlainModel, scores: str) -> str:
     if model.threshold:
         scores = graph("Sub", scores, np.array([[model.threshold]]))
     best = graph("ArgMax", _estimates(graph, model, scores), axis=1, keepdims=0)
-    return graph("Gather", np.asarray(model.classes), best)
+    return graph("Gather", class_array(model.classes), best)
 
 
 def _probabilities(graph: _Graph, model: PlainModel, scores: str) -> str:

@@ -38,7 +38,7 @@ from renyi.report.record import Report
 from renyi.rules import decide
 from renyi.scorecard import Scorecard
 from renyi.selection import PathResult
-from renyi.solvers.risk_measures import auc
+from renyi.solvers.risk_measures import auc, log_losses
 
 Floats = NDArray[np.float64]
 
@@ -340,7 +340,7 @@ def _heldout(model: Any, c: Certificate | None, X: Any, y: Any) -> Heldout:
         certificate=c.to_dict(),
         confusion=tuple(map(tuple, confusion.tolist())),
         bins=tuple(_bins(sure, hit)),
-        log_loss=float(-np.log(np.maximum(right, 1e-300)).mean()),
+        log_loss=float(log_losses(right).mean()),
         auc=area,
         roc=curve,
     )

@@ -40,7 +40,7 @@ from renyi.checks import (
     check_positive,
     check_time_limit,
 )
-from renyi.encoding.column_rules import check_classes
+from renyi.encoding.column_rules import check_classes, class_array
 from renyi.encoding.encoder import Encoder
 from renyi.figures import at_least, at_most, rounded_down, rounded_up
 from renyi.marginals.marginals import Marginals
@@ -137,7 +137,7 @@ class MinimaxRule:
     def decide(self, X: Any) -> NDArray[Any]:
         """Class of the smallest λ_y: not random, and wrong at most twice as often."""
         best = self.functions(self.encoder.transform(X)).argmin(axis=1)
-        return np.asarray(np.asarray(self.classes)[best])
+        return np.asarray(class_array(self.classes)[best])
 
 
 def answer_proba(values: Floats) -> Floats:

@@ -96,6 +96,17 @@ def _two_classes(scores: Any, y: Any) -> tuple[Floats, Floats]:
 # ---- ranking
 
 
+def log_losses(probabilities: Any) -> Any:
+    """Return minus the logarithms of the probabilities that true classes got.
+
+    None counts as less than the least step of floating point, as in scikit-learn.
+
+    >>> log_losses([0.9, 0.5, 0.0]).round(2).tolist()
+    [0.11, 0.69, 36.04]
+    """
+    return -np.log(np.clip(probabilities, np.finfo(np.float64).eps, 1.0))
+
+
 def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, float]:
     """Return the area under the ROC curve and its interval (DeLong)."""
     check_share("confidence", confidence)
