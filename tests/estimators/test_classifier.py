@@ -453,5 +453,24 @@ def test_classes_at_the_ends_of_64_bits(least, tmp_path):
     again = RenyiClassifier.load(tmp_path / "model.json")
     assert again.classes_.tolist() == classes.tolist()
     assert again.predict(X).tolist() == classes[codes].tolist()
-    counted = RenyiClassifier().fit_marginals(Marginals.from_data(X, classes[codes]))
-    assert counted.predict(X).tolist() == classes[codes].tolist()
+    m = Marginals.from_data(X, classes[codes])
+    labels = classes[codes].tolist()
+    others = (
+        RenyiClassifier().fit_marginals(m),
+        RenyiClassifier().fit(X, labels),
+        RenyiClassifier().partial_fit(X, labels, classes=classes.tolist()),
+    )
+    for other in others:
+        assert other.predict(X).tolist() == labels
+    if least >= 2**63 - 1:
+        with pytest.raises(ValueError, match="SQLite"):
+            clf.scorecard_.to_sql(dialect="sqlite", table="t")
+
+
+@pytest.mark.parametrize("classes", [(-1, 2**63), (5, 2**64), (-(2**63) - 1, 0)])
+def test_classes_beyond_64_bits_are_refused(classes):
+    X, y = pd.DataFrame({"a": ["u", "v"] * 9}), list(classes) * 9
+    with pytest.raises(ValueError, match="64 bits"):
+        RenyiClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="64 bits"):
+        RenyiClassifier().fit_marginals(Marginals.from_data(X, y))

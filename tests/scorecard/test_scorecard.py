@@ -340,7 +340,7 @@ def changed(document, path, value):
         ("scorecard.classes", ["democrat", 1]),
         ("scorecard.classes", [True, 2]),
         ("scorecard.classes", [1, 10**30]),
-        ("scorecard.classes", ["democrat", "democrat\0"]),
+        ("scorecard.classes", [-1, 2**63]),
         ("scorecard.classes", ["democrat", ["x"]]),
         ("scorecard.classes", ["a", "b", "c"]),
         ("scorecard.classes", "ab"),

@@ -33,10 +33,11 @@ from renyi.encoding.column_rules import (
     check_classes,
     check_sample_weight,
     check_target,
+    class_array,
     constant_columns,
     may_identify_rows,
 )
-from renyi.encoding.columns import Column, Label, label_text
+from renyi.encoding.columns import Column, Label, factorized, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
@@ -324,8 +325,10 @@ class Rows(NamedTuple):
     def shares(self) -> dict[str, float]:
         """Return the share of each class."""
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
-        total = pd.Series(weights).groupby(self.y.to_numpy()).sum() / weights.sum()
-        return {label_text(k): float(v) for k, v in total.items()}
+        codes, labels = factorized(self.y.to_numpy(), sort=True)
+        total = np.bincount(codes, weights, len(labels)) / weights.sum()
+        pairs = zip(labels.tolist(), total.tolist(), strict=True)
+        return {label_text(label): share for label, share in pairs}
 
     def marginals(
         self, encoder: Encoder, class_conditional: bool, order: int = 1
@@ -412,6 +415,4 @@ def class_labels(labels: Sequence[Label]) -> NDArray[Any]:
     if any(isinstance(label, float) for label in labels):
         labels = [label_text(label) for label in labels]
     texts = any(isinstance(label, str) for label in labels)
-    made = np.array(labels, object if texts else None)
-    # Integers of which some need 64 bits without a sign would become floats.
-    return np.array(labels, object) if made.dtype.kind == "f" else made
+    return np.array(labels, object) if texts else class_array(labels)

@@ -49,7 +49,7 @@ def run(args: Args, recorded: Recorded) -> None:
     rows = _requested_rows(args, inputs.load_model(args.model))
     with contextlib.ExitStack() as stack:
         if place is not None:
-            labels = pa.array(rows.clf.classes_.tolist()).type
+            labels = pa.array(rows.clf.classes_).type
             types = {**rows.id_types, PREDICTION: labels}
             write = stack.enter_context(output.writing(place, types, args.spreadsheet))
         else:

@@ -263,7 +263,7 @@ def no_target(name: str) -> ValueError:
 
 
 def check_classes(classes: Iterable[Label], target: str = "y") -> None:
-    """Raise an error if there is a single class, or if a missing value is one."""
+    """Raise an error if there is a single class, a missing one, or one too large."""
     found = list(classes)
     if None in found:
         raise ValueError(
@@ -276,6 +276,18 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
             f"The target {target!r} has only one class, {found[0]!r}: a classifier "
             "needs rows of at least two."
         )
+    if not _fit_64_bits(found):
+        raise ValueError(
+            f"The target {target!r} has classes that are whole numbers and do not fit "
+            "into 64 bits together: turn them into text."
+        )
+
+
+def _fit_64_bits(labels: Iterable[Any]) -> bool:
+    """Whether all whole numbers among labels do, with a sign or all without."""
+    whole = [label for label in labels if isinstance(label, int)]
+    least, most = min(whole, default=0), max(whole, default=0)
+    return least >= -(2**63) and most < (2**63 if least < 0 else 2**64)
 
 
 def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
@@ -348,7 +360,10 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufUO" or y.ndim != 1:
         from sklearn.utils import column_or_1d  # which counting can spare
 
-        y = column_or_1d(y, warn=True)
+        flat = isinstance(y, (list, tuple)) and all(
+            isinstance(v, (str, int)) for v in y
+        )
+        y = class_array(y) if flat else column_or_1d(y, warn=True)
     labels = np.asarray(y)
     if labels.dtype.kind not in "biufUO":
         raise ValueError(
@@ -397,6 +412,9 @@ def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Return the code of each row's class among the sorted classes."""
+    kinds = {classes.dtype.kind, labels.dtype.kind}
+    if kinds == {"i", "u"}:  # which numpy would compare as floats
+        classes, labels = classes.astype(object), labels.astype(object)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise ValueError(
@@ -451,19 +469,25 @@ def target_name(y: Any, taken: Collection[str]) -> str:
     return name
 
 
-def class_array(classes: Sequence[Any]) -> NDArray[Any]:
-    """Return classes as an array; whole numbers above 2**63 stay what they are."""
+def class_array(classes: Any) -> NDArray[Any]:
+    """Return labels as an array that holds what they are, of objects if need be.
+
+    numpy would make floats of some whole numbers, and cut texts at nulls at their end.
+    """
+    if not isinstance(classes, (list, tuple)):
+        return np.asarray(classes)
     whole = all(type(label) is int for label in classes)
-    large = whole and max(classes, default=0) >= 2**63 and min(classes) >= 0
-    return np.array(classes, np.uint64 if large else None)
+    large = whole and min(classes, default=0) >= 0 and max(classes, default=0) >= 2**63
+    array = np.array(classes, np.uint64 if large and max(classes) < 2**64 else None)
+    if array.tolist() != list(classes) or (whole and array.dtype.kind == "f"):
+        array = np.empty(len(classes), object)
+        array[:] = classes
+    return array
 
 
 def check_class_list(classes: list[Any]) -> None:
     """Check that classes are the same again as an array of labels."""
-    small = all(
-        not isinstance(label, int) or -(2**63) <= label < 2**64 for label in classes
-    )
-    if not small or not all(
+    if not _fit_64_bits(classes) or not all(
         isinstance(label, (str, int, float, bool)) for label in classes
     ):
         raise ValueError("its classes are not labels")
@@ -471,9 +495,9 @@ def check_class_list(classes: list[Any]) -> None:
         raise ValueError("its classes are not two or more different ones")
     array = class_array(classes)
     booleans = sum(isinstance(label, bool) for label in classes)
+    alike = any(all(type(label) is kind for label in classes) for kind in (str, int))
     if (
-        array.dtype.kind not in "biufU"
-        or array.tolist() != classes  # a number among strings would become one
+        (array.dtype.kind not in "biufU" and not alike)
         or booleans not in (0, len(classes))
         or (array.dtype.kind == "f" and not np.isfinite(array).all())
     ):

@@ -311,7 +311,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, labels, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
-            self.classes_ = np.unique(np.asarray(classes))
+            self.classes_ = np.unique(column_rules.class_array(classes))
             column_rules.check_class_labels(self.classes_, self._settings().missing)
         settings = self._settings() if first else self.encoder_
         encoder, codes = settings.fit_transform(X, weights, refuse_identifiers=False)

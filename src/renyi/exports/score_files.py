@@ -404,7 +404,7 @@ class GenotypeScores:
         """
         note = ""
         if self.covariates:
-            terms = (f"{value!r} × {name}" for name, value in self.covariates.items())
+            terms = (f"{float(c)!r} × {name}" for name, c in self.covariates.items())
             note = f"Covariates are not in it: add {', '.join(terms)}.\n"
         points = self._filled()
         return write_plink2(prefix, self.variants, points, self.intercept, note)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from renyi.certificates.heldout import share_interval
 from renyi.checks import check_choice, check_share, check_whole
 from renyi.drawing import GREY, axes, literal, look
-from renyi.encoding.column_rules import check_labels
+from renyi.encoding.column_rules import check_labels, class_array, distinct
 from renyi.encoding.columns import label_text
 from renyi.plots import owner_of, place_of
 from renyi.selection import short
@@ -209,11 +209,10 @@ class CalibrationDisplay:
         p = np.column_stack([1 - p, p]) if p.ndim == 1 else p
         if y_true is None:
             raise ValueError("y is missing: give the classes of the rows X.")
-        y = np.array(
-            [label_text(each) for each in check_labels(y_true, len(p)).tolist()]
-        )
-        given = np.unique(np.asarray(y_true)) if classes is None else classes
-        known = [label_text(each) for each in np.asarray(given).tolist()]
+        labels = check_labels(y_true, len(p))
+        y = np.array([label_text(each) for each in labels.tolist()], object)
+        given = distinct(labels)[0] if classes is None else class_array(classes)
+        known = [label_text(each) for each in given.tolist()]
         if p.shape[1:] != (len(known),) or not ((p >= 0) & (p <= 1)).all():
             raise ValueError(
                 f"y_prob must hold probabilities of {len(known)} classes, in as many "

@@ -65,7 +65,13 @@ class Dialect:
             return made.get(self.name, "X'{}'").format(value.hex())
         if isinstance(value, float):
             return self.number(value)
-        return str(value) if isinstance(value, int) else self.string(value)
+        if not isinstance(value, int):
+            return self.string(value)
+        if self.name == "sqlite" and not -(2**63) <= value < 2**63:
+            raise ValueError(
+                f"{value} is beyond the integers of SQLite: turn the classes into text."
+            )
+        return str(value)
 
     def string(self, text: str) -> str:
         """Return the literal of a text."""
