@@ -67,9 +67,8 @@ def test_covariates_are_added_and_missing_ones_named():
 def test_coefficients_of_covariates_stand_beside_the_passes(tmp_path):
     model = model_of(random_study(), covariates={"age": np.float64(0.5), "pc1": -2.0})
     model.to_plink2(str(tmp_path / "s"))
-    assert "add 0.5 × age, -2.0 × pc1." in (tmp_path / "s.plink2.txt").read_text(
-        "utf-8"
-    )
+    told = (tmp_path / "s.plink2.txt").read_text("utf-8")
+    assert "add 0.5 × age, -2.0 × pc1." in told
 
 
 def test_probabilities_follow_the_calibration_and_the_prevalence():
