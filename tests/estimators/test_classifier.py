@@ -474,3 +474,13 @@ def test_classes_beyond_64_bits_are_refused(classes):
         RenyiClassifier().fit(X, y)
     with pytest.raises(ValueError, match="64 bits"):
         RenyiClassifier().fit_marginals(Marginals.from_data(X, y))
+
+
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, object)])
+def test_texts_and_numbers_are_no_classes_together(kind):
+    """A model file of such classes could not be read."""
+    X, y = pd.DataFrame({"a": ["u", "v"] * 9}), kind(["one", 2] * 9)
+    with pytest.raises(ValueError, match="texts"):
+        RenyiClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="texts"):
+        RenyiClassifier().fit_marginals(Marginals.from_data(X, y))

@@ -263,7 +263,7 @@ def no_target(name: str) -> ValueError:
 
 
 def check_classes(classes: Iterable[Label], target: str = "y") -> None:
-    """Raise an error if there is a single class, a missing one, or one too large."""
+    """Raise an error if there is one class, or some are missing, mixed or too large."""
     found = list(classes)
     if None in found:
         raise ValueError(
@@ -275,6 +275,11 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
         raise ValueError(
             f"The target {target!r} has only one class, {found[0]!r}: a classifier "
             "needs rows of at least two."
+        )
+    if len({isinstance(label, str) for label in found}) > 1:
+        raise ValueError(
+            f"The target {target!r} has classes that are texts and some that are none: "
+            "turn all into text."
         )
     if not _fit_64_bits(found):
         raise ValueError(
