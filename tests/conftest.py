@@ -54,23 +54,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 COMPILING = ("counting/", "solvers/", "sources/test_csv_kernels.py")
+GROUPS = ("spark", "compiled loops")  # the longest; the others' order does not matter
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Let one process begin with Spark, the longest group, one with what compiles.
+    """Let one process begin with Spark, another with all that compiles.
 
-    Two that began with the same tests would compile the same loops side by side.
+    Two would compile the same loops side by side; later ones find them compiled.
     """
 
     def rank(item: pytest.Item) -> int:
         group = item.get_closest_marker("xdist_group")
-        if group is not None and group.args == ("spark",):
-            return 0
-        return 1 if any(part in item.nodeid for part in COMPILING) else 2
+        name = "" if group is None else group.args[0]
+        return GROUPS.index(name) if name in GROUPS else len(GROUPS)
 
     if hasattr(config, "workerinput"):
+        for item in items:
+            if any(part in item.nodeid for part in COMPILING):
+                item.add_marker(pytest.mark.xdist_group(GROUPS[1]))
         items.sort(key=rank)
 
 

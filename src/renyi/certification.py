@@ -365,7 +365,8 @@ def _certify_rows(
             "Marginals.from_data(X, y)."
         )
     rows, mapped = heldout.read_rows(card, X, y), card.mapped
-    rule, seed = getattr(model, "rule", "map"), getattr(model, "random_state", None)
+    own = getattr(model, "classifier_", model)  # by which it answers
+    rule, seed = getattr(own, "rule", "map"), getattr(own, "random_state", None)
     confidence = 0.95 if confidence is None else confidence
     moved = rows.t
     if mapped is not card:

@@ -32,6 +32,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def point_digits(most: float) -> int:
+    """Return how many digits points are shown with, none of which exceeds `most`."""
+    return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)
+
+
 def number_of(count: float, what: str) -> str:
     """Return how many there are, in words.
 

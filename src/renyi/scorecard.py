@@ -29,6 +29,7 @@ from renyi.encoding.column_rules import check_class_list
 from renyi.encoding.columns import Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_from_dict
+from renyi.figures import point_digits
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
 from renyi.solvers.point_sums import feature_means, largest_sum, score_error
@@ -349,18 +350,19 @@ class Scorecard:
             return str(self.mapped)
         frame = self.frame()
         share = {"share": "{:.1%}".format}
+        points, intercept = class_points(self)
+        signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
         text: str = frame[:40].to_string(
-            index=False, formatters=share, float_format="{:+.4f}".format
+            index=False, formatters=share, float_format=signed
         )
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
         # Features with a single category add the same to every row.
         sizes = self.encoder.columns.sizes
         single = np.repeat(sizes == 1, sizes)
-        points, intercept = class_points(self)
         starts = intercept + points[single].sum(axis=0)
         shown = ", ".join(
-            f"{label_text(label)} {start:+.4f}"
+            f"{label_text(label)} {signed(start)}"
             for label, start in zip(self.classes, starts, strict=True)
         )
         use = f"A row starts from {shown}; it adds its points; the highest score wins."

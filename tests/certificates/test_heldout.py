@@ -217,6 +217,11 @@ def test_betting_bound_is_the_least_rejected_mean(shape):
         assert found == (2.5 if below < bound else pytest.approx(bound))
 
 
+def test_values_next_to_their_range_promise_the_range():
+    near = np.full(6, np.nextafter(0.56, 0))
+    assert heldout.betting_bound(near, 0.56, 0.975) == pytest.approx(0.56, abs=1e-12)
+
+
 def test_bets_beat_the_bernstein_inequality():
     """On real residuals by far; the choice was made beforehand, and not by the rows."""
     X, y = load("credit")

@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from renyi import Certificate, Marginals, RenyiClassifier, certify
@@ -202,6 +203,41 @@ def test_rows_and_counts_rank_alike():
     for name in ("auc", "any_prevalence", "gamma"):
         a, b = (getattr(each.certificate_, name) for each in (dual, counted))
         assert a == pytest.approx(b, rel=1e-6), name
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_rows_prove_no_more_of_a_ranking_than_their_pairs(seed):
+    """Pairs that are not counted: those of the rows prove nothing of a class."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.choice(list("ab"), (7, 4)), columns=list("abcd"))
+    y, weights = np.array(list("nnppppp")), np.full(7, 20.0)
+    clf = RenyiClassifier(alpha=0.1).fit(X, y, weights)
+    assert clf.marginals_ is None
+    m = Marginals.from_data(X, y, sample_weight=weights)
+    c, counted = clf.certificate_, certify(clf, m)
+    for a, b in (
+        (c.auc, counted.auc),
+        (c.any_prevalence, counted.any_prevalence),
+        (c.error_at(0.01), counted.error_at(0.01)),
+    ):
+        assert a == pytest.approx(b, rel=1e-9)
+
+
+def test_no_population_with_the_same_pairs_errs_more_at_another_prevalence():
+    def table(rows):
+        return pd.DataFrame([[*row] for row in rows.split()], columns=list("abcd"))
+
+    X = table("baab aaba bbab bbba bbaa abaa abbb")
+    Z = table("aabb abaa abba baaa bbab bbab bbba")
+    y, t = np.array(list("npppppn")), np.array(list("npppnpp"))
+    weights = np.full(7, 20.0)
+    m = Marginals.from_data(X, y, sample_weight=weights)
+    n = Marginals.from_data(Z, t, sample_weight=weights)
+    assert m.digest == n.digest
+    c = (clf := RenyiClassifier(alpha=0.1).fit(X, y, weights)).certificate_
+    wrong = clf.predict(Z) != t
+    error = 0.99 * wrong[t == "n"].mean() + 0.01 * wrong[t == "p"].mean()
+    assert 0.4 < error <= c.error_at(0.01) <= c.any_prevalence
 
 
 def test_the_left_out_error_is_that_of_refits():

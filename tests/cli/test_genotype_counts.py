@@ -89,6 +89,21 @@ def test_swapped_alleles_give_the_same_model(good, panel):
     np.testing.assert_allclose(one.points, other.points, rtol=1e-9, atol=1e-12)
 
 
+def test_cases_that_were_sampled_more_often_do_not_contradict_the_panel(
+    good, bad, panel
+):
+    """The panel is of the population, in which cases are as rare as is stated."""
+    table = codes(n=400, seed=0)
+    cases, controls = table[:, 200:].copy(), table[:, :200].copy()
+    cases[0], controls[0] = np.repeat([0, 2, 3], [130, 60, 10]), controls[1]
+    save_study("panel", np.hstack([controls] * 19 + [cases])[:, ::10])
+    names = [f"{g}_{a}" for g in ("CASE", "CONTROL") for a in ("A1A1", "A1A2", "A2A2")]
+    both = [(g == c).sum(axis=1) for g in (cases, controls) for c in (0, 2, 3)]
+    save_counts(**dict(zip(names, both, strict=True)))
+    assert fit(good, "--prevalence", 0.05, "--json").json["variants"] == 40
+    assert "contradict each other at" in fit(bad)  # as many cases as controls
+
+
 def test_a_panel_that_contradicts_the_counts_is_refused_by_its_variants(bad, panel):
     names = [f"{g}_{k}" for g in ("CASE", "CONTROL") for k in ("A1A1", "A1A2", "A2A2")]
     changes = {name: 200 if name.endswith("A1A1") else 1 for name in names}

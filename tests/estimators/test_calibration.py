@@ -220,6 +220,22 @@ def test_calibrations_that_cannot_be_are_refused():
     assert RenyiClassifier().fit_marginals(m).scorecard_.calibration is None
 
 
+@pytest.mark.parametrize("marginals", [False, True])
+def test_rows_that_are_fitted_one_by_one_are_not_taken_for_certain(marginals):
+    """Their leverage is near 1, where there is no discriminant."""
+    X = pd.DataFrame([list(r) for r in ("20", "02", "22", "21", "10", "13")])
+    X.columns, y = ["a", "b"], ["k0", "k3", "k0", "k0", "k3", "k1"]
+    clf = RenyiClassifier(alpha=1e-9 if marginals else "auto")
+    if marginals:
+        clf.fit_marginals(Marginals.from_data(X, y))
+    else:
+        clf.fit(X, y)
+        assert clf.certificate_.loo_error == 0.5
+    p = clf.predict_proba(X)
+    assert p.min() > 0 and p.sum(axis=1) == pytest.approx(np.ones(6))
+    assert clf.classes_[p.argmax(axis=1)].tolist() == clf.predict(X).tolist()
+
+
 def test_a_temperature_of_three_classes_moves_no_decision():
     X, y = table(200, 3)
     clf = RenyiClassifier(calibration="temperature").fit(X, y)

@@ -20,6 +20,7 @@ from renyi.certificates.crossfit import average, crossfit_bounds
 from renyi.datasets import load
 from renyi.estimators.crossfit_classifier import judged_half, split_rows
 from support.manners import all_checks
+from support.noisyrows import noisy
 
 ESTIMATORS = [CrossFitClassifier(), CrossFitClassifier(method="mixture")]
 
@@ -342,3 +343,14 @@ def test_a_fitted_model_stays_what_was_certified(method):
     assert (safe.predict_proba(X) == before[1]).all()
     assert safe.rule == safe.certificate_.rule == "map"
     assert hasattr(safe, "explain") == (method == "average")
+
+
+def test_the_rule_that_answers_is_the_one_that_rows_certify() -> None:
+    """The seed of the split is not that of the draws of the rule sharp."""
+    X, y = noisy(600, seed=0)
+    fresh, truth = noisy(600, seed=1)
+    inner = RenyiClassifier(rule="sharp", random_state=3)
+    safe = CrossFitClassifier(inner, random_state=5).fit(X, y)
+    found, wrong = certify(safe, fresh, truth), safe.predict(fresh) != truth
+    assert found == certify(safe.classifier_, fresh, truth)
+    assert found.observed_error == pytest.approx(wrong.mean())

@@ -13,6 +13,7 @@ from renyi.counting.packed import PackedGenotypes
 from renyi.estimators import genotype_model
 from renyi.estimators.genotype_classifier import GenotypeClassifier
 from renyi.solvers import ridge_dual
+from renyi.solvers.risk_measures import nagelkerke_r2
 
 N, D = 37, 150
 
@@ -240,6 +241,39 @@ def test_the_auc_of_noise_is_a_half_on_average(size):
         found.append(clf.figures_.auc)
     assert np.mean(found) == pytest.approx(0.5, abs=4 * np.std(found) / 30**0.5)
     assert np.std(found) < 0.2
+
+
+def test_noise_adds_nothing_to_covariates():
+    """A left-out score with the covariates in it gives a sample's class away."""
+    added, with_them = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        G = PackedGenotypes.from_codes(rng.choice([0, 2, 3], (200, 150)))
+        y, C = rng.integers(0, 2, 150), rng.normal(size=(150, 4))
+        clf = GenotypeClassifier(alpha=3000.0).fit(G, y, C)
+        alone = ridge_dual.covariates_alone(y, C, None)
+        assert_allclose(clf.left_out_genetic_, clf.left_out_ - alone, atol=1e-9)
+        added.append(nagelkerke_r2(clf.left_out_genetic_, y, C))
+        with_them.append(nagelkerke_r2(clf.left_out_scores_, y, C))
+    assert np.mean(added) < 0.03 and np.mean(with_them) > 0.5
+    clf.fit(G, y)
+    assert (clf.left_out_genetic_ == clf.left_out_scores_).all()
+
+
+def test_equal_samples_of_a_group_are_not_ranked_by_rounding():
+    G = PackedGenotypes.from_codes(np.array([[3, 3, 3, 3, 2]]))
+    clf = GenotypeClassifier(alpha=0.01, dominance=False, missing="mean")
+    clf.fit(G, [0, 1, 0, 1, 1], groups=[1, 0, 0, 0, 1])
+    assert len(set(clf.left_out_scores_[1:4].tolist())) == 1
+    assert clf.figures_.auc == pytest.approx(5 / 12)
+
+
+def test_the_likelier_class_is_the_answer_to_the_last_bit(study):
+    G = PackedGenotypes.from_codes(np.array([[3, 3, 3, 3, 3, 3]]))
+    for y in ([0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]):
+        clf = GenotypeClassifier(alpha=1.0).fit(G, y)
+        answers = clf.predict_proba(G).argmax(axis=1)
+        assert (clf.classes_[answers] == clf.predict(G)).all()
 
 
 def test_some_samples_and_variants(study):

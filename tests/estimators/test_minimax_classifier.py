@@ -254,9 +254,9 @@ def test_a_class_never_seen_with_a_category_is_not_answered() -> None:
     ("name", "margin", "limit"),
     [
         ("votes", 0.0, 5.0),
-        ("votes", 1.0, 4.5),
-        ("credit", 0.0, 14.5),
-        ("kr-vs-kp", 0.0, 8.6),
+        pytest.param("votes", 1.0, 4.5, marks=pytest.mark.long),
+        pytest.param("credit", 0.0, 14.5, marks=pytest.mark.long),
+        pytest.param("kr-vs-kp", 0.0, 8.6, marks=pytest.mark.long),
     ],
 )
 def test_error_on_new_rows(name: str, margin: float, limit: float) -> None:

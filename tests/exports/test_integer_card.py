@@ -262,5 +262,43 @@ def test_numbers_have_no_other_label() -> None:
     for missing in (True, False):
         rows = slice(None) if missing else slice(21, None)
         card = renyi.RenyiClassifier().fit(X[rows], y[rows]).scorecard_.rounded(10)
-        other = card.frame().query("category == '(any other)'")["feature"].tolist()
-        assert set(other) == ({"c"} if missing else {"c", "x"})
+        listed = card.frame()
+        other = listed[listed.category == "(any other)"]["feature"].tolist()
+        assert other == ["c"]
+        assert (listed[listed.category == "(missing)"]["feature"] == "x").all()
+
+
+def added_up(card, X):
+    """The totals of rows by the printed table alone; what it does not list has 0."""
+    listed = {(a, b): n for a, b, n in card.frame().itertuples(index=False)}
+    others = {name: listed.get((name, "(any other)"), 0) for name in X}
+    return sum(
+        np.array([listed.get((name, text), others[name]) for text in X[name]])
+        for name in X
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_printed_is_what_was_certified(seed):
+    """Labels that only the later counts have, and labels that were merged as rare."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.choice(list("uvw"), (200, 2)), columns=["a", "b"])
+    X["c"] = [f"r{k}" if k < 30 else "common" for k in range(200)]
+    y = np.where((X["a"] == "u") ^ (rng.random(200) < 0.1) | (X["c"] != "common"), 1, 0)
+    encoder = renyi.Encoder(min_count=3)
+    clf = renyi.RenyiClassifier(encoder=encoder).fit(X, y)
+    later = X.assign(b=np.where(rng.random(200) < 0.6, "NEW", X["b"]))
+    truth = np.where(later["b"] == "NEW", 1, y)
+    m = renyi.Marginals.from_data(later, truth, encoder=renyi.Encoder())
+    for most in (1, 3):
+        card = clf.scorecard_.rounded(most, marginals=m)
+        totals = added_up(card, later)
+        np.testing.assert_array_equal(totals, card.total(later))
+        assert totals.max() <= card.totals()["total"].max()
+        wrong = np.mean((totals >= card.threshold) != truth)
+        assert wrong <= card.certificate.bounds["map"]
+    frame = clf.scorecard_.rounded(1).frame()
+    assert frame[frame.category.isin([*X["c"][:30], "(rare)"])].points.nunique() <= 1
+    shown = clf.scorecard_.rounded(1).to_text("md")
+    assert "(rare) of 'c' is any of 'r0', 'r1', 'r10'" in shown
+    assert "and 18 more, which the CSV names." in shown and "| r1 |" not in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,26 @@ def test_points_of_a_table_add_up_to_the_scores(K: int, order: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
     shown = card.to_text("md")
     assert shown.count("\n| ") == len(read) + 2 and "=1\\|2" in shown
+
+
+def test_labels_that_were_merged_as_rare_are_named() -> None:
+    X = pd.DataFrame({"a": [*"uvwx", *("common",) * 16]})
+    encoder = renyi.Encoder(min_count=2)
+    card = renyi.RenyiClassifier(encoder=encoder).fit(X, [1, 1, 1, 0] * 5).scorecard_
+    read = pd.read_csv(io.StringIO(card.to_text("csv"))).set_index("category")
+    for label in "uvwx":
+        assert read.loc[label, ["0", "1"]].equals(read.loc["(rare)", ["0", "1"]])
+    assert read["count"].sum() == 20 and np.isnan(read.loc["u", "count"])
+    shown = card.to_text("md")
+    assert "(rare) of 'a' is any of 'u', 'v', 'w', 'x'." in shown
+    assert "| u |" not in shown
+
+
+def test_small_points_are_shown_with_digits_enough(votes) -> None:
+    card = renyi.RenyiClassifier(alpha=3e3).fit(*votes).scorecard_
+    for shown in (card.to_text("md"), str(card)):
+        digits = {float(text) for text in re.findall(r"[+-]0\.\d{5,}", shown)}
+        assert len(digits - {0.0}) > 10
 
 
 @pytest.mark.parametrize(

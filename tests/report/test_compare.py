@@ -72,6 +72,23 @@ def test_folds_have_the_corrected_interval_of_t():
     assert same.low < 0 < same.high
 
 
+@pytest.mark.parametrize("folds", range(2, 9))
+@pytest.mark.parametrize("each", [2, 3, 7, 10])
+def test_folds_that_are_all_alike_make_nothing_certain(folds, each):
+    """Means of 1/3 or 1/7 spread by their rounding, which was taken for a spread."""
+    judge = _Judge(np.repeat(np.arange(folds), each), folds, 0.95)
+    none, one = np.zeros(folds * each, bool), np.arange(folds * each) % each == 0
+    found = judge.difference(one, none)
+    n, sure = folds * each, 0.975
+    more, less = share_interval(folds, n, sure), share_interval(0, n, sure)
+    assert found == pytest.approx((1 / each, more[0] - less[1], more[1] - less[0]))
+    limit = judge.at_most(none, one, 0.95)
+    low = stats.beta.ppf(0.025, folds, n - folds + 1)
+    assert limit == pytest.approx(1 - 0.025 ** (1 / n) - low)
+    loss = judge.mean(np.where(one, 1.6, 0.2))
+    assert loss.low < loss.value < loss.high
+
+
 @pytest.mark.parametrize("shares", [(0.1, 0.1), (0.4, 0.05), (0.0, 0.3), (0.5, 0.5)])
 def test_difference_on_test_rows_covers_as_often_as_it_says(shares):
     # Exactly, over all outcomes of 12 rows: only a wrong, only b, or neither.
@@ -207,6 +224,24 @@ def test_models_are_judged_as_they_are(votes):
     assert (one.population, one.population_worst) == (c.sampled_error, c.bounds["map"])
     assert "training rows" in entry(found, "seen").note and one.note == ""
     assert found.trained is None and found.folds is None
+
+
+def test_a_promise_of_less_confidence_is_not_taken(votes):
+    X, y = votes
+    weak, strong = (
+        renyi.CrossFitClassifier(confidence=c, random_state=0).fit(X[:300], y[:300])
+        for c in (0.5, 0.99)
+    )
+    them = [
+        Candidate("weak", "", None, weak.classifier_, X[300:]),
+        Candidate("strong", "", None, strong.classifier_, X[300:]),
+    ]
+    found = compare(them, X[300:], y[300:], target="party", confidence=0.95)
+    c = renyi.certify(weak.classifier_, X[300:], y[300:], confidence=0.95)
+    assert entry(found, "weak").population == c.sampled_error
+    assert "confidence 50 % only" in entry(found, "weak").note
+    assert entry(found, "strong").population == strong.certificate_.sampled_error
+    assert entry(found, "strong").note == ""
 
 
 def test_the_same_seed_gives_the_same_comparison(votes):

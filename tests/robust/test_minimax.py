@@ -63,6 +63,14 @@ def test_cutting_planes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_saddle(table, result)
 
 
+def test_equations_that_fail_by_rounding_alone(monkeypatch) -> None:
+    """Cells of 1e-11 beside large ones: a member was found infeasible, lower was 0."""
+    monkeypatch.setattr(renyi.robust.minimax_problem, "_QUICK", 0)
+    table = draw(1070, largest=1500)
+    assert 0 < table.min() < 1e-12
+    check_saddle(table, minimax(marginals(table), "exact", tolerance=1e-7))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1000, 1300))
 def test_three_hundred_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

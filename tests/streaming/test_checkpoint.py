@@ -382,8 +382,8 @@ def check_killed(folder: Path, ending: str, kills: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_killed_at_ten_random_moments(ending: str, tmp_path: Path) -> None:
-    check_killed(tmp_path / "job", ending, kills=10, seed=5)
+def test_killed_at_random_moments(ending: str, tmp_path: Path) -> None:
+    check_killed(tmp_path / "job", ending, kills=6, seed=5)
 
 
 @pytest.mark.long

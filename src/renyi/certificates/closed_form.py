@@ -230,10 +230,13 @@ def moments_of_rows(
     F: Array,
     columns: Columns,
     error: float,
+    within: bool,
 ) -> ScoreMoments:
     """Return the same from the rows, where the pairs would be too many to count.
 
-    Estimates t may be off by `error` at each class.
+    Estimates t may be off by `error` at each class. What rows tell of each class by
+    itself is taken only if it is certified for pairs `within` classes: pairs alone fix
+    the sum of both variances, weighted by the classes' shares.
     """
     n, K = t.shape
     total = float(n if weights is None else weights.sum())
@@ -252,8 +255,13 @@ def moments_of_rows(
         s = t[:, 1] - 0.5
         means = np.bincount(y, share * s, 2) / priors
         squares = np.bincount(y, share * (s - means[y]) ** 2, 2) / priors
-        variances = (np.sqrt(squares) + error) ** 2 + near / priors
-        together = float(variances.sum())
+        if within:
+            variances = (np.sqrt(squares) + error) ** 2 + near / priors
+            together = float(variances.sum())
+        else:
+            pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
+            variances = pooled / priors
+            together = float(variances.max())
         by_class = ClassScores(means, variances, together, error + near)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
     return ScoreMoments(total, used, priors, *found)

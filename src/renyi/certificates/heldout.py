@@ -213,6 +213,8 @@ def betting_bound(
     bets = np.sqrt(2 * log / (n * spread))
 
     def rejected(m: float) -> bool:
+        if m >= 1:  # which no mean exceeds
+            return True
         gains = np.log1p(np.minimum(bets, _MOST / (1 - m)) * (m - v))
         return bool(np.cumsum(gains).max() >= log + 1e-9)
 

@@ -90,7 +90,7 @@ class Step:
 
     name: str  # of any rule what the promise comes from
     upper: float  # proven: no distribution with the marginals makes it err more often
-    lower: float | None = None  # error under a distribution that was found
+    lower: float | None = None  # under a distribution that was found, ties as errors
     seconds: float | None = field(default=None, compare=False)
     status: Status = "bounded"
 

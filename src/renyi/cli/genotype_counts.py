@@ -95,8 +95,7 @@ def _aligned(
     args: Args, study: GenotypeCounts, panel: Genotypes, log: list[str]
 ) -> tuple[Genotypes, NDArray[np.int64]]:
     """Return the panel's variants that have counts, and these by its alleles."""
-    total = study.counts.sum(axis=1)
-    table = study.variants.assign(frequency=_frequency(total))
+    table = study.variants.assign(frequency=_frequency(study.counts, args.prevalence))
     shares = frequency_of(code_counts(panel.packed))
     match = match_variants(
         table,
@@ -110,23 +109,34 @@ def _aligned(
     counts = study.counts[match.model]
     counts[match.swapped] = counts[match.swapped][:, :, ::-1]
     panel = panel.select(variants=match.file)
-    kept = _agreeing(study, panel, counts, shares[match.file])
+    kept = _agreeing(study, panel, counts, shares[match.file], args.prevalence)
     return panel.select(variants=kept), counts[kept]
 
 
-def _frequency(counts: NDArray[np.int64]) -> Floats:
-    """Return the frequency of A1 from counts (d, 3)."""
-    return np.asarray((counts[:, 0] + counts[:, 1] / 2) / counts.sum(axis=1))
+def _class_shares(counts: NDArray[np.int64], prevalence: float | None) -> Floats:
+    """Return the shares (d, 2) of controls and cases, as sampled unless it is given."""
+    if prevalence is None:
+        return np.asarray(counts.sum(axis=2) / counts.sum(axis=(1, 2))[:, None])
+    return np.tile([1 - prevalence, prevalence], (len(counts), 1))
+
+
+def _frequency(counts: NDArray[np.int64], prevalence: float | None) -> Floats:
+    """Return the frequency of A1 among people, from counts (d, 2, 3)."""
+    each = (counts[..., 0] + counts[..., 1] / 2) / counts.sum(axis=2)
+    return np.asarray((_class_shares(counts, prevalence) * each).sum(axis=1))
 
 
 def _agreeing(
-    study: GenotypeCounts, panel: Genotypes, counts: NDArray[np.int64], theirs: Floats
+    study: GenotypeCounts,
+    panel: Genotypes,
+    counts: NDArray[np.int64],
+    theirs: Floats,
+    prevalence: float | None,
 ) -> NDArray[np.bool_]:
     """Return which variants are as frequent in the panel; refuse if many are not."""
-    total = counts.sum(axis=1)
-    ours = _frequency(total)
+    ours, shares = _frequency(counts, prevalence), _class_shares(counts, prevalence)
     mean = np.clip((ours + np.nan_to_num(theirs)) / 2, 0.01, 0.99)
-    people = 1 / total.sum(axis=1) + 1 / panel.packed.n
+    people = (shares**2 / counts.sum(axis=2)).sum(axis=1) + 1 / panel.packed.n
     error = np.sqrt(mean * (1 - mean) / 2 * people)
     apart = abs(ours - theirs)
     bad = ~(

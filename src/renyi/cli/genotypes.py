@@ -250,7 +250,8 @@ def fit(args: Args, recorded: Recorded) -> None:
         X = study.covariates.to_numpy()
         unpenalised(len(X), X, list(study.covariates.columns))  # names one that is idle
     clf, compared, rest = _learned(args, study, X)
-    measures = risk_measures(clf.left_out_scores_, study.y, X, args.prevalence)
+    scores, added = clf.left_out_scores_, clf.left_out_genetic_
+    measures = risk_measures(scores, study.y, X, args.prevalence, added=added)
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +107,7 @@ class RowsToAnswer:
         self.clf, self.ids, self.target, self.where = clf, ids, target, where
         self.tables = files.open_tables(paths)
         self.features = list(clf.encoder_.input_names)
-        self._csv = isinstance(self.tables[0], CsvFile)
+        self.of_csv = isinstance(self.tables[0], CsvFile)
         # What the columns of a CSV file are, whatever their cells look like.
         self._kinds = files.column_kinds(clf.encoder_.single)
         if target is not None:
@@ -116,7 +117,7 @@ class RowsToAnswer:
     @cached_property
     def id_types(self) -> dict[str, pa.DataType]:
         """Types of the columns to copy."""
-        if self._csv:
+        if self.of_csv:
             return dict.fromkeys(self.ids, pa.string())
         parts = [pa.schema([t.schema.field(n) for n in self.ids]) for t in self.tables]
         whole = pa.unify_schemas(parts, promote_options="permissive")
@@ -138,7 +139,7 @@ class RowsToAnswer:
 
     def _batch(self, table: pa.Table) -> Batch:
         copied = {name: table[name].cast(kind) for name, kind in self.id_types.items()}
-        if self._csv:  # columns that are copied and interpreted too
+        if self.of_csv:  # columns that are copied and interpreted too
             missing = frozenset(map(label_text, self.clf.encoder_.missing))
             for name in self._kinds.keys() & {*self.ids}:
                 column = typed(name, table[name], missing, self._kinds[name])
@@ -170,7 +171,23 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
     if extra:
         what = f"Ignored {number_of(len(extra), 'column')} that the model does not use"
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
-    return RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
+    rows = RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
+    if rows.of_csv:
+        _warn_of_spaces(clf)
+    return rows
+
+
+def _warn_of_spaces(clf: RenyiModel) -> None:
+    """Tell of labels that no cell of a CSV file is taken for."""
+    for column in clf.encoder_.single.columns:
+        labels = (c for c in column.categories if isinstance(c, str) and c != c.strip())
+        for label in islice(labels, 1):
+            warn(
+                f"The model knows {label!r} in {column.name!r}, but spaces around the "
+                "cells of a CSV file are dropped: such rows count as other ones. "
+                "Parquet and Arrow files keep them.",
+                "mixed-column",
+            )
 
 
 def check_features(path: Path, names: list[str], features: list[str]) -> None:

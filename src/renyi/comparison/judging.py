@@ -50,6 +50,7 @@ SEEN = (
     "figures here are worth nothing"
 )
 # What a method may be unable to do: too many classes, an extra that is missing.
+_EQUAL = 1e-12  # means that differ by less are the same
 _REASONS = (ValueError, TypeError, ImportError, MemoryError, NotImplementedError)
 
 
@@ -302,7 +303,7 @@ def _promises(
 ) -> Compared:
     """Return what is certified of a model: by itself, and by test rows if there are."""
     model, seconds = trained
-    found, labels = _certified(model), np.asarray(y, object)
+    found, labels = _certified(model, confidence), np.asarray(y, object)
     if one.make is None:
         c = certify(model, one.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
@@ -315,11 +316,17 @@ def _promises(
     return Compared(one.name, one.about, seconds=seconds, **found)
 
 
-def _certified(model: Any) -> dict[str, Any]:
-    """Return what a fitted model promises of the answers of its `predict`."""
+def _certified(model: Any, confidence: float) -> dict[str, Any]:
+    """Return what a fitted model promises of the answers of its `predict`.
+
+    What it promises with less confidence than is asked for is not taken.
+    """
     c = getattr(model, "certificate_", None)
     if c is not None and c.basis == "marginals":
         return {"worst_case": c.bounds[c.rule], "doubtful": c.doubtful}
+    if c is not None and (sure := c.confidence or 0.0) < confidence:
+        own = f"{100 * sure:.10g} %"
+        return {"note": f"its own bound holds with confidence {own} only"}
     if c is not None:
         worst = {"population_worst": c.bounds[c.rule]}
         return {"population": c.sampled_error, **worst}
@@ -352,11 +359,15 @@ class _Judge(NamedTuple):
             return float(values.std(ddof=1)) / math.sqrt(n), n - 1
         k, sizes = self.folds, np.bincount(self.place, minlength=self.folds)
         means = np.bincount(self.place, values, k) / sizes
+        if np.ptp(means) <= _EQUAL:  # rounding is no spread
+            return 0.0, k - 1
         return float(means.std(ddof=1)) * math.sqrt(1 / k + 1 / (k - 1)), k - 1
 
     def mean(self, values: Floats) -> Estimate:
         """Return a mean with the interval of the t distribution."""
         (spread, df), value = self._spread(values), float(values.mean())
+        if spread == 0:  # folds that are all alike tell nothing of others: rows may
+            spread, df = self._replace(folds=None)._spread(values)
         wide = spread * float(scipy.special.stdtrit(df, (1 + self.confidence) / 2))
         return Estimate(value, value - wide, value + wide)
 
@@ -370,8 +381,9 @@ class _Judge(NamedTuple):
 
     def difference(self, a: NDArray[np.bool_], b: NDArray[np.bool_]) -> Estimate:
         """Return the error of a less that of b, on the same rows."""
-        found = self.mean(a.astype(np.float64) - b)
-        if self.folds is not None and found.low < found.high:
+        off = a.astype(np.float64) - b
+        found = self.mean(off)
+        if self.folds is not None and self._spread(off)[0] > 0:
             return found
         n, each = len(a), (1 + self.confidence) / 2
         more = share_interval(int((a & ~b).sum()), n, each)

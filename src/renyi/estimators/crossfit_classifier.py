@@ -101,10 +101,11 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Confidence of each bound.
     random_state : int, RandomState instance or None, default=0
         Seed of the split, and of the coins of a mixture. It has to be fixed beforehand:
-        the best of several seeds is no certificate. With an integer a row gets the same
-        answer whenever it is asked for, and the bound is on the error averaged over the
-        coins. Otherwise every call tosses them anew, so that `predict` and
-        `predict_proba` of a mixture may speak of different classifiers.
+        the best of several seeds is no certificate. With an integer the coin of a row
+        is the same whenever it is asked for, and the bound is on the error averaged
+        over the coins. Otherwise every call tosses them anew, so that `predict` and
+        `predict_proba` of a mixture may speak of different classifiers. The draws of
+        the rules renyi and sharp are those of the estimator's own `random_state`.
 
     Attributes
     ----------

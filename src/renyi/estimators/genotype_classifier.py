@@ -49,6 +49,9 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     left_out_scores_ : ndarray of shape (n,)
         The same less the share of the second class among the samples of that fit: what
         scores of different fits are compared by, in `figures_` and in AUCs.
+    left_out_genetic_ : ndarray of shape (n,)
+        `left_out_` less what the covariates alone answer for a sample that is left out:
+        what the genotypes add, of which R² is measured.
     loo_error_ : float
         Share of samples that `left_out_` gets wrong.
     figures_ : GenotypeFigures

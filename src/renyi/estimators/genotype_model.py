@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from renyi import rules
 from renyi.checks import check_choice, memory_budget
 from renyi.counting import packed
 from renyi.counting.genotype_kernel import GenotypeKernel
@@ -243,7 +244,10 @@ class GenotypeModel:
         self.left_out_ = fit.left_out
         condition = G.d / fit.choice.alpha
         scores = _comparable(fit.left_out, y, fit.together, condition)
-        self.left_out_scores_ = scores
+        self.left_out_scores_ = self.left_out_genetic_ = scores
+        if C is not None:
+            alone = covariates_alone(y, C, fit.together)
+            self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
         self.figures_ = _figures(fit, scores, y, C, groups)
         self.loo_error_ = self.figures_.error
         ones = np.ones(G.n)
@@ -282,9 +286,9 @@ class GenotypeModel:
     def predict_proba(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
         """Return the probabilities of both classes, (n, 2)."""
         assert self.calibration_ is not None
-        scores = self.decision_function(G, covariates)
-        p = 1 / (1 + np.exp(-np.clip(self.calibration_.slope * scores, -700, 700)))
-        return np.stack([1 - p, p], axis=1)
+        scores = self.decision_function(G, covariates)[:, None]
+        both = np.hstack([-scores, scores])
+        return rules.logistic(both, float(self.calibration_.slope) / 2)
 
     def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
         """Return the share of right answers."""
@@ -549,5 +553,16 @@ def _comparable(
         together = np.arange(len(y))
     inside, size = np.bincount(together, y), np.bincount(together)
     share = (y.sum() - inside) / np.maximum(len(y) - size, 1)
-    found = left_out - share[together]
-    return np.where(np.abs(found) < _ROUNDING * max(1.0, condition), 0.0, found)
+    return _levelled(left_out - share[together], condition)
+
+
+def _levelled(scores: Floats, condition: float) -> Floats:
+    """Return scores without differences of rounding, which would rank equals."""
+    least = _ROUNDING * max(1.0, condition)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    first = np.flatnonzero(np.diff(ranked, prepend=-np.inf) > least)
+    run = np.searchsorted(first, np.arange(len(ranked)), "right") - 1
+    found = np.empty_like(scores)
+    found[order] = ranked[first[run]]
+    return np.where(np.abs(found) < least, 0.0, found)

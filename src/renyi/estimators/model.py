@@ -537,7 +537,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self._finish(block.encoder, dual.fit, totals, left_out, pairs)
         weights = None if block.sample_weight is None else block.weights.copy()
         # Computed when the certificate is asked for, which may be never.
-        facts = (dual.scores, block.y, weights, counts, dual.score_error)
+        within = self._class_pairs_for() is not None
+        facts = (dual.scores, block.y, weights, counts, dual.score_error, within)
         self._moments = partial(predictions.moments_of_dual, self._model, *facts)
 
     def _finish(

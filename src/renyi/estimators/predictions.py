@@ -104,7 +104,10 @@ class Deferred:
         if kind == "discriminant":
             assert self.pairs is not None
             leverage = self.leverage if rows is None else rows.leverage
-            return discriminant(self.pairs(), leverage)
+            found = discriminant(self.pairs(), leverage)
+            if found is None and rows is not None:  # fitted alone, one by one
+                found = temperature(rows, K)
+            return found or Calibration("temperature", np.array(4.0), np.array(0.0))
         if kind is None or rows is None:
             return None
         return (temperature if kind == "temperature" else affine)(rows, K)
@@ -136,18 +139,19 @@ def moments_of_dual(
     weights: Floats | None,
     counts: NDArray[Any],
     error: float,
+    within: bool,
 ) -> Moments:
     """Return the moments of rows' estimates, and of mapped ones where they decide."""
     (card, _), columns = model.calibrated, model.card.encoder.columns
     c, t = card.calibration, card.per_class(scores) + 1 / card.n_classes
-    found = moments_of_rows(t, y, weights, counts, columns, error)
+    found = moments_of_rows(t, y, weights, counts, columns, error, within)
     if c is None or not c.moves_decisions:
         return found, None
     # What rounding does to a score, and to points that are multiplied by the slope.
     error = error + card.n_classes * card.score_error
     error *= float(np.abs(c.slope).sum(axis=0).max())
     t = scores @ c.slope + c.intercept + 1 / card.n_classes
-    return found, moments_of_rows(t, y, weights, counts, columns, error)
+    return found, moments_of_rows(t, y, weights, counts, columns, error, within)
 
 
 def threshold_at(card: Scorecard, odds: float) -> float:

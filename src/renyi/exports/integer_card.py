@@ -25,7 +25,7 @@ from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.column_rules import class_array
-from renyi.encoding.columns import label_text
+from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
 from renyi.exports import markdown
 from renyi.figures import (
     at_most,
@@ -43,12 +43,16 @@ from renyi.solvers.calibration import Calibration
 if TYPE_CHECKING:
     import pandas as pd
 
+    from renyi.encoding.columns import Column
+    from renyi.encoding.encoder import Encoder
+
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FORMATS = ("csv", "md", "html")
 OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
+_NAMED = 12  # labels that were merged as rare, in one sentence
 _NEAR = 0.02  # of a whole number, nearer than which no threshold lies
 _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
@@ -121,35 +125,30 @@ class IntegerScorecard:
 
     def frame(self) -> pd.DataFrame:
         """Table of the points; features whose points are all 0 are left out."""
-        import pandas as pd
+        return _frame(self._listed(merged=True))
 
-        columns = self.scorecard.encoder.columns
-        starts, rows = offsets(columns.sizes), []
-        for j in np.argsort(-self.scorecard.importance, kind="stable"):
-            points = self.points[starts[j] : starts[j + 1]]
-            if points.any():
-                column = columns[int(j)]
-                both = [*zip(column.levels.texts, points, strict=True)]
-                # A number lies in a bin, and a cell without one is missing.
-                if column.kind != "number" or None not in column.categories:
-                    both += [(OTHER, self.other_points[j])] * bool(self.other_points[j])
-                rows += [(columns.names[j], text, int(n)) for text, n in both]
-        names = ("feature", "category", "points")
-        values: Any = zip(*rows, strict=True) if rows else ((), (), ())
-        types = (object, object, np.int64)
-        return pd.DataFrame(
-            {
-                name: pd.Series(list(column), dtype=kind)
-                for name, column, kind in zip(names, values, types, strict=True)
-            }
-        )
+    def _listed(self, merged: bool) -> list[list[tuple[str, str, int]]]:
+        """Return the features that have points, by importance: what is told of each."""
+        columns, found = self.scorecard.encoder.columns, []
+        each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
+        for j in np.argsort(-self.scorecard.importance, kind="stable").tolist():
+            points = [*each[j].tolist(), int(self.other_points[j])]
+            rows = [
+                (columns.names[j], text, points[place])
+                for text, place in category_places(columns[j], merged)
+                if points[place] or place < len(each[j])
+            ]
+            if any(points for _, _, points in rows):
+                found.append(rows)
+        return found
 
     def totals(self) -> pd.DataFrame:
         """Table of all totals: probability of the second class, and the answer."""
         import pandas as pd
 
-        card, starts = self.scorecard, offsets(self.scorecard.encoder.columns.sizes)
-        totals = np.arange(np.maximum.reduceat(self.points, starts[:-1]).sum() + 1)
+        card, features = self.scorecard, self._listed(merged=False)
+        most = sum(max(points for _, _, points in rows) for rows in features)
+        totals = np.arange(most + 1)
         scores = self.scale * totals[:, None] + card.intercept
         p = card.probabilities_at(card.per_class(scores) + 0.5)[:, 1]
         answers = np.array(card.classes, object)[(totals >= self.threshold) * 1]
@@ -169,6 +168,7 @@ class IntegerScorecard:
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
             f"{first!r}. What is not listed has 0 points.",
+            *merged_labels(self.scorecard.encoder),
             f"Probabilities are those of {how}, at the total.",
             *(f"{text[0].upper()}{text[1:]}" for text in c.warnings),
             "On every distribution with the pair counts of these "
@@ -179,7 +179,7 @@ class IntegerScorecard:
 
     def __str__(self) -> str:
         """Return the points, what totals mean, and what rounding costs."""
-        tables = [self.frame(), _grouped(self)]
+        tables = [_frame(self._listed(merged=False)), _grouped(self)]
         parts = [printable(table.to_string(index=False)) for table in tables]
         return "\n\n".join([*parts, *(wrapped(each) for each in self.sentences())])
 
@@ -313,6 +313,54 @@ def _line(
 # ---- as text
 
 
+def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
+    """Return points as a table."""
+    import pandas as pd
+
+    rows = [row for each in features for row in each]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    kinds = {"feature": object, "category": object, "points": np.int64}
+    return pd.DataFrame(
+        {
+            name: pd.Series(list(cells), dtype=kind)
+            for (name, kind), cells in zip(kinds.items(), columns, strict=True)
+        }
+    )
+
+
+def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
+    """Return the categories as they are shown, and which of the points each has.
+
+    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
+    training never saw comes last, if there can be such a cell.
+    """
+    levels = column.levels
+    found = [(text, place) for place, text in enumerate(levels.texts)]
+    if merged and levels.rare:
+        place = levels.categories.index(RARE)
+        labels = [label_text(label) for label in levels.rare if label != RARE]
+        found[place + 1 : place + 1] = [(text, place) for text in labels]
+    # A number lies in a bin, and a cell without one is missing.
+    if column.kind != "number":
+        found.append((OTHER, len(levels.categories)))
+    elif None not in column.categories:
+        found.append((MISSING_TEXT, len(levels.categories)))
+    return found
+
+
+def merged_labels(encoder: Encoder) -> list[str]:
+    """Return a sentence for each column of which labels were merged as rare."""
+    told = []
+    for column in encoder.single.columns:
+        merged = [label_text(label) for label in column.levels.rare if label != RARE]
+        if merged:
+            texts = ", ".join(map(repr, merged[:_NAMED]))
+            more = len(merged) - _NAMED
+            texts += f" and {more} more, which the CSV names" * (more > 0)
+            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
+    return told
+
+
 def _grouped(card: IntegerScorecard) -> pd.DataFrame:
     """Totals as texts, those with the same probability and answer in one row."""
     import pandas as pd
@@ -338,7 +386,8 @@ def _share(p: float) -> str:
 def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     """Return head and rows of the points, then of the totals."""
     second = label_text(card.scorecard.classes[1])
-    points = [(a, b, str(n)) for a, b, n in card.frame().itertuples(index=False)]
+    listed = card._listed(merged=False)
+    points = [(a, b, str(n)) for rows in listed for a, b, n in rows]
     totals = [(a, c, b) for a, b, c in _grouped(card).itertuples(index=False)]
     head = ("total", "answer", f"probability of {second}")
     return [[("feature", "category", "points"), *points], [head, *totals]]

@@ -12,8 +12,8 @@ import numpy as np
 
 from renyi.estimators.predictions import moved_to
 from renyi.exports import markdown
-from renyi.exports.integer_card import OTHER
-from renyi.figures import percent
+from renyi.exports.integer_card import OTHER, category_places, merged_labels
+from renyi.figures import percent, point_digits
 from renyi.scorecard import point_names
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 START = "(start)"  # what every row has before any points
 
 
-def table(card: Scorecard, odds: float = 1.0) -> pd.DataFrame:
-    """Return all points: the start, then the features that matter most."""
+def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFrame:
+    """Return all points: the start, then the features that matter most.
+
+    Labels that were `merged` as rare have rows of their own, but no counts.
+    """
     import pandas as pd
 
     card = (card if odds == 1 else moved_to(card, odds)).mapped
@@ -36,13 +39,13 @@ def table(card: Scorecard, odds: float = 1.0) -> pd.DataFrame:
     first = card.per_class(np.atleast_2d(card.intercept))[0]
     rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
     for j in np.argsort(-card.importance, kind="stable").tolist():
-        column, total = columns[j], counts[j].sum()
-        texts, sizes = [*column.levels.texts], [*counts[j].tolist()]
-        # A number lies in a bin, and a cell without one is missing.
-        if column.kind != "number" or None not in column.categories:
-            texts, sizes = [*texts, OTHER], [*sizes, 0]
-        for text, n, each in zip(texts, sizes, points[j], strict=False):
-            rows.append((column.name, text, n, n / total, *each))
+        column, sizes, total = columns[j], [*counts[j].tolist(), 0], counts[j].sum()
+        before = None
+        for text, place in category_places(column, merged):
+            n = sizes[place] if place != before else None  # told of all that is rare
+            share = None if n is None else n / total
+            rows.append((column.name, text, n, share, *points[j][place]))
+            before = place
     # As objects: pandas holds a lone surrogate in no other way.
     cells = enumerate(zip(*rows, strict=True))
     made = {k: pd.Series(list(each), dtype=object) for k, each in cells}
@@ -70,14 +73,11 @@ def text(card: Scorecard, odds: float = 1.0) -> str:
     """Return the table in Markdown, and how to use it."""
     import pandas as pd
 
-    frame = table(card, odds)
+    frame = table(card, odds, merged=False)
+    digits = point_digits(frame.iloc[1:, 4:].abs().to_numpy().max(initial=0.0))
+    signed = f"{{:+.{digits}f}}".format
     rows = [
-        (
-            name,
-            text,
-            "" if pd.isna(share) else percent(share),
-            *map("{:+.4f}".format, p),
-        )
+        (name, text, "" if pd.isna(share) else percent(share), *map(signed, p))
         for name, text, _, share, *p in frame.itertuples(index=False)
     ]
     head = ["feature", "category", "share", *frame.columns[4:]]
@@ -88,6 +88,7 @@ def text(card: Scorecard, odds: float = 1.0) -> str:
         f"A row starts from the points of {START} and adds those of its categories; "
         f"{OTHER} is a label that training never saw. The class with the most points "
         "is answered, the first of equals.",
+        *map(markdown.plain, merged_labels(card.encoder)),
         *([_probability(card)] if odds == 1 or card.calibration is not None else []),
     ]
     return "\n\n".join(parts) + "\n"

@@ -213,7 +213,11 @@ class CalibrationDisplay:
         y = np.array([label_text(each) for each in labels.tolist()], object)
         given = distinct(labels)[0] if classes is None else class_array(classes)
         known = [label_text(each) for each in given.tolist()]
-        if p.shape[1:] != (len(known),) or not ((p >= 0) & (p <= 1)).all():
+        if classes is None and len(known) == 1:
+            raise ValueError(f"y has one class alone, {known[0]!r}: give all classes.")
+        for bad in p[~((p >= 0) & (p <= 1))][:1]:
+            raise ValueError(f"y_prob must hold probabilities; {bad:g} is none.")
+        if p.shape[1:] != (len(known),):
             raise ValueError(
                 f"y_prob must hold probabilities of {len(known)} classes, in as many "
                 f"columns; its shape is {p.shape}."

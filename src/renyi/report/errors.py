@@ -81,7 +81,8 @@ def verdict(
             f"{whose}, and promises nothing to anyone else."
         )
     if not expected:
-        return f"{sentence(model)} was not tried on new rows, but {bound}."
+        untried = "was not tried on new rows (give the report some to see its errors)"
+        return f"{sentence(model)} {untried}, but {bound}."
     return f"{expected}; {bound}."
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE, rule_lines
-from renyi.figures import at_least, at_most, number_of, percent
+from renyi.figures import at_least, at_most, number_of, percent, point_digits
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
 from renyi.report.errors import pairs, quoted, sentence
 from renyi.report.page import (
@@ -66,11 +65,6 @@ def report_page(report: Report) -> str:
 
 def _signed(x: float, digits: int = 4) -> str:
     return f"{'−' if x < 0 else '+'}{abs(x):.{digits}f}"
-
-
-def _digits(most: float) -> int:
-    """Return how many digits points are shown with, of which most are below `most`."""
-    return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)
 
 
 def _lead(report: Report) -> Html:
@@ -234,9 +228,9 @@ def _scorecard(report: Report) -> Section:
     told = "answer" if report.rule == "map" else "likelier class"
     if two:
         how = (
-            f"A row starts from {_signed(start[0], _digits(most))} and adds the points "
-            f"of its categories; above 0 the {told} is {quoted(classes[1])}, else "
-            f"{quoted(classes[0])}."
+            f"A row starts from {_signed(start[0], point_digits(most))} and adds the "
+            f"points of its categories; above 0 the {told} is {quoted(classes[1])}, "
+            f"else {quoted(classes[0])}."
         )
     else:
         begun = ", ".join(
@@ -301,7 +295,7 @@ def _card_row(feature: Feature, k: int, most: float, two: bool) -> list[str]:
     points, counts = feature.points[k], feature.counts
     row = [name(feature.name), name(feature.categories[k])]
     row.append("" if counts is None else f"{counts[k]:,.10g}")
-    shown = [text(_signed(x, _digits(most))) for x in points]
+    shown = [text(_signed(x, point_digits(most))) for x in points]
     if two:
         return [*row, cell(bar(points[0], most, both=True), class_="bars"), *shown]
     drawn = [bar(x, most, both=True) for x in points]
@@ -557,7 +551,7 @@ def _page_data(report: Report) -> dict[str, Any]:
         "features": [list(_feature_data(f, single)) for f in report.features],
         "shown": len(_begun(report)),
         "most": _most(report),
-        "digits": _digits(_most(report)),
+        "digits": point_digits(_most(report)),
     }
 
 

@@ -337,8 +337,13 @@ class Master:
             use[:] = False
             use[: len(self.last.w)] = self.last.w > _LIGHT
         A, b = self._relative(self.G[use])
-        program = Program(-self.g[use], A, b, b)
-        answer = programs.solve(program, time_limit=time_limit, method="simplex")
+        deadline = Deadline(time_limit)
+        for slack in (0.0, TOLERANCE):  # equations may fail by rounding alone
+            program = Program(-self.g[use], A, b - slack, b + slack)
+            limit = deadline.limit
+            answer = programs.solve(program, time_limit=limit, method="simplex")
+            if answer.status != "infeasible":
+                break
         if answer.status != "optimal":
             return None
         w = np.zeros(len(use))

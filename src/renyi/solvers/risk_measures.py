@@ -58,13 +58,19 @@ def risk_measures(
     covariates: Floats | None = None,
     prevalence: float | None = None,
     confidence: float = 0.95,
+    added: Floats | None = None,
 ) -> RiskMeasures:
-    """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases."""
+    """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases.
+
+    A score with covariates in it is measured by what it has `added`: if it is of
+    left-out samples, their own classes would follow from it and the covariates.
+    """
     scores, y = _two_classes(scores, y)
     area, low, high = auc(scores, y, confidence)
+    added = scores if added is None else added
     r2_l = None
     if prevalence is not None:
-        r2 = observed_r2(scores, y, covariates)
+        r2 = observed_r2(added, y, covariates)
         r2_l = liability_r2(r2, float(y.mean()), prevalence)
     return RiskMeasures(
         cases=int(y.sum()),
@@ -72,7 +78,7 @@ def risk_measures(
         auc=area,
         auc_interval=(low, high),
         confidence=confidence,
-        nagelkerke_r2=nagelkerke_r2(scores, y, covariates),
+        nagelkerke_r2=nagelkerke_r2(added, y, covariates),
         liability_r2=r2_l,
         prevalence=prevalence,
     )
