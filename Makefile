@@ -12,7 +12,8 @@ BIN := $(VENV)/bin
 RENYI := $(BIN)/python -m renyi
 # Many small matrices: one BLAS thread per process is faster than two, and
 # JOBS processes already fill the machine.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+# Bytecode is written whatever the environment says: many tests start a process.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 export PATH := $(CURDIR)/.tools/usr/bin:$(PATH)
 

@@ -268,6 +268,24 @@ def test_equal_samples_of_a_group_are_not_ranked_by_rounding():
     assert clf.figures_.auc == pytest.approx(5 / 12)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1e-5, 1e-7])
+def test_samples_that_differ_are_not_taken_for_equals(study, alpha):
+    codes, y, _, _, G = study
+    clf = GenotypeClassifier(alpha=alpha).fit(G, y)
+    assert len(set(clf.left_out_scores_.tolist())) == N
+    assert_allclose(
+        clf.left_out_ - clf.left_out_scores_, (y.sum() - y) / (N - 1), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0, 0.01])
+def test_covariates_that_name_the_groups_are_refused(study, alpha):
+    _, y, _, _, G = study
+    sites = np.arange(N) % 2
+    with pytest.raises(ValueError, match="do not determine a fit"):
+        GenotypeClassifier(alpha=alpha).fit(G, y, sites[:, None], sites)
+
+
 def test_the_likelier_class_is_the_answer_to_the_last_bit(study):
     G = PackedGenotypes.from_codes(np.array([[3, 3, 3, 3, 3, 3]]))
     for y in ([0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]):

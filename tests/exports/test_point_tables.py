@@ -58,6 +58,34 @@ def test_labels_that_were_merged_as_rare_are_named() -> None:
     assert "| u |" not in shown
 
 
+def test_labels_that_were_rare_elsewhere_count_as_any_other() -> None:
+    first = pd.DataFrame({"a": [*"uvwx", *("common", "other") * 8]})
+    encoder = renyi.Encoder(min_count=2).fit(first)
+    y = [0, 1, 1, 1] * 5
+    card = renyi.RenyiClassifier(encoder=encoder).fit(first[4:], y[4:]).scorecard_
+    assert card.encoder.columns[0].levels.rare
+    for text in (card.to_text("csv"), card.rounded(3).to_text("csv")):
+        assert "common" in text and "\na,u," not in text
+    for text in (card.to_text("md"), card.rounded(3).to_text("md")):
+        assert "(rare)" not in text
+
+
+def test_the_csv_is_promised_only_where_it_names_the_labels() -> None:
+    X = pd.DataFrame(
+        {"a": [*(f"r{k}" for k in range(30)), *"uv" * 20], "b": [*"xy" * 35]}
+    )
+    y = [*"ny" * 15, *"ny" * 20]
+    encoder = renyi.Encoder(min_count=2)
+    card = renyi.RenyiClassifier(encoder=encoder, order=2).fit(X, y).scorecard_
+    shown = card.to_text("md")
+    assert "(rare) of 'a' is any of 'r0', " in shown and "'r29'" in shown
+    assert "which the CSV names" not in shown
+    card = renyi.RenyiClassifier(encoder=encoder).fit(X[["b", "a"]], y).scorecard_
+    small = card.rounded(1)
+    named = "(rare) of 'a'" in small.to_text("md")
+    assert named == ("a" in set(small.frame()["feature"]))
+
+
 def test_small_points_are_shown_with_digits_enough(votes) -> None:
     card = renyi.RenyiClassifier(alpha=3e3).fit(*votes).scorecard_
     for shown in (card.to_text("md"), str(card)):

@@ -82,6 +82,7 @@ class ScoreMoments(NamedTuple):
     F: NDArray[Any]  # P(category, class), or its counts
     columns: Columns
     by_class: ClassScores | None = None  # of two classes
+    conditional: float | None = None  # worst error of map, by the pairs within each
 
 
 class ClassScores(NamedTuple):
@@ -146,7 +147,8 @@ def bounds_of_moments(
     if mapped is not None:
         decisions = bounds_of_moments(mapped, card.mapped).bounds["map"]
         found = bounds_of_moments(moments, card)
-        return found._replace(bounds={**found.bounds, "map": decisions})
+        bounds = {**found.bounds, "map": decisions}
+        return found._replace(bounds=bounds, conditional=mapped.conditional)
     K = len(moments.priors)
     B, scaled = _risk(moments, card), _gain(moments, card)
     bounds = {
@@ -155,7 +157,7 @@ def bounds_of_moments(
         "sharp": min(1.0, B),
     }
     ranking = _ranking(moments.by_class, card.score_error)
-    return ClosedForm(moments, B / 2, bounds, ranking=ranking)
+    return ClosedForm(moments, B / 2, bounds, moments.conditional, ranking)
 
 
 def _risk(moments: ScoreMoments, card: Scorecard) -> float:
@@ -250,21 +252,38 @@ def moments_of_rows(
     rounding = near + 2 * math.sqrt(K * risk) * error
     off_rounding = near + 2 * (1 + math.sqrt(K * spread)) * error
     used = int(np.count_nonzero(sum(F.T)))  # of short rows: 10 x faster
-    by_class = None
-    if K == 2 and priors.min() > 0:
+    by_class = conditional = None
+    if within:
+        inner = _moments_within(t - 1 / K, y, share, error, near)
+        by_class, conditional = _class_scores(inner, np.arange(K)), cantelli(inner)
+    elif K == 2 and priors.min() > 0:
         s = t[:, 1] - 0.5
         means = np.bincount(y, share * s, 2) / priors
         squares = np.bincount(y, share * (s - means[y]) ** 2, 2) / priors
-        if within:
-            variances = (np.sqrt(squares) + error) ** 2 + near / priors
-            together = float(variances.sum())
-        else:
-            pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
-            variances = pooled / priors
-            together = float(variances.max())
-        by_class = ClassScores(means, variances, together, error + near)
+        pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
+        variances = pooled / priors
+        by_class = ClassScores(means, variances, float(variances.max()), error + near)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
-    return ScoreMoments(total, used, priors, *found)
+    return ScoreMoments(total, used, priors, *found, conditional)
+
+
+def _moments_within(
+    s: Floats, y: Array, share: Floats, error: float, near: float
+) -> ClassMoments:
+    """Return the moments of rows' scores within each class."""
+    K = s.shape[1]
+    priors = np.bincount(y, share, minlength=K).astype(np.float64)
+    means, covariances = np.zeros((K, K)), np.zeros((K, K, K))
+    square_error = 0.0
+    for k in np.flatnonzero(priors):
+        own, w = s[y == k], share[y == k] / priors[k]
+        means[k] = w @ own
+        off = own - means[k]
+        covariances[k] = off.T @ (w[:, None] * off)
+        most = math.sqrt(covariances[k].diagonal().max())
+        square_error = max(square_error, (2 * most + error) * error + near / priors[k])
+    largest = float(np.abs(s).max())
+    return ClassMoments(priors, means, covariances, error + near, square_error, largest)
 
 
 def best_feature(F: NDArray[Any], columns: Columns) -> tuple[str, float]:

@@ -27,6 +27,7 @@ from renyi.figures import at_least, at_most, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
+from renyi.sources.csv import CsvFile
 from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
@@ -216,6 +217,8 @@ def heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
             f"which is {clf._target!r} (--target)."
         )
     predict.check_features(path, names, features)
+    if isinstance(file, CsvFile):
+        inputs.warn_of_spaces(clf.encoder_.single.columns)
     labels = clf.classes_.tolist()
     kinds = files.column_kinds(clf.encoder_.single)
     if any(isinstance(label, str) for label in labels):

@@ -509,9 +509,10 @@ def top_lines(rows: Sequence[Facts]) -> list[str]:
 def measured_lines(facts: Facts) -> list[str]:
     """Return measures of a score in words."""
     low, high = facts["auc_interval"]
+    added = " beyond covariates" * bool(facts.get("covariates"))
     lines = [
         figure("AUC", f"{facts['auc']:.3f}", f"(95 %: {low:.3f} to {high:.3f})"),
-        figure("Nagelkerke R²", f"{facts['nagelkerke_r2']:.3f}"),
+        figure(f"Nagelkerke R²{added}", f"{facts['nagelkerke_r2']:.3f}"),
     ]
     if facts["liability_r2"] is not None:
         at = f"(at a prevalence of {facts['prevalence']:g})"

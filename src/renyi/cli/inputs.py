@@ -290,6 +290,20 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
         )
 
 
+def warn_of_spaces(columns: Iterable[Column]) -> None:
+    """Warn of labels of a model that no cell of a CSV file is taken for."""
+    for column in columns:
+        for label in (*column.categories, *column.levels.rare):
+            if isinstance(label, str) and label != label.strip():
+                warn(
+                    f"The model knows {label!r} in {column.name!r}, but spaces around "
+                    "the cells of a CSV file are dropped: such rows count as other "
+                    "ones. Parquet and Arrow files keep them.",
+                    "mixed-column",
+                )
+                return
+
+
 def listed(names: Sequence[str]) -> str:
     """Return some names, and how many more there are."""
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""

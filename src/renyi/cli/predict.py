@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,21 +172,8 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
         warn(f"{what}: {inputs.listed(extra)}.", "ignored-column")
     rows = RowsToAnswer(clf, paths, list(dict.fromkeys(args.id)), target, args.where)
     if rows.of_csv:
-        _warn_of_spaces(clf)
+        inputs.warn_of_spaces(clf.encoder_.single.columns)
     return rows
-
-
-def _warn_of_spaces(clf: RenyiModel) -> None:
-    """Tell of labels that no cell of a CSV file is taken for."""
-    for column in clf.encoder_.single.columns:
-        labels = (c for c in column.categories if isinstance(c, str) and c != c.strip())
-        for label in islice(labels, 1):
-            warn(
-                f"The model knows {label!r} in {column.name!r}, but spaces around the "
-                "cells of a CSV file are dropped: such rows count as other ones. "
-                "Parquet and Arrow files keep them.",
-                "mixed-column",
-            )
 
 
 def check_features(path: Path, names: list[str], features: list[str]) -> None:

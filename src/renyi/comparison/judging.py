@@ -45,12 +45,12 @@ from renyi.sources.frames import take_rows
 
 Floats = NDArray[np.float64]
 
+_EQUAL = 1e-12  # means that differ by less are the same
 SEEN = (
     "these rows have the counts of its training rows: if they are the same rows, its "
     "figures here are worth nothing"
 )
 # What a method may be unable to do: too many classes, an extra that is missing.
-_EQUAL = 1e-12  # means that differ by less are the same
 _REASONS = (ValueError, TypeError, ImportError, MemoryError, NotImplementedError)
 
 

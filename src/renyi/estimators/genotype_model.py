@@ -42,6 +42,7 @@ EXACT_SAMPLES = 15_000
 FOLDS = 5
 CHOICE_SAMPLES = 2_000  # of whom alpha is chosen where there are too many
 TOLERANCE = 1e-6
+_LEVEL = 1e-10  # scores that are further apart are never taken for equal
 _ROUNDING = 1e-14  # of scores, times d/alpha; smaller differences rank nobody
 _LEFT_OUT = {
     "sample": "leave-one-out",
@@ -241,14 +242,16 @@ class GenotypeModel:
         self.intercept_ = float(coefficients[0]) - 0.5
         self.covariate_coef_ = coefficients[1:]
         self.alpha_choice_, self.alpha_ = fit.choice, fit.choice.alpha
+        _check_determined(fit)
         self.left_out_ = fit.left_out
         condition = G.d / fit.choice.alpha
         scores = _comparable(fit.left_out, y, fit.together, condition)
         self.left_out_scores_ = self.left_out_genetic_ = scores
+        alone = None
         if C is not None:
             alone = covariates_alone(y, C, fit.together)
             self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
-        self.figures_ = _figures(fit, scores, y, C, groups)
+        self.figures_ = _figures(fit, scores, y, alone, groups)
         self.loo_error_ = self.figures_.error
         ones = np.ones(G.n)
         rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
@@ -501,11 +504,10 @@ def _figures(
     fit: KernelFit,
     scores: Floats,
     y: NDArray[np.int64],
-    C: Floats | None,
+    alone: Floats | None,
     groups: NDArray[np.int64] | None,
 ) -> GenotypeFigures:
     """Judge left-out scores, and beside them those of the covariates alone."""
-    _check_determined(fit)
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = auc(scores, y)
     found = GenotypeFigures(
@@ -519,9 +521,8 @@ def _figures(
         float(min(y.mean(), 1 - y.mean())),
         residual=fit.residual,
     )
-    if C is None:
+    if alone is None:
         return found
-    alone = covariates_alone(y, C, fit.together)
     return replace(
         found,
         covariates_error=float(((alone > 0.5) != y).mean()),
@@ -559,10 +560,12 @@ def _comparable(
 def _levelled(scores: Floats, condition: float) -> Floats:
     """Return scores without differences of rounding, which would rank equals."""
     least = _ROUNDING * max(1.0, condition)
+    near = min(least, _LEVEL)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
-    first = np.flatnonzero(np.diff(ranked, prepend=-np.inf) > least)
-    run = np.searchsorted(first, np.arange(len(ranked)), "right") - 1
+    first = np.flatnonzero(np.append(True, np.diff(ranked) > near))
+    size = np.diff(first, append=len(ranked))
+    wide = np.repeat(ranked[first + size - 1] - ranked[first] > 4 * near, size)
     found = np.empty_like(scores)
-    found[order] = ranked[first[run]]
+    found[order] = np.where(wide, ranked, np.repeat(ranked[first], size))
     return np.where(np.abs(found) < least, 0.0, found)

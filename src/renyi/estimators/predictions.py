@@ -144,6 +144,7 @@ def moments_of_dual(
     """Return the moments of rows' estimates, and of mapped ones where they decide."""
     (card, _), columns = model.calibrated, model.card.encoder.columns
     c, t = card.calibration, card.per_class(scores) + 1 / card.n_classes
+    error = error + card.score_error
     found = moments_of_rows(t, y, weights, counts, columns, error, within)
     if c is None or not c.moves_decisions:
         return found, None

@@ -12,6 +12,7 @@ at the slope by which T follows the model's scores; without one, ½ + τ(T − �
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -162,13 +163,14 @@ class IntegerScorecard:
         price = "nothing"
         if cost > 0:
             price = f"{100 * rounded_up(cost):.2f} points"
+        listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"
         if self.scorecard.calibration is None:
             how = "the linear score, cut off at 0 and 1"
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
             f"{first!r}. What is not listed has 0 points.",
-            *merged_labels(self.scorecard.encoder),
+            *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *(f"{text[0].upper()}{text[1:]}" for text in c.warnings),
             "On every distribution with the pair counts of these "
@@ -336,7 +338,7 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
     """
     levels = column.levels
     found = [(text, place) for place, text in enumerate(levels.texts)]
-    if merged and levels.rare:
+    if merged and RARE in levels.categories:
         place = levels.categories.index(RARE)
         labels = [label_text(label) for label in levels.rare if label != RARE]
         found[place + 1 : place + 1] = [(text, place) for text in labels]
@@ -348,14 +350,18 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
     return found
 
 
-def merged_labels(encoder: Encoder) -> list[str]:
-    """Return a sentence for each column of which labels were merged as rare."""
-    told = []
+def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
+    """Return a sentence for each column of which labels were merged as rare.
+
+    `listed` are the features that are shown. CSV names the labels of single columns.
+    """
+    told, tuples = [], encoder.order > 1
     for column in encoder.single.columns:
         merged = [label_text(label) for label in column.levels.rare if label != RARE]
-        if merged:
-            texts = ", ".join(map(repr, merged[:_NAMED]))
-            more = len(merged) - _NAMED
+        shown = tuples or column.name in listed
+        if merged and shown and RARE in column.levels.categories:
+            few = merged if tuples else merged[:_NAMED]
+            texts, more = ", ".join(map(repr, few)), len(merged) - len(few)
             texts += f" and {more} more, which the CSV names" * (more > 0)
             told.append(f"{RARE} of {column.name!r} is any of {texts}.")
     return told

@@ -88,7 +88,7 @@ def text(card: Scorecard, odds: float = 1.0) -> str:
         f"A row starts from the points of {START} and adds those of its categories; "
         f"{OTHER} is a label that training never saw. The class with the most points "
         "is answered, the first of equals.",
-        *map(markdown.plain, merged_labels(card.encoder)),
+        *map(markdown.plain, merged_labels(card.encoder, card.encoder.feature_names)),
         *([_probability(card)] if odds == 1 or card.calibration is not None else []),
     ]
     return "\n\n".join(parts) + "\n"

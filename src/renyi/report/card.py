@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
-from renyi.figures import at_least, at_most, number_of, percent, rounded_up
+from renyi.figures import (
+    at_least,
+    at_most,
+    number_of,
+    percent,
+    point_digits,
+    rounded_up,
+)
 from renyi.report.errors import ALONE
 from renyi.report.page import encoded, name
 from renyi.report.parts import Rung
@@ -114,9 +121,11 @@ def signed(body: str) -> str:
 def readme(report: Report, model: str | None = None) -> str:
     """Return the README: header, verdict, figures, features, use, TRIPOD+AI."""
     rungs = [(r.name, _figure(r), r.meaning) for r in report.ladder]
+    some = report.features[:_SHOWN]
+    digits = point_digits(max((f.importance for f in some), default=0.0))
     features = [
-        (name(f.name), str(len(f.categories)), f"{f.importance:.4f}")
-        for f in report.features[:_SHOWN]
+        (name(f.name), str(len(f.categories)), f"{f.importance:.{digits}f}")
+        for f in some
     ]
     more = len(report.features) + report.left_out - len(features)
     known = _known(report)

@@ -188,7 +188,8 @@ def _mark(rung: Rung) -> Mark:
 
 def _importance(report: Report) -> Section:
     some = report.features[:_IMPORTANT]
-    rows = [(name(f.name), f.importance, f"{f.importance:.4f}") for f in some]
+    digits = point_digits(max((f.importance for f in some), default=0.0))
+    rows = [(name(f.name), f.importance, f"{f.importance:.{digits}f}") for f in some]
     what = (
         "How much a feature moves the score from row to row: the standard deviation of "
         "its points."

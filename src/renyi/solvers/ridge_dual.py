@@ -324,10 +324,17 @@ def _without(
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order])) + 1
     for rows in np.split(order, starts):
-        part = np.eye(len(rows)) if factor is None else factor[:, rows]
-        values, vectors = np.linalg.eigh(part.T @ part - U[rows] @ U[rows].T)
+        r, u = residual[rows], U[rows]
+        if factor is None:  # (I − UUᵀ)⁻¹ = I + U(I − UᵀU)⁻¹Uᵀ, however many rows
+            values, vectors = np.linalg.eigh(np.eye(u.shape[1]) - u.T @ u)
+            part = u @ vectors
+            left = r + part @ ((part.T @ r) / np.maximum(values, 1e-10))
+        else:
+            part = factor[:, rows]
+            values, vectors = np.linalg.eigh(part.T @ part - u @ u.T)
+            left = vectors @ ((vectors.T @ r) / np.maximum(values, 1e-10))
         if values[0] > 1e-10:
-            out[rows] = vectors @ ((vectors.T @ residual[rows]) / values)
+            out[rows] = left
     return out
 
 
