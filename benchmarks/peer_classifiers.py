@@ -41,7 +41,7 @@ from renyi.counting.onehot import dense
 
 SPLITS = {"votes": 5, "credit": 5, "kr-vs-kp": 5, "promoters": 5, "adult": 2}
 ENOUGH = 12.0  # CPU seconds of a method on a set, after which no split is begun
-TOO_LONG = 150  # CPU seconds after which a method is given up on a set
+TOO_LONG = 900  # CPU seconds after which a method is given up on a set
 PIECES = RESULTS / "peer_classifiers.jsonl"
 
 Answers = Callable[[pd.DataFrame], np.ndarray]  # probabilities of the second class
