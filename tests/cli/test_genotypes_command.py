@@ -244,6 +244,15 @@ def test_a_bad_number_of_covariates_names_its_line(bad, study):
     path = Path(save_covariates())
     path.write_text(path.read_text().replace(" 33\n", " old\n"))
     assert "pcs.txt, line 15: 'old'" in bad("fit", study, "--covar", path)
+    path.write_text(path.read_text().replace(" old\n", " 3_3\n"))
+    assert "pcs.txt, line 15: '3_3'" in bad("fit", study, "--covar", path)
+
+
+def test_minus_nine_is_missing_however_it_is_written(good, study):
+    path = Path(save_covariates())
+    path.write_text(path.read_text().replace(" 33\n", " -9.0\n"))
+    facts = good("fit", study, "--covar", path, "--json").json
+    assert facts["samples"] == 59
 
 
 def test_an_idle_or_empty_covariate_is_named(bad, study):

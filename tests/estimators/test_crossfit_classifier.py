@@ -354,3 +354,21 @@ def test_the_rule_that_answers_is_the_one_that_rows_certify() -> None:
     found, wrong = certify(safe, fresh, truth), safe.predict(fresh) != truth
     assert found == certify(safe.classifier_, fresh, truth)
     assert found.observed_error == pytest.approx(wrong.mean())
+
+
+def test_halves_that_were_scaled_or_added_twice_are_refused() -> None:
+    X, y = noisy(60, seed=0)
+    first, second = (Marginals.from_data(X[i::2], y[i::2]) for i in (0, 1))
+    assert CrossFitClassifier().fit_halves(first, second).certificate_.n == 60
+    for a, b in ((first * 10, second * 10), (first, second + second)):
+        with pytest.raises(ValueError, match="multiples of"):
+            CrossFitClassifier().fit_halves(a, b)
+
+
+def test_halves_of_different_settings_are_refused() -> None:
+    X, y = noisy(60, seed=0)
+    first = Marginals.from_data(X[::2], y[::2])
+    other = Encoder(missing=("?", "na"))
+    second = Marginals.from_data(X[1::2], y[1::2], encoder=other)
+    with pytest.raises(ValueError, match=r"different encoders \(missing"):
+        CrossFitClassifier().fit_halves(first, second)

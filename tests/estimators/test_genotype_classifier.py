@@ -265,7 +265,25 @@ def test_equal_samples_of_a_group_are_not_ranked_by_rounding():
     clf = GenotypeClassifier(alpha=0.01, dominance=False, missing="mean")
     clf.fit(G, [0, 1, 0, 1, 1], groups=[1, 0, 0, 0, 1])
     assert len(set(clf.left_out_scores_[1:4].tolist())) == 1
-    assert clf.figures_.auc == pytest.approx(5 / 12)
+    assert clf.left_out_cells_.tolist() == [1, 1, 1, 1, 2]
+    assert clf.figures_.auc == pytest.approx(7 / 12)  # 5 ties, 1 ranked
+
+
+def test_samples_of_equal_genotypes_are_ties():
+    """Each left out, a case came below every control of the same genotypes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    copies = rng.binomial(2, 0.35 + 0.1 * y)
+    G = PackedGenotypes.from_codes(np.array([3, 2, 0])[copies][None])
+    apart = np.sign(copies[y == 1][:, None] - copies[y == 0])
+    found = GenotypeClassifier().fit(G, y).figures_
+    assert found.auc == pytest.approx((apart.mean() + 1) / 2, abs=1e-3)
+    sex = y ^ (rng.random(2000) < 0.4)
+    noise = PackedGenotypes.from_codes(rng.choice([0, 2, 3], (50, 2000)))
+    found = GenotypeClassifier().fit(noise, y, sex[:, None]).figures_
+    apart = np.sign(sex[y == 1][:, None] * 1 - sex[y == 0])
+    assert found.covariates_auc == pytest.approx((apart.mean() + 1) / 2, abs=1e-3)
+    assert found.auc > 0.5
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-5, 1e-7])

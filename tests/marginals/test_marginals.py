@@ -508,3 +508,14 @@ def test_marginals_hold_every_pair_of_a_bundled_table():
         block = m.block(a, b)
         assert int(block.to_numpy().sum()) == m.n
         assert (block.loc[expected.index, expected.columns] == expected).all(axis=None)
+
+
+def test_a_rest_that_is_lost_in_rounding_is_refused() -> None:
+    X = pd.DataFrame({"a": list("uvw" * 4), "b": list("xxyy" * 3)})
+    y = list("pq" * 6)
+    small = Marginals.from_data(X, y, sample_weight=np.full(12, 1.5))
+    large = Marginals.from_data(X[:6], y[:6], sample_weight=np.full(6, 5e11))
+    with pytest.raises(ValueError, match="told from its rounding"):
+        (small + large) - large
+    large = Marginals.from_data(X[:6], y[:6], sample_weight=np.full(6, 5e5))
+    assert ((small + large) - large).n == pytest.approx(18)

@@ -202,3 +202,29 @@ def test_scores_that_make_no_mistake_may_still_differ():
     assert found.r2.low <= found.r2.difference <= found.r2.high
     found = risk.compare_left_out(one, other, np.arange(10) == 9)
     assert found.auc[3:] == (-1 + found.auc.difference, 1 + found.auc.difference)
+
+
+def test_pairs_of_one_cell_are_ties_whatever_their_scores():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n = int(rng.integers(4, 30))
+        y, cells = rng.integers(0, 2, n), rng.integers(0, n // 2, n)
+        y[:2] = 0, 1
+        scores = rng.integers(0, 5, n) / 2
+        case, control = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+        apart = np.sign(scores[case][:, None] - scores[control])
+        apart[cells[case][:, None] == cells[control]] = 0
+        found = risk.auc(scores, y, cells=cells)
+        assert found[0] == pytest.approx((apart.mean() + 1) / 2)
+        none = risk.auc(scores, y, cells=np.arange(n))
+        assert none == risk.auc(scores, y)
+
+
+def test_a_score_that_goes_the_wrong_way_explains_nothing():
+    rng = np.random.default_rng(1)
+    y, C = rng.integers(0, 2, 200), rng.normal(size=(200, 2))
+    scores = y + rng.normal(size=200)
+    good = risk.risk_measures(scores, y, C, 0.1)
+    assert good.nagelkerke_r2 > 0.1 and good.liability_r2 > 0.1
+    bad = risk.risk_measures(-scores, y, C, 0.1)
+    assert (bad.nagelkerke_r2, bad.liability_r2) == (0, 0)

@@ -139,7 +139,7 @@ HOSTILE = {
     "study.bim is empty": lambda: Path("study.bim").write_text(""),
     "study.bim has no line": lambda: Path("study.bim").write_text("\n\n"),
     "begins with": lambda: Path("study.bed").write_bytes(b"PK\x03\x04" + bytes(600)),
-    "begins with ''": lambda: Path("study.bed").write_bytes(b""),
+    "it has 0 bytes": lambda: Path("study.bed").write_bytes(b""),
     "sample by sample": lambda: Path("study.bed").write_bytes(
         b"\x6c\x1b\x00" + bytes(600)
     ),

@@ -58,9 +58,10 @@ _USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
 _NO_BOUND = (
     "No bound is shown. The certificate of these very samples holds for every "
-    "population with their counts of pairs of genotypes, which {n:,} samples do not "
-    "fix for {d:,} variants: it tends to zero while the error on new samples does not. "
-    "The figures above are of left-out samples; a bound that holds needs samples that "
+    "population with their counts of pairs of genotypes, which those of others are "
+    "not: the fewer samples ({n:,}) there are for the variants ({d:,}), the nearer it "
+    "is to zero, while the error on new samples is not. The figures above are of "
+    "left-out samples; a bound that holds needs samples that "
     "the model has not seen."
 )
 _CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
@@ -250,8 +251,14 @@ def fit(args: Args, recorded: Recorded) -> None:
         X = study.covariates.to_numpy()
         unpenalised(len(X), X, list(study.covariates.columns))  # names one that is idle
     clf, compared, rest = _learned(args, study, X)
-    scores, added = clf.left_out_scores_, clf.left_out_genetic_
-    measures = risk_measures(scores, study.y, X, args.prevalence, added=added)
+    measures = risk_measures(
+        clf.left_out_scores_,
+        study.y,
+        X,
+        args.prevalence,
+        added=clf.left_out_genetic_,
+        cells=clf.left_out_cells_,
+    )
     model = _model(args, study, clf)
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:

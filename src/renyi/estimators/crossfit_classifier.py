@@ -32,6 +32,7 @@ from renyi.certificates.heldout import HeldoutBounds
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
 from renyi.checks import check_choice, check_share
+from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import column_rules, recoding
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.estimators import model_file
@@ -232,6 +233,13 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 )
             if m.weighted:
                 raise ValueError(_WEIGHTED)
+            if (times := _repetitions(m)) > 1:
+                raise ValueError(
+                    f"All counts of a half are multiples of {times:,}, as of rows that "
+                    "were counted several times: nothing is proven of such. Give the "
+                    "marginals as they were counted, not scaled and not added twice."
+                )
+        first.settings.joined(second.settings)
         if first.digest.matches(second.digest):
             raise ValueError(
                 "The two halves are the same marginals: give those of two disjoint "
@@ -418,6 +426,14 @@ def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> N
         )
     if n_classes > 2 and clf.calibration == "auto":
         clf.set_params(calibration=kept)
+
+
+def _repetitions(m: Marginals) -> int:
+    """Return the largest number that divides all counts."""
+    pairs = m.feature_counts
+    values = pairs.data if is_sparse(pairs) else np.asarray(pairs).ravel()
+    both = [values.astype(np.int64), m.target_counts.ravel().astype(np.int64)]
+    return int(np.gcd.reduce(np.concatenate(both)))
 
 
 def _may_contain(part: Marginals, whole: Marginals) -> bool:

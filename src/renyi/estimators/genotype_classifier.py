@@ -52,6 +52,10 @@ class GenotypeClassifier(GenotypeModel, ClassifierMixin, BaseEstimator):
     left_out_genetic_ : ndarray of shape (n,)
         `left_out_` less what the covariates alone answer for a sample that is left out:
         what the genotypes add, of which R² is measured.
+    left_out_cells_ : ndarray of shape (n,)
+        Numbers of samples; those to which the fit gives the same score, as to samples
+        of equal genotypes, have one, and are ties in AUCs. Each left out, a case among
+        them would come below every control, its own class being taken away.
     loo_error_ : float
         Share of samples that `left_out_` gets wrong.
     figures_ : GenotypeFigures

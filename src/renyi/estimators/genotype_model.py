@@ -251,7 +251,9 @@ class GenotypeModel:
         if C is not None:
             alone = covariates_alone(y, C, fit.together)
             self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
-        self.figures_ = _figures(fit, scores, y, alone, groups)
+        fitted = y - G.n * fit.choice.alpha * fit.beta
+        self.left_out_cells_ = _runs(fitted, condition)
+        self.figures_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
         self.loo_error_ = self.figures_.error
         ones = np.ones(G.n)
         rows = LeftOut(fit.left_out[:, None] - 0.5, y, ones, ones, 0.0)
@@ -415,8 +417,11 @@ class GenotypeModel:
                 f"to {n:,}: compare fits to the same."
             )
         ours, theirs = [(m.left_out_, m.left_out_scores_) for m in (self, other)]
-        labels = _two_classes(y, n)[1]
-        return compare_left_out(ours, theirs, labels, _groups(groups, n))
+        labels, cells = (
+            _two_classes(y, n)[1],
+            (self.left_out_cells_, other.left_out_cells_),
+        )
+        return compare_left_out(ours, theirs, labels, _groups(groups, n), cells=cells)
 
 
 # ---- what is given
@@ -506,10 +511,12 @@ def _figures(
     y: NDArray[np.int64],
     alone: Floats | None,
     groups: NDArray[np.int64] | None,
+    cells: NDArray[np.intp],
+    C: Floats | None,
 ) -> GenotypeFigures:
     """Judge left-out scores, and beside them those of the covariates alone."""
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
-    area, low, high = auc(scores, y)
+    area, low, high = auc(scores, y, cells=cells)
     found = GenotypeFigures(
         _LEFT_OUT[kind],
         len(y),
@@ -523,11 +530,14 @@ def _figures(
     )
     if alone is None:
         return found
+    assert C is not None
+    _, equal = np.unique(C, axis=0, return_inverse=True)
+    scores = _comparable(alone, y, fit.together)
     return replace(
         found,
         covariates_error=float(((alone > 0.5) != y).mean()),
         covariates_risk=float(((alone - y) ** 2).mean()),
-        covariates_auc=auc(_comparable(alone, y, fit.together), y)[0],
+        covariates_auc=auc(scores, y, cells=equal.ravel())[0],
     )
 
 
@@ -559,13 +569,21 @@ def _comparable(
 
 def _levelled(scores: Floats, condition: float) -> Floats:
     """Return scores without differences of rounding, which would rank equals."""
-    least = _ROUNDING * max(1.0, condition)
-    near = min(least, _LEVEL)
+    runs = _runs(scores, condition)
+    _, first, place = np.unique(runs, return_index=True, return_inverse=True)
+    found = scores[first[place]]
+    return np.where(np.abs(found) < _ROUNDING * max(1.0, condition), 0.0, found)
+
+
+def _runs(scores: Floats, condition: float) -> NDArray[np.intp]:
+    """Return a number for each score, the same where they differ by rounding."""
+    near = min(_ROUNDING * max(1.0, condition), _LEVEL)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
-    first = np.flatnonzero(np.append(True, np.diff(ranked) > near))
+    begun = np.append(True, np.diff(ranked) > near)
+    first = np.flatnonzero(begun)
     size = np.diff(first, append=len(ranked))
     wide = np.repeat(ranked[first + size - 1] - ranked[first] > 4 * near, size)
-    found = np.empty_like(scores)
-    found[order] = np.where(wide, ranked, np.repeat(ranked[first], size))
-    return np.where(np.abs(found) < least, 0.0, found)
+    found = np.empty(len(scores), np.intp)
+    found[order] = np.cumsum(begun | wide)
+    return found

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Weights that cancel leave this share of the total behind, at most.
 _DUST = 1e-12
+_VANISHING = 1e-8  # a rest that is smaller is made of what they leave behind
 
 
 class Mechanism(Protocol):
@@ -55,6 +56,12 @@ def subtracted(first: Marginals, second: Marginals) -> Marginals:
     if rest.weighted:  # of equal weights, the subtraction of floats leaves dust
         dust = _DUST * first.n
         n = 0.0 if abs(rest.n) <= dust else rest.n
+        if 0 < n < _VANISHING * first.n:
+            raise ValueError(
+                f"What is left after the subtraction, {n:g} of {first.n:g}, is too "
+                "small beside what was subtracted to be told from its rounding: count "
+                "these rows by themselves."
+            )
         rest = _changed(rest, n, lambda x: np.where(np.abs(x) <= dust, 0, x))
     check_not_negative(rest, "after the subtraction")
     if rest.n <= 0:

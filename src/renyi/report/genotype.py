@@ -121,15 +121,15 @@ def _verdict(second: str, error: float | None) -> str:
             f"wrong on {percent(error)}"
         )
     return (
-        f"{told}; no worst case is proven, because counts of pairs promise nothing "
-        "where variants outnumber samples."
+        f"{told}; no worst case is proven, because the counts of pairs of these "
+        "samples promise nothing to others unless samples by far outnumber variants."
     )
 
 
 def _tiles(error: float | None, shares: dict[str, float] | None) -> list[Tile]:
     found = guessing(shares)
     if error is not None:
-        note = "each of the training samples by a fit without it"
+        note = "each of the training samples by a fit without it, its group or its fold"
         found.insert(0, Tile(percent(error), "wrong on samples left out", note))
     return found
 

@@ -59,18 +59,22 @@ def risk_measures(
     prevalence: float | None = None,
     confidence: float = 0.95,
     added: Floats | None = None,
+    cells: Any = None,
 ) -> RiskMeasures:
     """Measure a score; R² is what it adds to the covariates. `y` is 1 for cases.
 
     A score with covariates in it is measured by what it has `added`: if it is of
-    left-out samples, their own classes would follow from it and the covariates.
+    left-out samples, their own classes would follow from it and the covariates. One
+    that goes the wrong way explains nothing. Samples of one of the `cells` are ties.
     """
     scores, y = _two_classes(scores, y)
-    area, low, high = auc(scores, y, confidence)
+    area, low, high = auc(scores, y, confidence, cells)
     added = scores if added is None else added
+    X = _with_start(y, covariates, added)
+    wrong_way = np.linalg.lstsq(X, y, rcond=None)[0][1] < 0
     r2_l = None
     if prevalence is not None:
-        r2 = observed_r2(added, y, covariates)
+        r2 = 0.0 if wrong_way else observed_r2(added, y, covariates)
         r2_l = liability_r2(r2, float(y.mean()), prevalence)
     return RiskMeasures(
         cases=int(y.sum()),
@@ -78,7 +82,7 @@ def risk_measures(
         auc=area,
         auc_interval=(low, high),
         confidence=confidence,
-        nagelkerke_r2=nagelkerke_r2(added, y, covariates),
+        nagelkerke_r2=0.0 if wrong_way else nagelkerke_r2(added, y, covariates),
         liability_r2=r2_l,
         prevalence=prevalence,
     )
@@ -113,11 +117,16 @@ def log_losses(probabilities: Any) -> Any:
     return -np.log(np.clip(probabilities, np.finfo(np.float64).eps, 1.0))
 
 
-def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Return the area under the ROC curve and its interval (DeLong)."""
+def auc(
+    scores: Any, y: Any, confidence: float = 0.95, cells: Any = None
+) -> tuple[float, float, float]:
+    """Return the area under the ROC curve and its interval (DeLong).
+
+    Samples of one of the `cells` are ties, whatever their scores.
+    """
     check_share("confidence", confidence)
     scores, y = _two_classes(scores, y)
-    right, wrong = _placements(scores, y)
+    right, wrong = _placements(scores, y, cells)
     m, n = len(right), len(wrong)
     area = float(right.mean())
     if min(area, 1 - area) * m * n < 0.25:  # no pair, or every pair, is misranked
@@ -129,12 +138,26 @@ def auc(scores: Any, y: Any, confidence: float = 0.95) -> tuple[float, float, fl
     return area, float(expit(centre - half)), float(expit(centre + half))
 
 
-def _placements(scores: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _placements(scores: Floats, y: Floats, cells: Any = None) -> tuple[Floats, Floats]:
     """Return of each case the share of controls below, of controls the cases above."""
     case, control = scores[y == 1], scores[y == 0]
     m, n, ranks = len(case), len(control), _midranks(np.concatenate([case, control]))
     below = (ranks[:m] - _midranks(case)) / n
-    return below, 1 - (ranks[m:] - _midranks(control)) / m
+    above = 1 - (ranks[m:] - _midranks(control)) / m
+    if cells is None:
+        return below, above
+    places = np.where(y == 1, np.cumsum(y), np.cumsum(1 - y))
+    cells = np.unique(cells, return_inverse=True)[1]
+    several = np.flatnonzero(np.bincount(cells)[cells] > 1)
+    order = several[np.argsort(cells[several], kind="stable")]
+    for rows in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+        own, ours = y[rows], places[rows].astype(np.intp) - 1
+        cases = int(own.sum())
+        if 0 < cases < len(rows):  # what they are ranked among themselves is undone
+            inner = _placements(scores[rows], own)
+            below[ours[own == 1]] += (0.5 - inner[0]) * (len(rows) - cases) / n
+            above[ours[own == 0]] += (0.5 - inner[1]) * cases / m
+    return below, above
 
 
 def _never_seen(pairs: int, confidence: float) -> float:
@@ -175,11 +198,13 @@ def compare_left_out(
     y: Any,
     groups: Any = None,
     confidence: float = 0.95,
+    cells: tuple[Any, Any] = (None, None),
 ) -> Comparison:
     """Compare estimates of P(1) of left-out samples.
 
     Each comes with its scores, the estimates less the share of class 1 that their fit
-    has seen. `groups` number the samples that do not vary independently.
+    has seen, and the `cells` in which samples are ties. `groups` number the samples
+    that do not vary independently.
     """
     check_share("confidence", confidence)
     for pair in (first, second):
@@ -204,14 +229,22 @@ def compare_left_out(
         r2.append(1 - float(loss.mean() / none.mean()))
         part -= sign * (loss - (1 - r2[-1]) * none) / none.sum()
     gain = _difference(r2, z * _spread(part, groups))
-    area = _auc_difference(first[1], second[1], y, groups, z, confidence)
+    ranked = [
+        _placements(scores, y, ties)
+        for (_, scores), ties in zip((first, second), cells, strict=True)
+    ]
+    area = _auc_difference(ranked[0], ranked[1], y, groups, z, confidence)
     return Comparison(error, area, gain)
 
 
 def _auc_difference(
-    first: Floats, second: Floats, y: Floats, groups: Any, z: float, confidence: float
+    ours: tuple[Floats, Floats],
+    theirs: tuple[Floats, Floats],
+    y: Floats,
+    groups: Any,
+    z: float,
+    confidence: float,
 ) -> Difference:
-    ours, theirs = _placements(first, y), _placements(second, y)
     areas, part = [float(ours[0].mean()), float(theirs[0].mean())], np.zeros(len(y))
     sizes = [len(values) for values in ours]
     for k, kind in enumerate((y == 1, y == 0)):

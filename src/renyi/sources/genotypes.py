@@ -226,7 +226,10 @@ def _mode(place: Path) -> int:
     """Return how a file is stored; refuse what holds no genotypes."""
     with place.open("rb") as stream:
         head = stream.read(3)
-    if len(head) < 3 or head[:2] != _MAGIC:
+    if len(head) < 3:
+        what = f"it has {number_of(len(head), 'byte')} only"
+        raise ValueError(f"{place} is not a {place.suffix} file: {what}.")
+    if head[:2] != _MAGIC:
         raise ValueError(
             f"{place} is not a {place.suffix} file: it begins with {head.hex(' ')!r}, "
             f"not with {_MAGIC.hex(' ')!r}."

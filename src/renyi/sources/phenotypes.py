@@ -52,9 +52,13 @@ class SampleColumns(NamedTuple):
             number = math.nan
             if text is not None and text not in NO_VALUE:
                 try:
-                    number = float(text)
+                    number = math.inf if "_" in text else float(text)
                 except ValueError:
                     number = math.inf
+                if number == -9:  # -9.0, too, as in PLINK
+                    number = math.nan
+                    found.append(number)
+                    continue
                 if not math.isfinite(number):
                     raise ValueError(
                         f"{self.path}, line {line}: {text!r:.40} in column {name!r} is "
