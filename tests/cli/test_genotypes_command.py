@@ -404,6 +404,17 @@ def test_a_scoring_file_of_the_catalog_gives_the_scores_of_the_model(good, study
     )
 
 
+def test_calls_of_y_and_mt_are_not_scored_as_two_copies(good, study):
+    good("fit", study, "--build", "GRCh38", "--out", "run1")
+    good("export", "run1.json", "--scores", "pgs", "--out", "run1.txt.gz")
+    save_study(chromosomes=["1"] * 38 + ["Y", "MT"])
+    argv = (study, "--build", "hg38", "--same-strand", "--json")
+    found = good("predict", "run1.txt.gz", *argv).json
+    assert any("2 variants of Y and MT" in note for note in found["notes"])
+    save_study(table=codes()[:38], chromosomes=["1"] * 38)
+    assert good("predict", "run1.txt.gz", *argv).json["answers"] == found["answers"]
+
+
 @needs_plink2
 def test_the_commands_that_export_writes_give_the_scores(good, study):
     good("fit", study, "--out", "run1")

@@ -28,7 +28,7 @@ from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
 from renyi.sources.files import existing
-from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotype_filters import Filters, without_haploid
 from renyi.sources.genotypes import Genotypes
 from renyi.sources.phenotypes import two_classes
 from renyi.warnings import warn
@@ -43,6 +43,7 @@ def predict(args: Args, recorded: Recorded) -> None:
     log: list[str] = []
     G = loaded(args, log)
     G = Filters(keep=args.keep, remove=args.remove).apply_lists(G, log.append)
+    G = without_haploid(G)
     covariates = None
     if model.covariates:
         args.covar_name = args.covar_name or list(model.covariates) * bool(args.covar)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
@@ -107,7 +108,7 @@ def write_plink2(
         pairs = ((ids, ids), (a1, a2), (first, half))
         additive = [np.concatenate(pair) for pair in pairs]
     offset = float(w[:, MISSING].sum()) + intercept
-    text = _PLINK2.format(offset=offset, prefix=prefix) + note
+    text = _PLINK2.format(offset=offset, prefix=shlex.quote(str(prefix))) + note
     writers: dict[Path, Any] = {}
     for name, columns in (("additive", additive), ("dominant", [ids, a1, dominant])):
         table = pa.table(

@@ -78,7 +78,7 @@ class Filters:
         if self.regions:
             kept = _in_regions(found.variants, self.regions)
             found = _narrowed(found, "region", say, variants=kept)
-        found = _without_haploid(found)
+        found = _without_false_males(without_haploid(found))
         if self.mind is not None:
             kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
             found = _narrowed(found, "mind", say, samples=kept)
@@ -162,18 +162,23 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
 # ---- haploid calls
 
 
-def _without_haploid(genotypes: Genotypes) -> Genotypes:
-    """Leave out Y and MT, and where a male has two different copies of X."""
+def without_haploid(genotypes: Genotypes) -> Genotypes:
+    """Leave out Y and MT, whose calls count as two copies of what is one."""
     haploid = genotypes.variants["chromosome"].isin(_HAPLOID).to_numpy(bool)
     if haploid.all():
         raise ValueError(
             f"Only variants of Y and MT are left of {genotypes.path}: their calls are "
-            "haploid, and no points are learned for them."
+            "haploid, and they are neither learned from nor scored."
         )
-    if haploid.any():
-        many = number_of(int(haploid.sum()), "variant")
-        warn(f"Left out {many} of Y and MT, whose calls are haploid.")
-        genotypes = genotypes.select(variants=~haploid)
+    if not haploid.any():
+        return genotypes
+    many = number_of(int(haploid.sum()), "variant")
+    warn(f"Left out {many} of Y and MT, whose calls are haploid.")
+    return genotypes.select(variants=~haploid)
+
+
+def _without_false_males(genotypes: Genotypes) -> Genotypes:
+    """Leave out where a male has two different copies of X."""
     on_x, males = _sex_linked(genotypes)
     if not (on_x.any() and males.any()):
         return genotypes

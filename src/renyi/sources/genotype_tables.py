@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.checks import check_memory
+from renyi.warnings import warn
 
 VARIANTS = ("chromosome", "id", "position", "a1", "a2")
 SAMPLES = ("fid", "iid", "father", "mother", "sex", "phenotype")
@@ -193,7 +194,13 @@ def read_psam(path: Path) -> pd.DataFrame:
     for name, ours in _PSAM.items():
         found[ours] = frame[name] if name in names else "0"
     others = [name for name in names if name not in ("FID", "IID", "SID", *_PSAM)]
-    found["phenotype"] = frame[others[0]] if others else "-9"
+    chosen = next((n for n in ("PHENO", "PHENO1") if n in others), (others or [""])[0])
+    found["phenotype"] = frame[chosen] if others else "-9"
+    if len(others) > 1:
+        warn(
+            f"{path} has {len(others)} columns of phenotypes: {chosen!r} is taken. "
+            "Give another in a file of its own, with --pheno."
+        )
     return _samples(path, found.astype(frame["IID"].dtype), skip)
 
 
