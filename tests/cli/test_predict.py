@@ -265,3 +265,18 @@ def test_rows_of_a_database_are_answered_inside_it(
         assert f"{name} is a database" in message
         assert f"'renyi export m.json --sql {dialect} --table NAME'" in message
     assert "There is no file 'shops.db'" in bad("predict", "m.json", "shops.db")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_labels_with_spaces_around_are_told_of_where_no_cell_has_them(
+    good: Callable[..., Done], ending: str
+) -> None:
+    table = pd.DataFrame({"a": [" u", "u", "v"] * 10, "y": list("pqq") * 10})
+    table.to_parquet("rows.parquet")
+    good("fit", "rows.parquet", "--target", "y", "--out", "m")
+    getattr(table, f"to_{ending}")(f"new.{ending}", index=False)
+    notes = good("predict", "m.json", f"new.{ending}", "--json").json["notes"]
+    assert any("' u' in 'a'" in note for note in notes) == (ending == "csv")
+    judged = good("certify", "m.json", "--rows", f"new.{ending}", "--json").json
+    told = any("' u' in 'a'" in note for note in judged["notes"])
+    assert told == (ending == "csv")

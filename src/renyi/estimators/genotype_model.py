@@ -417,10 +417,8 @@ class GenotypeModel:
                 f"to {n:,}: compare fits to the same."
             )
         ours, theirs = [(m.left_out_, m.left_out_scores_) for m in (self, other)]
-        labels, cells = (
-            _two_classes(y, n)[1],
-            (self.left_out_cells_, other.left_out_cells_),
-        )
+        labels = _two_classes(y, n)[1]
+        cells = self.left_out_cells_, other.left_out_cells_
         return compare_left_out(ours, theirs, labels, _groups(groups, n), cells=cells)
 
 

@@ -33,6 +33,7 @@ from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.calibration import (
+    ANY,
     ROWS_PER_COEFFICIENT,
     Calibration,
     PairMoments,
@@ -107,7 +108,7 @@ class Deferred:
             found = discriminant(self.pairs(), leverage)
             if found is None and rows is not None:  # fitted alone, one by one
                 found = temperature(rows, K)
-            return found or Calibration("temperature", np.array(4.0), np.array(0.0))
+            return found or ANY
         if kind is None or rows is None:
             return None
         return (temperature if kind == "temperature" else affine)(rows, K)

@@ -206,6 +206,8 @@ class CalibrationDisplay:
         check_choice("strategy", strategy, STRATEGIES)
         check_share("confidence", confidence)
         p = np.asarray(y_prob, np.float64)
+        for bad in p[~((p >= 0) & (p <= 1))][:1]:
+            raise ValueError(f"y_prob must hold probabilities; {bad:g} is none.")
         p = np.column_stack([1 - p, p]) if p.ndim == 1 else p
         if y_true is None:
             raise ValueError("y is missing: give the classes of the rows X.")
@@ -215,8 +217,6 @@ class CalibrationDisplay:
         known = [label_text(each) for each in given.tolist()]
         if classes is None and len(known) == 1:
             raise ValueError(f"y has one class alone, {known[0]!r}: give all classes.")
-        for bad in p[~((p >= 0) & (p <= 1))][:1]:
-            raise ValueError(f"y_prob must hold probabilities; {bad:g} is none.")
         if p.shape[1:] != (len(known),):
             raise ValueError(
                 f"y_prob must hold probabilities of {len(known)} classes, in as many "

@@ -95,6 +95,10 @@ class Calibration:
 # ---- temperature
 
 
+# Where nothing tells how sure scores are: they keep their order, and none is certain.
+ANY = Calibration("temperature", np.array(4.0), np.array(0.0))
+
+
 def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     """Fit one slope of all scores; None without rows."""
     if not len(rows.y):
@@ -102,7 +106,7 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     s, w, K = rows.scores, rows.weights, n_classes
     scale = float(np.sqrt(np.average((s**2).sum(axis=1), weights=w)))
     if scale == 0:  # nothing to tell classes apart: any will do
-        return Calibration("temperature", np.array(4.0), np.array(0.0))
+        return ANY
     s, total = s / scale, np.bincount(rows.y, w, minlength=K)[rows.y] + K
     if K == 2:  # one score stands for both, and is quicker
         s = s[:, 0]

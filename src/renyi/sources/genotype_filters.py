@@ -78,7 +78,7 @@ class Filters:
         if self.regions:
             kept = _in_regions(found.variants, self.regions)
             found = _narrowed(found, "region", say, variants=kept)
-        found = _without_false_males(without_haploid(found))
+        found = _without_male_heterozygotes(without_haploid(found))
         if self.mind is not None:
             kept = missing_per_sample(found.packed) <= self.mind * found.packed.d * _UP
             found = _narrowed(found, "mind", say, samples=kept)
@@ -177,7 +177,7 @@ def without_haploid(genotypes: Genotypes) -> Genotypes:
     return genotypes.select(variants=~haploid)
 
 
-def _without_false_males(genotypes: Genotypes) -> Genotypes:
+def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
     """Leave out where a male has two different copies of X."""
     on_x, males = _sex_linked(genotypes)
     if not (on_x.any() and males.any()):

@@ -57,9 +57,7 @@ class SampleColumns(NamedTuple):
                     number = math.inf
                 if number == -9:  # -9.0, too, as in PLINK
                     number = math.nan
-                    found.append(number)
-                    continue
-                if not math.isfinite(number):
+                elif not math.isfinite(number):
                     raise ValueError(
                         f"{self.path}, line {line}: {text!r:.40} in column {name!r} is "
                         "not a number: covariates are numbers, or NA where missing."
