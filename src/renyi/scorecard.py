@@ -15,6 +15,7 @@ and sharp go by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -602,6 +603,18 @@ def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
     points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
     return card.per_class(points), card.per_class(intercept)[0]
+
+
+def threshold_at(card: Scorecard, odds: float) -> float:
+    """Score above which the second class is likelier if its odds are multiplied."""
+    if card.calibration is None:
+        return 1 / (1 + odds) - 0.5
+    return -math.log(odds) / float(card.calibration.slope)
+
+
+def moved_to(card: Scorecard, odds: float) -> Scorecard:
+    """Return the scorecard whose threshold at these odds is 0."""
+    return replace(card, intercept=card.intercept - threshold_at(card, odds))
 
 
 # ---- what a scorecard must be

@@ -74,7 +74,9 @@ def _format(args: Args) -> None:
     if form == "skops":
         if args.prevalence is not None:
             raise ValueError("--prevalence is given to predict of a loaded model.")
-        _send(place, formats.skops_bytes(args.model))
+        from renyi.estimators.classifier import RenyiClassifier
+
+        _send(place, formats.skops_bytes(RenyiClassifier.load(args.model)))
         return
     if form not in _TABLES and clf.rule != "map":
         raise ValueError(

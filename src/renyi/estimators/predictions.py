@@ -6,7 +6,6 @@ what that takes, at most a few thousand rows' scores, and none of it in a pickle
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.estimators import model_file
 from renyi.marginals.file import DataDigest, class_digest
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, moved_to, threshold_at
 from renyi.solvers.calibration import (
     ANY,
     ROWS_PER_COEFFICIENT,
@@ -154,18 +153,6 @@ def moments_of_dual(
     error *= float(np.abs(c.slope).sum(axis=0).max())
     t = scores @ c.slope + c.intercept + 1 / card.n_classes
     return found, moments_of_rows(t, y, weights, counts, columns, error, within)
-
-
-def threshold_at(card: Scorecard, odds: float) -> float:
-    """Score above which the second class is likelier if its odds are multiplied."""
-    if card.calibration is None:
-        return 1 / (1 + odds) - 0.5
-    return -math.log(odds) / float(card.calibration.slope)
-
-
-def moved_to(card: Scorecard, odds: float) -> Scorecard:
-    """Return the scorecard whose threshold at these odds is 0."""
-    return replace(card, intercept=card.intercept - threshold_at(card, odds))
 
 
 class ScorecardPredictions:

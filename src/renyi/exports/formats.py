@@ -9,8 +9,6 @@ from renyi.checks import check_choice
 from renyi.exports import functions, onnx, point_tables
 
 if TYPE_CHECKING:
-    import os
-
     from renyi.scorecard import Scorecard
 
 TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
@@ -56,14 +54,12 @@ def written(card: Scorecard, format: str, odds: float = 1.0) -> str | bytes:
     return text(card, format, odds)
 
 
-def skops_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the classifier of a model file as skops keeps it."""
+def skops_bytes(estimator: object) -> bytes:
+    """Return a classifier as skops keeps it."""
     try:
         import skops.io
     except ImportError as error:
         raise ImportError(
             "Writing for skops needs the package skops: pip install 'renyi[skops]'."
         ) from error
-    from renyi.estimators.classifier import RenyiClassifier
-
-    return bytes(skops.io.dumps(RenyiClassifier.load(path)))
+    return bytes(skops.io.dumps(estimator))

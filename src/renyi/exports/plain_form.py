@@ -15,7 +15,7 @@ The rules are those of `Encoder.transform`, `Scorecard` and `renyi.rules`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,7 @@ from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
-from renyi.estimators.predictions import moved_to, threshold_at
-
-if TYPE_CHECKING:
-    from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, moved_to, threshold_at
 
 
 class PlainColumn(NamedTuple):

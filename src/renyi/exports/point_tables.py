@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi.estimators.predictions import moved_to
 from renyi.exports import markdown
 from renyi.exports.integer_card import OTHER, category_places, merged_labels
 from renyi.figures import percent, point_digits
-from renyi.scorecard import point_names
+from renyi.scorecard import moved_to, point_names
 
 if TYPE_CHECKING:
     import pandas as pd
