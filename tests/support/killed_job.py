@@ -85,12 +85,15 @@ def kill() -> None:
     rng = random.Random(seed)
     random.seed(seed)
     killed = 0
-    for k in range(kills):
-        within = k % 2 == 0
+    for _ in range(10 * kills):
+        within = killed % 2 == 0
         fatal = rng.randint(1, 6) if within else 0
         ended = run(folder, fatal, None if within else rng.uniform(0.01, 0.25))
+        if ended:  # it was faster than the signal: once more from the beginning
+            (folder / "counted.renyi").unlink()
+            (folder / "log").unlink()
         killed += not ended
-        if ended:
+        if killed == kills:
             break
     if not (folder / "counted.renyi").exists():
         run(folder, 0, None)
