@@ -18,12 +18,13 @@ minimax error e*.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates import heldout, text
@@ -82,12 +83,11 @@ def certificate(
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
-    top = int(moments.priors.argmax())
     auc, scores = (None, None) if closed.ranking is None else closed.ranking
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,
-        majority=(card.classes[top], float(1 - moments.priors[top])),
+        majority=_majority(card.classes, moments.priors),
         one_feature=best_feature(moments.F, moments.columns),
         loo_risk=loo_risk,
         loo_error=loo_error,
@@ -95,12 +95,23 @@ def certificate(
         n=n,
         n_indicators=D,
         order=card.encoder.order,
-        warnings=tuple(sentence for _, sentence in warned),
-        warning_codes=tuple(code for code, _ in warned),
         steps=tuple(steps),
         auc=auc,
         class_scores=scores,
+        **_told(warned),
     )
+
+
+def _told(warned: Sequence[Warned]) -> dict[str, Any]:
+    """Return the sentences and the codes of warnings."""
+    codes, sentences = zip(*warned, strict=True) if warned else ((), ())
+    return {"warnings": sentences, "warning_codes": codes}
+
+
+def _majority(classes: Sequence[Any], priors: NDArray[np.float64]) -> tuple[Any, float]:
+    """Return the most frequent class, and the error of always answering it."""
+    top = int(priors.argmax())
+    return classes[top], float(1 - priors[top])
 
 
 def certify(
@@ -311,8 +322,7 @@ def _with_worst(
 def simple_rules(of: Certificate | Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
     if isinstance(of, Marginals):
-        top = int(of.class_probabilities.argmax())
-        always = of.classes[top], 1 - float(of.class_probabilities[top])
+        always = _majority(of.classes, of.class_probabilities)
         alone = best_feature(of.F, of.encoder.columns)
     else:
         assert of.majority is not None and of.one_feature is not None
@@ -407,8 +417,7 @@ def of_unseen_rows(
         order=card.encoder.order,
         basis=basis,
         confidence=confidence,
-        warnings=tuple(sentence for _, sentence in notes),
-        warning_codes=tuple(code for code, _ in notes),
+        **_told(notes),
     )
 
 

@@ -214,7 +214,7 @@ class Scorecard:
         c = self.calibration
         if c is None or not c.moves_decisions:
             return self
-        z, start = self.z @ c.slope, self.intercept @ c.slope + c.intercept
+        z, start = self.z @ c.slope, c.of(self.intercept)
         unseen = None if self.unseen is None else self.unseen @ c.slope
         return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
 

@@ -34,6 +34,7 @@ from renyi.certificates.heldout import (
     HeldoutBounds,
     betting_bound,
     clopper_pearson,
+    each_of_two,
     heldout_gamma,
     kl_bound,
     risk_range,
@@ -70,7 +71,7 @@ def crossfit_bounds(
     halves: Sequence[JudgedHalf], rule: str, method: str, confidence: float
 ) -> HeldoutBounds:
     """Return the bounds of the average or mixture of two models."""
-    each = _each(confidence)
+    each = each_of_two(confidence)
     gammas = [heldout_gamma(h.t, h.y, h.upper, each) for h in halves]
     gamma, bounds = _robust(gammas)
     if any(h.mapped for h in halves):  # 4γ is not about its answers
@@ -94,17 +95,12 @@ def bounds_of_marginals(
     confidence: float,
 ) -> HeldoutBounds:
     """Return the bounds from the marginals of the half that each model has not seen."""
-    each, gammas = _each(confidence), []
+    each, gammas = each_of_two(confidence), []
     for card, m in zip(cards, judges, strict=True):
         seen = closed_form(card, card.match(m)).gamma
         gammas.append(kl_bound(seen, m.n, largest_residual(card), each))
     gamma, bounds = _robust(gammas)
     return HeldoutBounds(gamma, bounds, bounds[rule], None)
-
-
-def _each(confidence: float) -> float:
-    """Return the confidence of a bound of which two are to hold together."""
-    return 1 - (1 - confidence) / 2
 
 
 def _robust(gammas: Sequence[float]) -> tuple[float, dict[str, float]]:

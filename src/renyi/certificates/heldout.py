@@ -137,7 +137,7 @@ def heldout_map(
     """
     P, b, K = P - P.mean(axis=1, keepdims=True), b - b.mean(), P.shape[1]
     off = t - t.mean(axis=1, keepdims=True)
-    low, high = _extremes(P, sizes)
+    low, high = extremes(P, sizes)
     reach = float(np.maximum(-(b + low), b + high).max())
     scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
     least = 0.25
@@ -160,7 +160,7 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
     """
     K, starts = P.shape[1], offsets(sizes)[:-1]
-    least, most = _extremes(P, sizes)
+    least, most = extremes(P, sizes)
     low, high = 1 / K + b + least, 1 / K + b + most
     other = np.maximum(low**2, high**2)
     own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
@@ -174,7 +174,7 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     return found if np.isfinite(found) else np.inf
 
 
-def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
+def extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
     """Return the least and the most points that a row can have."""
     starts = offsets(sizes)[:-1]
     least = np.minimum.reduceat(P, starts, axis=0).sum(axis=0)
@@ -182,6 +182,11 @@ def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
 
 
 # ---- upper confidence bounds on a mean
+
+
+def each_of_two(confidence: float) -> float:
+    """Return the confidence of a bound of which two are to hold together."""
+    return 1 - (1 - confidence) / 2
 
 
 def betting_bound(
@@ -257,6 +262,6 @@ def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
 
 def share_interval(count: int, n: int, confidence: float) -> tuple[float, float]:
     """Two-sided confidence interval of a probability, by Clopper and Pearson."""
-    each = 1 - (1 - confidence) / 2
+    each = each_of_two(confidence)
     low = 1 - clopper_pearson(n - count, n, each)
     return max(0.0, low), clopper_pearson(count, n, each)

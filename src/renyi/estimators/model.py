@@ -252,10 +252,14 @@ class CountsModel:
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what input is welcome."""
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        for welcome in ("allow_nan", "categorical", "string"):
-            setattr(tags.input_tags, welcome, True)
-        return tags
+        return with_welcome_input(super().__sklearn_tags__())  # type: ignore[misc]
+
+
+def with_welcome_input(tags: Any) -> Any:
+    """Return tags of scikit-learn that say which cells are welcome."""
+    for welcome in ("allow_nan", "categorical", "string"):
+        setattr(tags.input_tags, welcome, True)
+    return tags
 
 
 class RenyiModel(predictions.ScorecardPredictions, CountsModel):

@@ -31,7 +31,7 @@ from scipy import sparse
 
 from renyi.checks import Deadline, check_memory
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
@@ -50,6 +50,17 @@ _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
 # what else a table takes.
 _CELL, _TABLE = 64, 500
 _AGREED = "No distribution has these tables, although their margins agree"
+
+
+def class_sets(n_classes: int) -> list[Classes]:
+    """Return the nonempty sets of classes, by size."""
+    classes = range(n_classes)
+    return [S for k in range(1, n_classes + 1) for S in combinations(classes, k)]
+
+
+def members(sets: list[Classes], n_classes: int) -> Floats:
+    """Tell which class is in which set: (K, sets)."""
+    return np.array([[float(y in S) for S in sets] for y in range(n_classes)])
 
 
 class Table(NamedTuple):
@@ -123,15 +134,14 @@ class Ambiguity:
         what = f"A program over the pairs of {int(lengths.sum()):,} categories"
         needed = _CELL * cells + _TABLE * len(columns) ** 2 / 2
         check_memory(needed, what, _FEWER)
-        F, counts, starts = m.F, m.feature_counts, offsets(columns.sizes)
-        spans = [slice(*starts[i : i + 2]) for i in range(len(columns))]
-        tables = [Table((i,), True, F[span]) for i, span in enumerate(spans)]
+        F, counts, own = m.F, m.feature_counts, spans(columns.sizes)
+        tables = [Table((i,), True, F[span]) for i, span in enumerate(own)]
         for i, j in combinations(range(len(columns)), 2):
             if within is None:
-                block = sparse_counts.dense(counts[spans[i], spans[j]]) / m.n
+                block = sparse_counts.dense(counts[own[i], own[j]]) / m.n
                 tables.append(Table((i, j), False, block))
             else:
-                block = (within[:, spans[i], spans[j]] / m.n).transpose(1, 2, 0)
+                block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
         return cls(columns, m._column(m.target), tuple(tables))
 
@@ -172,8 +182,7 @@ class Ambiguity:
     @property
     def spans(self) -> list[slice]:
         """Places of the categories of each feature among all."""
-        starts = offsets(self.sizes)
-        return [slice(*starts[i : i + 2]) for i in range(len(self.sizes))]
+        return spans(self.sizes)
 
     @cached_property
     def layout(self) -> Layout:

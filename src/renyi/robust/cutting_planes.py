@@ -35,7 +35,14 @@ import numpy as np
 from renyi.checks import Deadline, check_memory
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
-from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
+from renyi.robust.ambiguity_set import (
+    Ambiguity,
+    Classes,
+    Floats,
+    Outcomes,
+    class_sets,
+    members,
+)
 from renyi.robust.master_program import Master, Member
 from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
 from renyi.robust.piecewise_loss import Losses, SlicedScore
@@ -72,8 +79,7 @@ class AnyRule:
     @property
     def sets(self) -> list[Classes]:
         """Sets of classes that have constraints: the nonempty ones, by size."""
-        K = self.ambiguity.n_classes
-        return [S for k in range(1, K + 1) for S in combinations(range(K), k)]
+        return class_sets(self.ambiguity.n_classes)
 
     def right(self, X: Outcomes, S: Classes) -> Floats:
         """Right-hand sides g_S(x) at outcomes."""
@@ -99,7 +105,7 @@ class AnyRule:
         ``Σ_S c_y + w v_S ≥ |S| − 1``: a linear program of K + 1 variables.
         """
         ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
-        rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
+        rows = np.column_stack([members(sets, K).T, [*bounds.values()]])
         if not np.isfinite(rows).all():
             return np.inf, multiplier
         need = np.array([len(S) - 1.0 for S in sets])
@@ -324,8 +330,7 @@ class _Planes:
         state, master = self.state, self.master
         state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
-        limit = self.deadline.limit
-        until = Deadline(None if limit is None else max(0.0, limit - self._reserve))
+        until = Deadline(self.deadline.left - self._reserve)
         found = master.solve(state.best, self.radius, target, until)
         if found is None or master.last is None:
             state.status = "stopped"
@@ -386,8 +391,7 @@ class _Planes:
     def _prove(self, trial: Floats) -> int:
         """Bound what local search could not; a feasible multiplier may be the best."""
         oracle, problem = self.oracle, self.problem
-        limit = self.deadline.limit
-        deadline = Deadline(None if limit is None else max(limit, 0.1))
+        deadline = Deadline(max(self.deadline.left, 0.1))
         found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
         bounds = {S: low.bound for S, low in found.items()}
         better, last = self.state.take(*problem.mended(trial, bounds)), self.master.last

@@ -39,11 +39,10 @@ from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_min import MAX_OUTCOMES
-from renyi.robust.pairwise_program import KEPT, solve_worst
+from renyi.robust.pairwise_program import solve_worst, warn_too_large
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
-from renyi.warnings import warn
 
 METHODS = ("exact", "lp", "sdp")
 MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes
@@ -208,7 +207,7 @@ def worst_case(
     except KeyboardInterrupt:  # before there was more than the closed form
         found = replace(found, interrupted=True, stopped=True)
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         found = replace(found, stopped=True)
     return replace(found, seconds=deadline.spent)
 
@@ -241,7 +240,7 @@ def _searched(
     except KeyboardInterrupt:
         state.status = "interrupted"
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         state.status = "declined"
     return state
 

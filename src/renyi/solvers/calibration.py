@@ -70,6 +70,12 @@ class Calibration:
         """Whether the largest score may be another one after the map."""
         return self.kind != "temperature"
 
+    def of(self, scores: Floats) -> Floats:
+        """Return g of scores."""
+        by_one = self.kind == "temperature"
+        moved = self.slope * scores if by_one else scores @ self.slope
+        return np.asarray(moved + self.intercept)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         plain = {"slope": self.slope.tolist(), "intercept": self.intercept.tolist()}
