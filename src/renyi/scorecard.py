@@ -231,8 +231,7 @@ class Scorecard:
         c = self.calibration
         if c is None:
             return project(t)
-        slope = 1.0 if c.moves_decisions else float(c.slope)
-        return logistic(t, slope / 2 if self.n_classes == 2 else slope)
+        return logistic(t, c.factor(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.

@@ -70,6 +70,14 @@ class Calibration:
         """Whether the largest score may be another one after the map."""
         return self.kind != "temperature"
 
+    def factor(self, n_classes: int) -> float:
+        """Return c of ``p(y|x) ∝ exp(c·s_y)``, s the scores that decide.
+
+        Of two classes they are −s and s.
+        """
+        slope = 1.0 if self.moves_decisions else float(self.slope)
+        return slope / 2 if n_classes == 2 else slope
+
     def of(self, scores: Floats) -> Floats:
         """Return g of scores."""
         by_one = self.kind == "temperature"
