@@ -290,9 +290,13 @@ class _Growth:
         self.starts = [own.start for own in self.tables.spans]
         self.allowed = np.add.reduceat(self.loss, self.starts, axis=1)
         self.witnesses = Witnesses(self.loss, self.tables.spans)
-        self.found = self._solve(self.edges)
-        self.errors = self._noted(self.edges, self.found)
-        self.bounds = [self.found.value]
+        self.bounds: list[float] = []
+        self._take(self._solve(self.edges))
+
+    def _take(self, found: TreeSolution) -> None:
+        """Go on with the solution along the tree; its bound never rises."""
+        self.found, self.errors = found, self._noted(self.edges, found)
+        self.bounds.append(min([found.value, *self.bounds[-1:]]))  # but for rounding
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
         return solve_tree(self.tables.ambiguity(edges, alone=False), interior=False)
@@ -316,9 +320,7 @@ class _Growth:
             edge = divmod(int(informative.argmax()), len(informative))  # no bound falls
         self.edges.append(edge)
         self.witnesses.extend(edge)
-        self.found = trials[edge] if edge in trials else self._solve(self.edges)
-        self.errors = self._noted(self.edges, self.found)
-        self.bounds.append(min(self.found.value, self.bounds[-1]))  # but for rounding
+        self._take(trials[edge] if edge in trials else self._solve(self.edges))
 
     def _trials(self, hangs: NDArray[np.bool_]) -> dict[Edge, TreeSolution]:
         """Solve the programs of the edges that may have the largest fall."""

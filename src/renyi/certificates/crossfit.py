@@ -35,6 +35,7 @@ from renyi.certificates.heldout import (
     betting_bound,
     clopper_pearson,
     each_of_two,
+    gamma_bounds,
     heldout_gamma,
     kl_bound,
     risk_range,
@@ -73,7 +74,8 @@ def crossfit_bounds(
     """Return the bounds of the average or mixture of two models."""
     each = each_of_two(confidence)
     gammas = [heldout_gamma(h.t, h.y, h.upper, each) for h in halves]
-    gamma, bounds = _robust(gammas)
+    gamma = float(np.mean(gammas))
+    bounds = gamma_bounds(gamma)
     if any(h.mapped for h in halves):  # 4γ is not about its answers
         bounds["map"] = 1.0
     seen = float(np.mean([h.wrong.mean() for h in halves]))
@@ -99,15 +101,9 @@ def bounds_of_marginals(
     for card, m in zip(cards, judges, strict=True):
         seen = closed_form(card, card.match(m)).gamma
         gammas.append(kl_bound(seen, m.n, largest_residual(card), each))
-    gamma, bounds = _robust(gammas)
-    return HeldoutBounds(gamma, bounds, bounds[rule], None)
-
-
-def _robust(gammas: Sequence[float]) -> tuple[float, dict[str, float]]:
-    """Return γ, and the worst errors on every population with the same pairs."""
     gamma = float(np.mean(gammas))
-    twice = min(1.0, 2 * gamma)
-    return gamma, {"map": min(1.0, 4 * gamma), "renyi": twice, "sharp": twice}
+    bounds = gamma_bounds(gamma)
+    return HeldoutBounds(gamma, bounds, bounds[rule], None)
 
 
 def _error(wrong: Floats, rule: str, confidence: float) -> float:

@@ -293,33 +293,17 @@ class Ambiguity:
         moved[low:high] += np.tile(each, (high - low) // self.n_classes)
         return moved
 
-    def moments(self) -> tuple[Floats, Floats]:
-        """Q and F as marginals have them; pairs that are not known are nan."""
-        spans, D = self.spans, int(self.sizes.sum())
-        Q, F = np.full((D, D), np.nan), np.zeros((D, self.n_classes))
-        for table in self.tables:
-            p = table.probabilities
-            if table.with_target and len(table.features) == 1:
-                (i,) = table.features
-                F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
-            elif len(table.features) == 2:
-                i, j = table.features
-                Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
-                Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
-        return Q, F
-
-    def sparse_moments(self) -> tuple[Any, Floats]:
-        """Q, stored sparse where it is large, and F, where all pairs are known."""
+    def moments(self) -> tuple[Any, Floats]:
+        """Q, stored sparse where it is large, and F; 0 where there is no table."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
-        F = np.zeros((int(self.sizes.sum()), self.n_classes))
+        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), self.spans
         for table in self.tables:
-            p = table.probabilities
-            i, j = table.features[0], table.features[-1]
-            if i == j:
-                F[self.spans[i]], p = p, p.sum(axis=1)
-            elif table.with_target:
-                p = p.sum(axis=-1)
-            Q.put(i, j, p)
+            p, features = table.probabilities, table.features
+            if table.with_target and len(features) == 1:
+                F[own[features[0]]] = p
+                Q.put(features[0], features[0], p.sum(axis=1))
+            elif len(features) == 2:
+                Q.put(*features, p.sum(axis=-1) if table.with_target else p)
         return Q.table(), F
 
     @property

@@ -33,6 +33,7 @@ from itertools import combinations
 import numpy as np
 
 from renyi.checks import Deadline, check_memory
+from renyi.counting.sparse_counts import dense
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
 from renyi.robust.ambiguity_set import (
@@ -181,13 +182,14 @@ class Oracle:
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
     """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968)."""
     (Q, F), label = ambiguity.moments(), len(ambiguity.sizes)
-    P = np.block([[Q, F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
-    spans = [*ambiguity.spans, slice(len(Q), None)]
+    P = np.block([[dense(Q), F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
+    known_pairs = {table.features for table in ambiguity.tables}
+    spans = [*ambiguity.spans, slice(len(F), None)]
     weights = np.full((label + 1, label + 1), -np.inf)
     for i, j in combinations(range(label + 1), 2):
         p = P[spans[i], spans[j]]
         apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
-        if not np.isnan(p).any():
+        if j == label or (i, j) in known_pairs:
             information = (p[full] * np.log(p[full] / apart[full])).sum()
             weights[i, j] = weights[j, i] = information
     priors = ambiguity.priors / ambiguity.priors.sum()

@@ -231,7 +231,7 @@ def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
         Q, F = ambiguity.moments()
         return np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0]), np.zeros(K)
     check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
-    Q, F = ambiguity.sparse_moments()
+    Q, F = ambiguity.moments()
     if not is_sparse(Q):
         return np.linalg.solve(Q + _LITTLE * np.eye(D), F), np.zeros(K)
     equations = moments(Q, F, ambiguity.priors, True)
