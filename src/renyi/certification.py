@@ -98,11 +98,11 @@ def certificate(
         steps=tuple(steps),
         auc=auc,
         class_scores=scores,
-        **_told(warned),
+        **_warning_fields(warned),
     )
 
 
-def _told(warned: Sequence[Warned]) -> dict[str, Any]:
+def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
     """Return the sentences and the codes of warnings."""
     codes, sentences = zip(*warned, strict=True) if warned else ((), ())
     return {"warnings": sentences, "warning_codes": codes}
@@ -221,21 +221,21 @@ def bound_report(
     """
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
-    deadline, tell = Deadline(time_limit), progress or (lambda name, state: None)
+    deadline, notify = Deadline(time_limit), progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
     any_rule, best = simple_rules(found), None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
-        tell(PROGRAM, None)
+        notify(PROGRAM, None)
         best = _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
         found, worst = _with_worst(found, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
-            tell(MINIMAX, None)
-            told = partial(tell, MINIMAX)
-            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
-            tell(EXACT, None)
-            limit, told = _part(deadline, 1.0), partial(tell, EXACT)
-            found, _ = _with_worst(found, model, part, limit, worst, told)
+            notify(MINIMAX, None)
+            on_round = partial(notify, MINIMAX)
+            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), on_round)
+            notify(EXACT, None)
+            limit, on_round = _part(deadline, 1.0), partial(notify, EXACT)
+            found, _ = _with_worst(found, model, part, limit, worst, on_round)
     except KeyboardInterrupt:
         pass
     alone = any_rule[1].upper
@@ -417,7 +417,7 @@ def of_unseen_rows(
         order=card.encoder.order,
         basis=basis,
         confidence=confidence,
-        **_told(notes),
+        **_warning_fields(notes),
     )
 
 

@@ -45,7 +45,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding import recoding
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
-from renyi.solvers.calibration import Calibration
+from renyi.solvers.calibration import of_slope
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +159,6 @@ def average(
             shared.append(np.concatenate([*_shared_counts(card, codes)]))
     maps = [card.calibration for card in (first, second)]
     kept = [c.slope for c in maps if c is not None and not c.moves_decisions]
-    slope = np.array(np.mean(kept)) if len(kept) == 2 else None
     return Scorecard(
         encoder,
         first.classes,
@@ -168,7 +167,7 @@ def average(
         np.sum(shared, axis=0) if counts is None else counts,
         first.target,
         (unseen[0] + unseen[1]) / 2,
-        None if slope is None else Calibration("temperature", slope, np.array(0.0)),
+        of_slope(float(np.mean(kept))) if len(kept) == 2 else None,
     )
 
 

@@ -195,6 +195,10 @@ class Ambiguity:
         pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
         return Layout(pairs, self.sizes)
 
+    def places(self, X: Outcomes) -> NDArray[np.int64]:
+        """Places of the categories of outcomes among all: (outcomes, features)."""
+        return X + offsets(self.sizes)[:-1]
+
     def cells(self, X: Outcomes) -> NDArray[np.int64]:
         """Cells that outcomes fall in: (outcomes, classes, tables)."""
         K = self.n_classes
@@ -506,8 +510,8 @@ def _impossible(ambiguity: Ambiguity) -> str:
         return ""
     u = u / np.abs(u).max()
     u[np.abs(u) < 1e-6] = 0
-    most, told = float((A.T @ u).max()), float(b @ u)
-    if told <= most + 1e-9:
+    most, given = float((A.T @ u).max()), float(b @ u)
+    if given <= most + 1e-9:
         return ""
     terms = []
     for cell in np.flatnonzero(u).tolist():
@@ -517,7 +521,7 @@ def _impossible(ambiguity: Ambiguity) -> str:
     total = " ".join(terms).removeprefix("+ ")
     return (
         f"{_AGREED}: {total} is at most {most:.6g} under any distribution, yet the "
-        f"tables say {told:.6g}."
+        f"tables say {given:.6g}."
     )
 
 

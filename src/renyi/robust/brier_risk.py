@@ -488,10 +488,6 @@ def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> fl
     return off
 
 
-def _estimates(ambiguity: Ambiguity, X: Outcomes, Z: Floats) -> Floats:
-    return np.asarray(Z[X + offsets(ambiguity.sizes)[:-1]].sum(axis=1))
-
-
 # ---- the test by outcomes
 
 
@@ -500,7 +496,7 @@ def _within_simplex(
 ) -> bool | None:
     """Whether a member of C lives where the estimates are probabilities."""
     X = ambiguity.outcomes()
-    t = _estimates(ambiguity, X, Z)
+    t = Z[ambiguity.places(X)].sum(axis=1)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
     most = _largest(ambiguity, good.astype(float), X, deadline)
     return None if most is None else bool(most >= 1 - tolerance)
@@ -525,7 +521,7 @@ def _drawn_by_estimates(
     the given ones.
     """
     X = ambiguity.outcomes()
-    t = _estimates(ambiguity, X, Z)
+    t = Z[ambiguity.places(X)].sum(axis=1)
     if _largest(ambiguity, np.zeros(t.shape), X, deadline) is None:
         return None  # whether C is empty, and θ about nothing, is not known
     good = t.min(axis=1) >= -tolerance

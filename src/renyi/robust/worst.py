@@ -203,7 +203,7 @@ def worst_case(
         state = Search(first, float(losses.ambiguity.b @ first))
         how: Any = {"tolerance": tolerance, "progress": progress}
         state = _searched(state, losses, method, deadline, start, **how)
-        found = _told(found, state, losses)
+        found = _reached(found, state, losses)
     except KeyboardInterrupt:  # before there was more than the closed form
         found = replace(found, interrupted=True, stopped=True)
     except MemoryBudgetError as error:
@@ -245,7 +245,7 @@ def _searched(
     return state
 
 
-def _told(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
+def _reached(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
     """Return the interval that a search has reached, with a distribution if it can."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)

@@ -109,8 +109,13 @@ class Calibration:
 # ---- temperature
 
 
+def of_slope(slope: float) -> Calibration:
+    """Return the calibration by one slope of all scores."""
+    return Calibration("temperature", np.array(slope), np.array(0.0))
+
+
 # Where nothing tells how sure scores are: they keep their order, and none is certain.
-ANY = Calibration("temperature", np.array(4.0), np.array(0.0))
+ANY = of_slope(4.0)
 
 
 def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
@@ -142,7 +147,7 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     # The likelihood is concave in a, and targets that are not 0 or 1 bound it.
     low, high, a = _FLOOR, np.inf, 3.0
     if derivatives(low)[0] >= 0:
-        return Calibration("temperature", np.array(low / scale), np.array(0.0))
+        return of_slope(low / scale)
     for _ in range(_STEPS):
         first, second = derivatives(a)
         low, high = (a, high) if first < 0 else (low, a)
@@ -152,7 +157,7 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
         a, before = after, a
         if abs(a - before) <= 1e-12 * a:
             break
-    return Calibration("temperature", np.array(a / scale), np.array(0.0))
+    return of_slope(a / scale)
 
 
 def softmax(g: Floats) -> Floats:
