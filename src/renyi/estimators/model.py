@@ -405,19 +405,19 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self._begin(m)
         weighed = read(False) if m.weighted else None
         n = m.n if weighed is None else len(weighed.y)
-        copies = m.n if weighed is None else weighed.effective_n
-        if self._uses_rows(n, copies, int(m.encoder.columns.sizes.sum())):
+        effective_n = m.n if weighed is None else weighed.effective_n
+        if self._uses_rows(n, effective_n, int(m.encoder.columns.sizes.sum())):
             return super()._fit_counted(m, read)
         sample = read(True, int(n)) if self._reads_sample else None
-        self._fit_counts(m, effective_n=copies, sample=sample)
+        self._fit_counts(m, effective_n=effective_n, sample=sample)
         self._kept, self._sample = None, None
         self._notes = () if weighed is None else _weight_notes(weighed)
         return None
 
-    def _uses_rows(self, n: float, copies: float, D: int) -> bool:
+    def _uses_rows(self, n: float, effective_n: float, D: int) -> bool:
         """Whether n rows of D categories tell more than their counts do."""
         K = len(self.classes_)
-        return n < D or ridge.worthwhile(copies, D, K, self.alpha)
+        return n < D or ridge.worthwhile(effective_n, D, K, self.alpha)
 
     @property
     def _reads_sample(self) -> bool:

@@ -133,7 +133,7 @@ class Rows:
         return int(self.codes.shape[1])
 
     @property
-    def copies(self) -> float:
+    def effective_n(self) -> float:
         """Number of rows, a row of weight 2 counting twice."""
         if self.weights is None:
             return float(self.n)
@@ -198,7 +198,7 @@ class LeftOut(NamedTuple):
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
     h, (weights, mass) = np.broadcast_to(leverage, rows.n), rows.weights_and_mass()
-    weights = weights * (rows.copies / weights.sum())
+    weights = weights * (rows.effective_n / weights.sum())
     kept = 1 - h > 1e-10
     target = rows.indicators()[kept] - 1 / rows.n_classes
     left_out = target - (target - scores[kept]) / (1 - h[kept, None])
@@ -254,7 +254,7 @@ def fit_primal(
     """
     check_rows(alpha, rows)
     D, K = len(equations.A), equations.n_classes
-    if rows is not None and not worthwhile(rows.copies, D, K, alpha):
+    if rows is not None and not worthwhile(rows.effective_n, D, K, alpha):
         rows = None
     if not isinstance(alpha, str):
         return _fit_given(equations, n, alpha, rows)
@@ -272,14 +272,14 @@ def check_rows(alpha: float | str, rows: Rows | None) -> None:
         )
 
 
-def worthwhile(copies: float, D: int, n_classes: int, alpha: float | str) -> bool:
+def worthwhile(effective_n: float, D: int, n_classes: int, alpha: float | str) -> bool:
     """Whether rows are few enough for leave-one-out to matter and to be affordable.
 
-    `copies` is the number of rows, a row of weight 2 counting twice: weights lead to
-    the same choice as repetition. Data alone decide, not how they were read.
+    `effective_n` counts a row of weight 2 twice: weights lead to the same choice as
+    repetition. Data alone decide, not how they were read.
     """
-    cost = copies * D * (D + GRID_SIZE * n_classes)
-    few = copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
+    cost = effective_n * D * (D + GRID_SIZE * n_classes)
+    few = effective_n <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
     return alpha == "loo" or few
 
 

@@ -89,7 +89,7 @@ def fit_sparse(
     check_rows(alpha, rows)
     D, K = len(equations.R), equations.n_classes
     few = rows is not None and rows.n < D  # where leave-one-out is always due
-    if rows is not None and not (few or worthwhile(rows.copies, D, K, alpha)):
+    if rows is not None and not (few or worthwhile(rows.effective_n, D, K, alpha)):
         rows = None
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
