@@ -142,7 +142,7 @@ def heldout_map(
     """
     P, b, K = P - P.mean(axis=1, keepdims=True), b - b.mean(), P.shape[1]
     off = t - t.mean(axis=1, keepdims=True)
-    low, high = extremes(P, sizes)
+    low, high = _extremes(P, sizes)
     reach = float(np.maximum(-(b + low), b + high).max())
     scales = [1.0, *(_SCALES / reach if reach > 0 else ())]
     least = 0.25
@@ -165,7 +165,7 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     and z, the first is exact: ``(½ + max(h(z), h(−z)))²``.
     """
     K, starts = P.shape[1], offsets(sizes)[:-1]
-    least, most = extremes(P, sizes)
+    least, most = _extremes(P, sizes)
     low, high = 1 / K + b + least, 1 / K + b + most
     other = np.maximum(low**2, high**2)
     own = np.maximum((1 - low) ** 2, (high - 1) ** 2)
@@ -179,7 +179,7 @@ def risk_range(P: Floats, b: Floats, sizes: Codes) -> float:
     return found if np.isfinite(found) else np.inf
 
 
-def extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
+def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
     """Return the least and the most points that a row can have."""
     starts = offsets(sizes)[:-1]
     least = np.minimum.reduceat(P, starts, axis=0).sum(axis=0)

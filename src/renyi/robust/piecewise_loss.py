@@ -45,7 +45,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi import rules
-from renyi.certificates.heldout import extremes
 from renyi.counting.onehot import offsets
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
@@ -199,7 +198,9 @@ class Losses:
 
     def reach(self, g: Floats) -> tuple[float, float]:
         """Least and largest value of an additive function, with some room."""
-        least, most = (end + g[-1] for end in extremes(g[:-1], self.ambiguity.sizes))
+        starts = offsets(self.ambiguity.sizes)[:-1]
+        least = np.minimum.reduceat(g[:-1], starts).sum() + g[-1]
+        most = np.maximum.reduceat(g[:-1], starts).sum() + g[-1]
         return float(least) - _REACH, float(most) + _REACH
 
     def slices(self, low: float, high: float, edges: Floats) -> list[Slice]:
