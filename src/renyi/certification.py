@@ -294,11 +294,7 @@ def _with_worst(
     start: Any = None,
     progress: Callable[[Any], None] | None = None,
 ) -> tuple[Certificate, Any]:
-    """Add a step, and take the least bound of all; return what was found, too.
-
-    Without a start it is the linear program; from what that found, the exact worst
-    case.
-    """
+    """Add the linear program as a step, or with its start the exact worst case."""
     from renyi.robust.worst import worst_case
 
     if start is None:

@@ -70,10 +70,7 @@ def logistic(t: Floats, slope: float) -> Floats:
 
 
 def reweighted(p: Floats, odds: float, best: Places) -> Floats:
-    """Probabilities of two classes, the odds of the second so many times as large.
-
-    The larger one is that of the class that is known to be best.
-    """
+    """Probabilities of two classes at other odds of the second; the best is larger."""
     q = p * [min(1.0, 1 / odds), min(1.0, odds)]
     return _agreeing(q / q.sum(axis=1, keepdims=True), best)
 

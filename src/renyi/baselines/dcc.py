@@ -158,15 +158,11 @@ class ClassTables:
 
 
 class TreeSolution(NamedTuple):
-    """The proven bound, its multiplier, and where the worst distribution errs.
-
-    `errors` has an array for each table: the mass of the errors by the categories of
-    its features.
-    """
+    """The proven bound, its multiplier, and where the worst distribution errs."""
 
     value: float
     multiplier: Floats
-    errors: list[Floats]
+    errors: list[Floats]  # of each table: their mass by the categories of its features
 
 
 def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
@@ -369,10 +365,7 @@ class Witnesses:
         return bool((left >= least).any())
 
     def extend(self, edge: Edge) -> None:
-        """Go on along an edge to a new feature, with the measures that it allows.
-
-        Each category's errors are shared out as the pair allows them.
-        """
+        """Go on along an edge with the measures it allows, shared out as it allows."""
         kept = self._excess(edge).max(axis=1, initial=0.0) <= _ROUNDING
         self._errors, self._masses = self._errors[kept], self._masses[kept]
         old, new = (self._spans[i] for i in edge)

@@ -98,10 +98,7 @@ def heldout_bounds(
     sizes: Codes,
     confidence: float = 0.95,
 ) -> HeldoutBounds:
-    """Return the bounds from estimates, classes and answers; P and b are the points.
-
-    Rows are in random order.
-    """
+    """Return the bounds from estimates, classes and answers of rows in random order."""
     gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
     mapped = heldout_map(t, y, P, b, sizes, confidence)
     bounds, errors = {**gamma_bounds(gamma), "map": mapped}, int((answers != y).sum())

@@ -444,10 +444,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             )
 
     def _rows(self, block: TrainingRows, m: Marginals | None = None) -> ridge.Rows:
-        """Rows with their weights: what each counts in the fit and in the report.
-
-        They may be a sample of those with the marginals m.
-        """
+        """Rows, or a sample of those with the marginals m, with their weights."""
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
         factors = block.encoder.factors(block.codes) if m is None else None
         if self._weighting is None and block.sample_weight is None:
@@ -482,10 +479,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         effective_n: float | None = None,
         sample: TrainingRows | None = None,
     ) -> None:
-        """Fit from marginals of `effective_n` rows, which `rows` serve to leave out.
-
-        A sample of them serves to calibrate.
-        """
+        """Fit from marginals; `rows` serve to leave out, a sample to calibrate."""
         self._check_calibration(sample is not None)
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n

@@ -360,10 +360,7 @@ class Ambiguity:
 
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
-        """Cells whose multiplier is 0 by convention, which leaves one for each λ.
-
-        The likeliest category of every column is the zero of its functions.
-        """
+        """Cells whose multiplier is 0 by convention, which leaves one for each λ."""
         zero, marks = self._likeliest, []
         for table in self.tables:
             mark = np.zeros(table.probabilities.shape, bool)

@@ -441,10 +441,7 @@ class _Planes:
         self._take_lower(self.master.sparse_member(max(deadline.left, 1.0)))
 
     def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
-        """Take a member of C if it errs more than the last, but for the slack.
-
-        Should it err more than `upper`, that is for its reader to tell.
-        """
+        """Take a member of C if it errs more than the last, but for the slack."""
         if found is None:
             return
         X, p = found

@@ -129,10 +129,7 @@ def _explained(A: Floats, R: Floats) -> float:
 def best_subset(
     equations: Moments, sizes: NDArray[Any], k: int, alpha: float = ALPHA
 ) -> Subset:
-    """Return the set of k features with the smallest γ_S, proven; of 20 at most.
-
-    The other parameters are those of `forward`.
-    """
+    """Return the set of k features with the smallest γ_S, proven; of 20 at most."""
     sizes = np.asarray(sizes, np.int64)
     d, weight = len(sizes), weight_of(equations.n_classes)
     if d > MOST_FEATURES:

@@ -71,18 +71,13 @@ class Calibration:
         return self.kind != "temperature"
 
     def factor(self, n_classes: int) -> float:
-        """Return c of ``p(y|x) ∝ exp(c·s_y)``, s the scores that decide.
-
-        Of two classes they are −s and s.
-        """
+        """Return c of ``p(y|x) ∝ exp(c·s_y)``; of two classes the scores are −s, s."""
         slope = 1.0 if self.moves_decisions else float(self.slope)
         return slope / 2 if n_classes == 2 else slope
 
     def of(self, scores: Floats) -> Floats:
-        """Return g of scores."""
-        by_one = self.kind == "temperature"
-        moved = self.slope * scores if by_one else scores @ self.slope
-        return np.asarray(moved + self.intercept)
+        """Return g of scores, where it moves decisions."""
+        return np.asarray(scores @ self.slope + self.intercept)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

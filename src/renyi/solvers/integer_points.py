@@ -71,10 +71,7 @@ def scales(z: Floats, sizes: NDArray[Any], most: int) -> Floats:
 
 
 def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
-    """Return whole points, each feature's from 0 to `most`, with a small bound.
-
-    Unless they are to be improved, they are z rounded at some scale.
-    """
+    """Return z rounded at some scale, and improved, each feature's from 0 to `most`."""
     sizes = pairs.sizes
     middle = np.repeat(_means(z, pairs), sizes)
     starts = [np.zeros(len(z), np.int64)]

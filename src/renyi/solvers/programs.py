@@ -290,10 +290,7 @@ def in_thread(
 def interior_points(
     cost: Floats, A: Any, *problem: Any, patience: float | None = None
 ) -> Any:
-    """Solve a linear cone program by Clarabel; None if it was left for being late.
-
-    It works in a thread, which ends at its next step if it is left.
-    """
+    """Solve by Clarabel in a thread, which ends at its next step if it is left."""
     problem = (
         sparse.csc_matrix((len(cost),) * 2),
         cost,

@@ -82,10 +82,7 @@ def fit_sparse(
     alpha: float | str,
     rows: Rows | None = None,
 ) -> RidgeFit:
-    """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q.
-
-    `sizes` are the numbers of categories of the features.
-    """
+    """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q."""
     check_rows(alpha, rows)
     D, K = len(equations.R), equations.n_classes
     few = rows is not None and rows.n < D  # where leave-one-out is always due
