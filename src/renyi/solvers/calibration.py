@@ -162,8 +162,8 @@ def softmax(g: Floats) -> Floats:
     return np.asarray(p)
 
 
-def _own(y: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:
-    return np.asarray(y[:, None] == np.arange(n_classes))
+def _own(y: NDArray[Any], n_classes: int) -> Floats:
+    return np.asarray(y[:, None] == np.arange(n_classes), np.float64)
 
 
 # ---- affine
@@ -180,7 +180,7 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
     w, K = rows.weights, n_classes
     centre = w @ rows.scores / w.sum()
     X = np.column_stack([rows.scores - centre, np.ones(len(w))])
-    targets, moments = _own(rows.y, K).astype(np.float64), X.T @ (w[:, None] * X)
+    targets, moments = _own(rows.y, K), X.T @ (w[:, None] * X)
     B = np.zeros((K + 1, K))
 
     def objective(B: Floats) -> float:
@@ -260,7 +260,7 @@ def moments_of_pairs(
 
 def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoments:
     """Return them from the scores of rows (n, K)."""
-    own, w = _own(y, s.shape[1]).astype(np.float64), weights / weights.sum()
+    own, w = _own(y, s.shape[1]), weights / weights.sum()
     priors = w @ own
     sums = own.T @ (w[:, None] * s)
     means = np.where(priors[:, None] > 0, sums, w @ s)
