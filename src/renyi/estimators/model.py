@@ -345,7 +345,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         return self
 
     def _check_parameters(self) -> None:
-        rules.check_rule(self.rule)
+        check_choice("rule", self.rule, rules.RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
         check_choice("objective", self.objective, OBJECTIVES)

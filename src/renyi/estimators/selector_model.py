@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
-from renyi.checks import check_share, check_whole, is_number
+from renyi.checks import check_choice, check_share, check_whole, is_number
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.model import CountsModel, RenyiModel
 from renyi.figures import rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.rules import check_rule, random_of, row_keys
+from renyi.rules import RULES, random_of, row_keys
 from renyi.selection import check_path_settings, entry_path, nested_fits
 from renyi.solvers.l1inf import CountsProblem, Problem, RowsProblem, cheaper_form
 from renyi.solvers.l1inf_path import (
@@ -251,7 +251,7 @@ class SelectorModel(CountsModel):
     # ---- checks
 
     def _check_parameters(self) -> None:
-        check_rule(self.rule)
+        check_choice("rule", self.rule, RULES)
         check_whole("order", self.order, 1)
         check_alpha(self.refit_alpha)
         if isinstance(self.penalty, str):
