@@ -18,12 +18,13 @@ minimax error e*.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from renyi import rules
 from renyi.certificates import heldout, text
@@ -82,12 +83,11 @@ def certificate(
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
-    top = int(moments.priors.argmax())
     auc, scores = (None, None) if closed.ranking is None else closed.ranking
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,
-        majority=(card.classes[top], float(1 - moments.priors[top])),
+        majority=_majority(card.classes, moments.priors),
         one_feature=best_feature(moments.F, moments.columns),
         loo_risk=loo_risk,
         loo_error=loo_error,
@@ -95,12 +95,23 @@ def certificate(
         n=n,
         n_indicators=D,
         order=card.encoder.order,
-        warnings=tuple(sentence for _, sentence in warned),
-        warning_codes=tuple(code for code, _ in warned),
         steps=tuple(steps),
         auc=auc,
         class_scores=scores,
+        **_warning_fields(warned),
     )
+
+
+def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
+    """Return the sentences and the codes of warnings."""
+    codes, sentences = zip(*warned, strict=True) if warned else ((), ())
+    return {"warnings": sentences, "warning_codes": codes}
+
+
+def _majority(classes: Sequence[Any], priors: NDArray[np.float64]) -> tuple[Any, float]:
+    """Return the most frequent class, and the error of always answering it."""
+    top = int(priors.argmax())
+    return classes[top], float(1 - priors[top])
 
 
 def certify(
@@ -210,21 +221,21 @@ def bound_report(
     """
     check_choice("level", level, LEVELS[1:])
     check_time_limit(time_limit)
-    deadline, tell = Deadline(time_limit), progress or (lambda name, state: None)
+    deadline, notify = Deadline(time_limit), progress or (lambda name, state: None)
     found, part = _closed(model, scorecard_of(model), m)
     any_rule, best = simple_rules(found), None
     expected = [PROGRAM] if level == "lp" else [PROGRAM, MINIMAX]
     try:
-        tell(PROGRAM, None)
+        notify(PROGRAM, None)
         best = _promise(any_rule, part, "lp", _part(deadline, 1 / 3), None)
         found, worst = _with_worst(found, model, part, _part(deadline, 1 / 3))
         if level == "exact" and not worst.interrupted:  # e* first, often the quicker
-            tell(MINIMAX, None)
-            told = partial(tell, MINIMAX)
-            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), told)
-            tell(EXACT, None)
-            limit, told = _part(deadline, 1.0), partial(tell, EXACT)
-            found, _ = _with_worst(found, model, part, limit, worst, told)
+            notify(MINIMAX, None)
+            on_round = partial(notify, MINIMAX)
+            best = _promise(any_rule, part, "exact", _part(deadline, 1 / 2), on_round)
+            notify(EXACT, None)
+            limit, on_round = _part(deadline, 1.0), partial(notify, EXACT)
+            found, _ = _with_worst(found, model, part, limit, worst, on_round)
     except KeyboardInterrupt:
         pass
     alone = any_rule[1].upper
@@ -283,11 +294,7 @@ def _with_worst(
     start: Any = None,
     progress: Callable[[Any], None] | None = None,
 ) -> tuple[Certificate, Any]:
-    """Add a step, and take the least bound of all; return what was found, too.
-
-    Without a start it is the linear program; from what that found, the exact worst
-    case.
-    """
+    """Add the linear program as a step, or with its start the exact worst case."""
     from renyi.robust.worst import worst_case
 
     if start is None:
@@ -311,8 +318,7 @@ def _with_worst(
 def simple_rules(of: Certificate | Marginals) -> list[Step]:
     """Return the rules of one column or none, whose errors are known exactly."""
     if isinstance(of, Marginals):
-        top = int(of.class_probabilities.argmax())
-        always = of.classes[top], 1 - float(of.class_probabilities[top])
+        always = _majority(of.classes, of.class_probabilities)
         alone = best_feature(of.F, of.encoder.columns)
     else:
         assert of.majority is not None and of.one_feature is not None
@@ -407,8 +413,7 @@ def of_unseen_rows(
         order=card.encoder.order,
         basis=basis,
         confidence=confidence,
-        warnings=tuple(sentence for _, sentence in notes),
-        warning_codes=tuple(code for code, _ in notes),
+        **_warning_fields(notes),
     )
 
 

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from renyi.checks import check_memory
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import spans
 from renyi.counting.pair_counts import pair_counts
 from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
@@ -211,13 +210,13 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
         encoder, codes = Encoder().fit_transform(data)
         columns, unknown = encoder.columns, frozenset()
         counts = pair_counts(codes, columns.sizes)
-    names, spans = list(columns.names), _spans(columns.sizes)
+    names, places = list(columns.names), spans(columns.sizes)
     matrix = np.eye(len(names))
     if len(names) > 1:
         i, j = np.argsort(columns.sizes)[-2:].tolist()
         _check_block((names[i], names[j]), *columns.sizes[[i, j]].tolist())
-    for i, own in enumerate(spans):
-        for j, other in enumerate(spans[:i]):
+    for i, own in enumerate(places):
+        for j, other in enumerate(places[:i]):
             known = frozenset((names[i], names[j])) not in unknown
             rho = float(hgr_table(dense(counts[own, other]))) if known else np.nan
             matrix[i, j] = matrix[j, i] = rho
@@ -226,19 +225,14 @@ def hgr_matrix(data: Any) -> pd.DataFrame:
     return pd.DataFrame(matrix, index=names, columns=names)
 
 
-def _spans(sizes: NDArray[Any]) -> list[slice]:
-    """Places of the categories of each column."""
-    return [slice(*ends) for ends in pairwise(offsets(sizes).tolist())]
-
-
 def ranking(m: Marginals) -> pd.Series:
     """Maximal correlation of every feature with the target, the largest first."""
     import pandas as pd
 
     _check_marginals(m)
     columns, counts = m.encoder.columns, m.target_counts
-    spans = zip(columns.names, _spans(columns.sizes), strict=True)
-    found = {name: float(hgr_table(counts[own])) for name, own in spans}
+    places = zip(columns.names, spans(columns.sizes), strict=True)
+    found = {name: float(hgr_table(counts[own])) for name, own in places}
     return pd.Series(found, name="rho").sort_values(ascending=False, kind="stable")
 
 

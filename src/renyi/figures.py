@@ -68,6 +68,11 @@ def printable(text: str) -> str:
     return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def cut(text: str, width: int) -> str:
+    """Return a text that is no longer than so many characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def wrapped(text: str, first: str = "", then: str = "") -> str:
     """Return a text in lines, never broken between a number and its percent sign."""
     kept = text.replace(" %", "\N{NO-BREAK SPACE}%")

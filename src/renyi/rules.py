@@ -48,8 +48,7 @@ def project(t: Floats) -> Floats:
     """Nearest point of the probability simplex to each row of t, however large."""
     K, largest = t.shape[1], max(t.max(initial=0), -t.min(initial=0))
     if not largest <= _LARGE:  # 1 would be lost beside them; NaN comes here, too
-        if not np.isfinite(largest):
-            raise ValueError("Scores are not finite: the model's points are too large.")
+        _check_finite(largest)
         t = t - t.max(axis=1, keepdims=True)  # which moves no projection
     descending = -np.sort(-t, axis=1)
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, K + 1)
@@ -58,19 +57,20 @@ def project(t: Floats) -> Floats:
     return np.asarray(np.maximum(t - shift[:, None], 0))
 
 
-def logistic(t: Floats, slope: float) -> Floats:
-    """Probabilities ∝ exp(slope·t), none of them 0, the largest that of `decide`."""
+def _check_finite(t: Any) -> None:
     if not np.isfinite(t).all():
         raise ValueError("Scores are not finite: the model's points are too large.")
+
+
+def logistic(t: Floats, slope: float) -> Floats:
+    """Probabilities ∝ exp(slope·t), none of them 0, the largest that of `decide`."""
+    _check_finite(t)
     p = np.maximum(softmax(slope * t), np.finfo(np.float64).tiny)
     return _agreeing(p, decide(t))
 
 
 def reweighted(p: Floats, odds: float, best: Places) -> Floats:
-    """Probabilities of two classes, the odds of the second so many times as large.
-
-    The larger one is that of the class that is known to be best.
-    """
+    """Probabilities of two classes at other odds of the second; the best is larger."""
     q = p * [min(1.0, 1 / odds), min(1.0, odds)]
     return _agreeing(q / q.sum(axis=1, keepdims=True), best)
 

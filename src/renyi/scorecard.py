@@ -215,7 +215,7 @@ class Scorecard:
         c = self.calibration
         if c is None or not c.moves_decisions:
             return self
-        z, start = self.z @ c.slope, self.intercept @ c.slope + c.intercept
+        z, start = self.z @ c.slope, c.of(self.intercept)
         unseen = None if self.unseen is None else self.unseen @ c.slope
         return replace(self, z=z, intercept=start, unseen=unseen, calibration=None)
 
@@ -232,8 +232,7 @@ class Scorecard:
         c = self.calibration
         if c is None:
             return project(t)
-        slope = 1.0 if c.moves_decisions else float(c.slope)
-        return logistic(t, slope / 2 if self.n_classes == 2 else slope)
+        return logistic(t, c.factor(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.
@@ -287,18 +286,16 @@ class Scorecard:
         return tables[codes.T + starts]
 
     @property
-    def _reachable(self) -> Floats:
-        """Points that a row may have; means of others are left out."""
-        return self._points if self.unseen is None else self.tables[0]
-
-    @property
-    def _reachable_sizes(self) -> NDArray[np.intp]:
-        return self.encoder.columns.sizes + (self.unseen is not None)
+    def _reachable(self) -> tuple[Floats, Floats, NDArray[np.intp]]:
+        """Points that a row may have (no means of others), intercept and sizes."""
+        points = self._points if self.unseen is None else self.tables[0]
+        sizes = self.encoder.columns.sizes + (self.unseen is not None)
+        return points, self.intercept, sizes
 
     @cached_property
     def score_error(self) -> float:
         """What rounding may do to a score, in `predict` or in its moments."""
-        return score_error(self._reachable, self.intercept, self._reachable_sizes)
+        return score_error(*self._reachable)
 
     @cached_property
     def importance(self) -> Floats:
@@ -524,16 +521,12 @@ class Scorecard:
 
     def _check_size(self) -> None:
         """Refuse points that drown each other, and counts too large to add up."""
-        c, mapped = self.calibration, self.mapped
+        c = self.calibration
         with np.errstate(over="ignore", invalid="ignore"):
-            largest = largest_sum(
-                self._reachable, self.intercept, self._reachable_sizes
-            )
+            largest = largest_sum(*self._reachable)
             if c is not None:
-                sizes = mapped._reachable_sizes
-                after = largest_sum(mapped._reachable, mapped.intercept, sizes)
                 slope = 1.0 if c.moves_decisions else max(1.0, float(c.slope))
-                largest = max(largest, after * slope)
+                largest = max(largest, largest_sum(*self.mapped._reachable) * slope)
             squares = 4 * max(largest, 1) ** 2 * self.counts.sum(dtype=np.float64)
         if not largest <= _MOST_POINTS:
             raise ValueError(
@@ -601,8 +594,8 @@ def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:
     """Return points (D, K) and intercepts (K,) of every class."""
-    points, intercept = card.z.reshape(len(card.z), -1), np.atleast_2d(card.intercept)
-    return card.per_class(points), card.per_class(intercept)[0]
+    intercept = card.per_class(np.atleast_2d(card.intercept))[0]
+    return card.per_class(card._points), intercept
 
 
 def threshold_at(card: Scorecard, odds: float) -> float:
@@ -615,9 +608,6 @@ def threshold_at(card: Scorecard, odds: float) -> float:
 def moved_to(card: Scorecard, odds: float) -> Scorecard:
     """Return the scorecard whose threshold at these odds is 0."""
     return replace(card, intercept=card.intercept - threshold_at(card, odds))
-
-
-# ---- what a scorecard must be
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -34,14 +34,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
 from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.drawing import COLOURS, GREY, axes, literal
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
-from renyi.figures import at_most, printable, rounded_down
+from renyi.figures import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
@@ -58,7 +57,7 @@ from renyi.solvers.l1inf_path import (
     solve_entries,
     unentered,
 )
-from renyi.solvers.ridge import cholesky, moments, weight_of
+from renyi.solvers.ridge import corrected, inverse_factor, moments, weight_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -243,12 +242,10 @@ class PathResult:
 
 def short(name: str, width: int) -> str:
     """Return a name that fits; of a tuple of columns, something of each."""
-    if len(name) <= width:
-        return name
     parts = name.split(AND)
     left = width - len(AND) * (len(parts) - 1)
-    if len(parts) == 1 or left < 2 * len(parts):
-        return name[: width - 1] + "…"
+    if len(name) <= width or len(parts) == 1 or left < 2 * len(parts):
+        return cut(name, width)
     room: dict[int, int] = {}
     # The short ones first: what they do not need is left to the others.
     for place in sorted(range(len(parts)), key=lambda i: len(parts[i])):
@@ -385,21 +382,15 @@ class NestedFits(NamedTuple):
     df: Floats
 
     def gcv(self, n: float) -> Floats:
-        """Return γ/(1 − df/n)², infinite where no degree of freedom is left."""
-        left = 1 - self.df / n
-        with np.errstate(divide="ignore", invalid="ignore"):
-            risks = np.where(left > 1e-9, self.gamma / left**2, np.inf)
-        return np.asarray(risks, np.float64)
+        """Return the estimates of generalised cross-validation."""
+        return corrected(self.gamma, self.df, n)
 
 
 def nested_fits(counts: CountsProblem, alpha: float) -> NestedFits:
     """Fit the first feature, the first two, and so on."""
     ends, priors, K = counts.starts[1:], counts.priors, counts.n_classes
     equations = moments(counts.Q, counts.F, priors, True)
-    inverse, info = scipy.linalg.lapack.dtrtri(
-        cholesky(equations.A, alpha), lower=1, overwrite_c=1
-    )
-    assert info == 0
+    inverse = inverse_factor(equations.A, alpha)
     Y = inverse @ equations.R
     fit = np.cumsum((Y**2).sum(axis=1))[ends - 1]
     trace = np.cumsum(np.einsum("ij,ij->i", inverse, inverse))[ends - 1]

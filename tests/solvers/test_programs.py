@@ -136,6 +136,9 @@ def test_control_c_leaves_interior_points_behind(
     begun, ended, asked = threading.Event(), threading.Event(), []
 
     class Solver:
+        def __init__(self, *problem):
+            assert len(problem) == 3
+
         def set_termination_callback(self, given_up):
             self.given_up = given_up
 
@@ -154,10 +157,11 @@ def test_control_c_leaves_interior_points_behind(
     presser = threading.Thread(target=press)
     presser.start()
     with pytest.raises(KeyboardInterrupt):
-        programs.interior_points()
+        programs.interior_points(np.ones(1), np.ones((1, 1)))
     presser.join()
     assert not asked  # it is still at work
-    assert programs.interior_points(patience=0.01) is None
+    problem = np.ones(1), np.ones((1, 1))
+    assert programs.interior_points(*problem, patience=0.01) is None
     ended.set()
 
 

@@ -54,7 +54,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,13 +68,19 @@ from renyi.baselines.tan import (
     spanning_tree,
 )
 from renyi.checks import check_amount, check_choice
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import spans
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.minimax_classifier import RuleClassifier
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity, Table
+from renyi.robust.ambiguity_set import (
+    Ambiguity,
+    Classes,
+    Table,
+    class_sets,
+    members,
+)
 from renyi.robust.minimax_problem import MinimaxRule
 from renyi.robust.pairwise_program import consistency_rows, tie_rows
 from renyi.solvers.programs import (
@@ -117,8 +122,7 @@ class ClassTables:
     @cached_property
     def spans(self) -> list[slice]:
         """Places of the categories of each feature."""
-        starts = offsets(self.columns.sizes).tolist()
-        return [slice(*ends) for ends in pairwise(starts)]
+        return spans(self.columns.sizes)
 
     def table(self, *features: int) -> Table:
         """Probabilities of one or two features and the class."""
@@ -154,15 +158,11 @@ class ClassTables:
 
 
 class TreeSolution(NamedTuple):
-    """The proven bound, its multiplier, and where the worst distribution errs.
-
-    `errors` has an array for each table: the mass of the errors by the categories of
-    its features.
-    """
+    """The proven bound, its multiplier, and where the worst distribution errs."""
 
     value: float
     multiplier: Floats
-    errors: list[Floats]
+    errors: list[Floats]  # of each table: their mass by the categories of its features
 
 
 def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
@@ -177,9 +177,10 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     used = sorted({i for table in ambiguity.tables for i in table.features})
     ambiguity = ambiguity.restricted(used)
     layout, K, b = ambiguity.layout, ambiguity.n_classes, ambiguity.b
-    sets = [S for k in range(K, 1, -1) for S in combinations(range(K), k)]
-    members, gains = _members(sets, K), np.array([len(S) - 1.0 for S in sets])
-    agree, ties = consistency_rows(layout, len(sets)), tie_rows(ambiguity, members)
+    sets = sorted(class_sets(K)[K:], key=len, reverse=True)
+    gains = np.array([len(S) - 1.0 for S in sets])
+    agree = consistency_rows(layout, len(sets))
+    ties = tie_rows(ambiguity, members(sets, K))
     zeros, cost = np.zeros(agree.shape[0]), np.zeros((len(sets), layout.width))
     cost[:, layout.cells(0)] = -gains[:, None]
     least, most = np.append(zeros, np.full(len(b), -np.inf)), np.append(zeros, b)
@@ -208,11 +209,6 @@ def solve_tree(ambiguity: Ambiguity, *, interior: bool = True) -> TreeSolution:
     return TreeSolution(float(b @ multiplier), ambiguity.completed(multiplier), errors)
 
 
-def _members(sets: list[tuple[int, ...]], n_classes: int) -> Floats:
-    """Which class is in which set: (K, sets)."""
-    return np.array([[float(y in S) for S in sets] for y in range(n_classes)])
-
-
 def _solved(program: Program, interior: bool) -> Solution:
     """Solve; no measure at all is feasible, so that presolve can do no harm."""
     if interior:
@@ -227,20 +223,17 @@ def _solved(program: Program, interior: bool) -> Solution:
 
 def _lack(ambiguity: Ambiguity, multiplier: Floats) -> float:
     """Return what all λ_y lack at worst; 0 if they keep what they promise."""
-    K = ambiguity.n_classes
-    sets = [S for k in range(1, K + 1) for S in combinations(range(K), k)]
+    sets = class_sets(ambiguity.n_classes)
     sizes = np.array([float(len(S)) for S in sets])
     least = least_sums(ambiguity, multiplier, sets)
     return max(0.0, float(((sizes - 1 - least) / sizes).max()))
 
 
-def least_sums(
-    ambiguity: Ambiguity, multiplier: Floats, sets: list[tuple[int, ...]]
-) -> Floats:
+def least_sums(ambiguity: Ambiguity, multiplier: Floats, sets: list[Classes]) -> Floats:
     """Minimum over the possible x of Σ_{y∈S} λ_y(x), for each set S, by messages."""
-    K, members = ambiguity.n_classes, _members(sets, ambiguity.n_classes)
-    empty = (ambiguity.b <= 0).reshape(-1, K) @ members > 0
-    sums = np.where(empty, np.inf, multiplier.reshape(-1, K) @ members)
+    K, inside = ambiguity.n_classes, members(sets, ambiguity.n_classes)
+    empty = (ambiguity.b <= 0).reshape(-1, K) @ inside > 0
+    sums = np.where(empty, np.inf, multiplier.reshape(-1, K) @ inside)
     nodes = [np.zeros((size, len(sets))) for size in ambiguity.sizes.tolist()]
     roots = set(range(len(nodes)))
     parts = np.split(sums, ambiguity.starts[1:-1] // K)
@@ -293,9 +286,13 @@ class _Growth:
         self.starts = [own.start for own in self.tables.spans]
         self.allowed = np.add.reduceat(self.loss, self.starts, axis=1)
         self.witnesses = Witnesses(self.loss, self.tables.spans)
-        self.found = self._solve(self.edges)
-        self.errors = self._noted(self.edges, self.found)
-        self.bounds = [self.found.value]
+        self.bounds: list[float] = []
+        self._take(self._solve(self.edges))
+
+    def _take(self, found: TreeSolution) -> None:
+        """Go on with the solution along the tree; its bound never rises."""
+        self.found, self.errors = found, self._noted(self.edges, found)
+        self.bounds.append(min([found.value, *self.bounds[-1:]]))  # but for rounding
 
     def _solve(self, edges: list[Edge]) -> TreeSolution:
         return solve_tree(self.tables.ambiguity(edges, alone=False), interior=False)
@@ -319,9 +316,7 @@ class _Growth:
             edge = divmod(int(informative.argmax()), len(informative))  # no bound falls
         self.edges.append(edge)
         self.witnesses.extend(edge)
-        self.found = trials[edge] if edge in trials else self._solve(self.edges)
-        self.errors = self._noted(self.edges, self.found)
-        self.bounds.append(min(self.found.value, self.bounds[-1]))  # but for rounding
+        self._take(trials[edge] if edge in trials else self._solve(self.edges))
 
     def _trials(self, hangs: NDArray[np.bool_]) -> dict[Edge, TreeSolution]:
         """Solve the programs of the edges that may have the largest fall."""
@@ -370,10 +365,7 @@ class Witnesses:
         return bool((left >= least).any())
 
     def extend(self, edge: Edge) -> None:
-        """Go on along an edge to a new feature, with the measures that it allows.
-
-        Each category's errors are shared out as the pair allows them.
-        """
+        """Go on along an edge with the measures it allows, shared out as it allows."""
         kept = self._excess(edge).max(axis=1, initial=0.0) <= _ROUNDING
         self._errors, self._masses = self._errors[kept], self._masses[kept]
         old, new = (self._spans[i] for i in edge)

@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from renyi.checks import check_amount
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import offsets, spans
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
+from renyi.solvers.calibration import softmax
 
 Floats = NDArray[np.float64]
 Edge = tuple[int, int]
@@ -115,19 +115,18 @@ def fit_bayes_tree(
     `edges` are (parent, child) from the root on; every conditional distribution is
     drawn to the feature's own by `smoothing` rows.
     """
-    starts = offsets(sizes)
-    spans = [slice(*starts[i : i + 2]) for i in range(len(sizes))]
+    places = spans(sizes)
     single = np.einsum("ykk->ky", class_counts).astype(np.float64)
-    rows = single[spans[0]].sum(axis=0)
+    rows = single[places[0]].sum(axis=0)
     own = single.sum(axis=1) / max(float(rows.sum()), 1e-300)
 
     def alone(i: int) -> Floats:
-        return _conditional(single[spans[i]], rows, own[spans[i], None], smoothing)
+        return _conditional(single[places[i]], rows, own[places[i], None], smoothing)
 
     def given(parent: int, child: int) -> Floats:
-        counts = class_counts[:, spans[parent], spans[child]].transpose(1, 2, 0)
-        before = single[spans[parent]][:, None, :]
-        shrunk = own[spans[child]][:, None]
+        counts = class_counts[:, places[parent], places[child]].transpose(1, 2, 0)
+        before = single[places[parent]][:, None, :]
+        shrunk = own[places[child]][:, None]
         known = _conditional(counts, before, shrunk, smoothing)
         return np.concatenate([known, alone(child)[None]])
 
@@ -221,7 +220,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
         codes = self._codes(X)  # first: it tells whether there is a tree
         joint = self.tree_.log_joint(codes)
         nowhere = np.isneginf(joint).all(axis=1, keepdims=True)
-        return np.asarray(softmax(np.where(nowhere, self.tree_.priors, joint), axis=1))
+        return softmax(np.where(nowhere, self.tree_.priors, joint))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of `predict_proba`."""

@@ -93,6 +93,11 @@ class ClassScores(NamedTuple):
     together: float  # at most, their sum
     error: float  # what rounding may do to a mean
 
+    @classmethod
+    def pooled(cls, means: Floats, variances: Floats, error: float) -> ClassScores:
+        """Return them where one variance may be as large only if the other is 0."""
+        return cls(means, variances, float(variances.max()), error)
+
 
 class Ranking(NamedTuple):
     """What holds of two classes whatever their shares."""
@@ -207,8 +212,7 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
         means = shift[1] + off[:, 1] @ F / priors
         pooled = max(0.0, spread / 2 - float(priors @ means**2)) + 3 * off_rounding
         error = float(score_error(P, b, columns.sizes) + off_rounding / priors.min())
-        variances = pooled / priors
-        by_class = ClassScores(means, variances, float(variances.max()), error)
+        by_class = ClassScores.pooled(means, pooled / priors, error)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
     return ScoreMoments(m.n, used, priors, *found)
 
@@ -261,8 +265,7 @@ def moments_of_rows(
         means = np.bincount(y, share * s, 2) / priors
         squares = np.bincount(y, share * (s - means[y]) ** 2, 2) / priors
         pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
-        variances = pooled / priors
-        by_class = ClassScores(means, variances, float(variances.max()), error + near)
+        by_class = ClassScores.pooled(means, pooled / priors, error + near)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
     return ScoreMoments(total, used, priors, *found, conditional)
 

@@ -34,6 +34,8 @@ from renyi.certificates.heldout import (
     HeldoutBounds,
     betting_bound,
     clopper_pearson,
+    each_of_two,
+    gamma_bounds,
     heldout_gamma,
     kl_bound,
     risk_range,
@@ -43,7 +45,7 @@ from renyi.counting.onehot import offsets
 from renyi.encoding import recoding
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
-from renyi.solvers.calibration import Calibration
+from renyi.solvers.calibration import of_slope
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +72,10 @@ def crossfit_bounds(
     halves: Sequence[JudgedHalf], rule: str, method: str, confidence: float
 ) -> HeldoutBounds:
     """Return the bounds of the average or mixture of two models."""
-    each = _each(confidence)
+    each = each_of_two(confidence)
     gammas = [heldout_gamma(h.t, h.y, h.upper, each) for h in halves]
-    gamma, bounds = _robust(gammas)
+    gamma = float(np.mean(gammas))
+    bounds = gamma_bounds(gamma)
     if any(h.mapped for h in halves):  # 4γ is not about its answers
         bounds["map"] = 1.0
     seen = float(np.mean([h.wrong.mean() for h in halves]))
@@ -94,24 +97,13 @@ def bounds_of_marginals(
     confidence: float,
 ) -> HeldoutBounds:
     """Return the bounds from the marginals of the half that each model has not seen."""
-    each, gammas = _each(confidence), []
+    each, gammas = each_of_two(confidence), []
     for card, m in zip(cards, judges, strict=True):
         seen = closed_form(card, card.match(m)).gamma
         gammas.append(kl_bound(seen, m.n, largest_residual(card), each))
-    gamma, bounds = _robust(gammas)
-    return HeldoutBounds(gamma, bounds, bounds[rule], None)
-
-
-def _each(confidence: float) -> float:
-    """Return the confidence of a bound of which two are to hold together."""
-    return 1 - (1 - confidence) / 2
-
-
-def _robust(gammas: Sequence[float]) -> tuple[float, dict[str, float]]:
-    """Return γ, and the worst errors on every population with the same pairs."""
     gamma = float(np.mean(gammas))
-    twice = min(1.0, 2 * gamma)
-    return gamma, {"map": min(1.0, 4 * gamma), "renyi": twice, "sharp": twice}
+    bounds = gamma_bounds(gamma)
+    return HeldoutBounds(gamma, bounds, bounds[rule], None)
 
 
 def _error(wrong: Floats, rule: str, confidence: float) -> float:
@@ -167,7 +159,6 @@ def average(
             shared.append(np.concatenate([*_shared_counts(card, codes)]))
     maps = [card.calibration for card in (first, second)]
     kept = [c.slope for c in maps if c is not None and not c.moves_decisions]
-    slope = np.array(np.mean(kept)) if len(kept) == 2 else None
     return Scorecard(
         encoder,
         first.classes,
@@ -176,7 +167,7 @@ def average(
         np.sum(shared, axis=0) if counts is None else counts,
         first.target,
         (unseen[0] + unseen[1]) / 2,
-        None if slope is None else Calibration("temperature", slope, np.array(0.0)),
+        of_slope(float(np.mean(kept))) if len(kept) == 2 else None,
     )
 
 

@@ -98,16 +98,18 @@ def heldout_bounds(
     sizes: Codes,
     confidence: float = 0.95,
 ) -> HeldoutBounds:
-    """Return the bounds from estimates, classes and answers; P and b are the points.
-
-    Rows are in random order.
-    """
+    """Return the bounds from estimates, classes and answers of rows in random order."""
     gamma = heldout_gamma(t, y, risk_range(P, b, sizes), confidence)
-    robust, errors = min(1.0, 2 * gamma), int((answers != y).sum())
     mapped = heldout_map(t, y, P, b, sizes, confidence)
-    bounds = {"map": mapped, "renyi": robust, "sharp": robust}
+    bounds, errors = {**gamma_bounds(gamma), "map": mapped}, int((answers != y).sum())
     sampled = clopper_pearson(errors, len(y), confidence)
     return HeldoutBounds(gamma, bounds, sampled, errors / len(y))
+
+
+def gamma_bounds(gamma: float) -> dict[str, float]:
+    """Return the worst errors of the rules on every population with this γ."""
+    twice = min(1.0, 2 * gamma)
+    return {"map": min(1.0, 4 * gamma), "renyi": twice, "sharp": twice}
 
 
 def heldout_gamma(
@@ -184,6 +186,11 @@ def _extremes(P: Floats, sizes: Codes) -> tuple[Floats, Floats]:
 # ---- upper confidence bounds on a mean
 
 
+def each_of_two(confidence: float) -> float:
+    """Return the confidence of a bound of which two are to hold together."""
+    return 1 - (1 - confidence) / 2
+
+
 def betting_bound(
     values: ArrayLike, upper: float, confidence: float, below: float = math.inf
 ) -> float:
@@ -257,6 +264,6 @@ def clopper_pearson(n_errors: int, n: int, confidence: float) -> float:
 
 def share_interval(count: int, n: int, confidence: float) -> tuple[float, float]:
     """Two-sided confidence interval of a probability, by Clopper and Pearson."""
-    each = 1 - (1 - confidence) / 2
+    each = each_of_two(confidence)
     low = 1 - clopper_pearson(n - count, n, each)
     return max(0.0, low), clopper_pearson(count, n, each)

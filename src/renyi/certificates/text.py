@@ -18,6 +18,7 @@ from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.figures import (
     at_least,
     at_most,
+    cut,
     number_of,
     percent,
     printable,
@@ -124,11 +125,10 @@ def _of_marginals(c: Certificate) -> list[str]:
         )
     if c.majority is not None and c.one_feature is not None:
         (label, always), (feature, alone) = c.majority, c.one_feature
-        name = feature if len(feature) <= 29 else feature[:28] + "…"
         lines += [
             "For comparison, errors known exactly:",
             f"  {f'always {label!r}':<40} {percent(always):>6}",
-            f"  {f'by {name!r} alone':<40} {percent(alone):>6}",
+            f"  {f'by {cut(feature, 29)!r} alone':<40} {percent(alone):>6}",
         ]
     return lines
 
@@ -153,7 +153,7 @@ def ranking_lines(c: Certificate) -> list[str]:
 def _step_line(step: Step) -> str:
     known = "" if step.lower is None else f"at least {at_least(step.lower):>8}"
     seconds = "" if step.seconds is None else f"{step.seconds:8.1f} s"
-    mark = "  stopped" if step.status == "stopped" else ""
+    mark = "" if step.finished else "  stopped"
     line = f"  {step.name:<18} at most {at_most(step.upper):>8}  {known:<17}"
     return f"{line}{seconds}{mark}".rstrip()
 
@@ -296,10 +296,9 @@ def table(title: str, steps: Iterable[Step]) -> list[str]:
     """Return bounds as lines of a table."""
     lines = [f"{title:<39} {'at most':>8} {'at least':>10} {'time':>11}"]
     for step in steps:
-        name = printable(step.name)
-        name = name if len(name) <= 37 else name[:36] + "…"
+        name = cut(printable(step.name), 37)
         lower = "" if step.lower is None else at_least(step.lower)
-        mark = "  stopped" if step.status == "stopped" else ""
+        mark = "" if step.finished else "  stopped"
         line = f"  {name:<37} {at_most(step.upper):>8} {lower:>10} "
         lines.append(f"{line}{step.seconds or 0.0:>9.1f} s{mark}")
     return lines

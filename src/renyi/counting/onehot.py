@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -68,6 +69,11 @@ def offsets(sizes: Sizes) -> NDArray[np.int64]:
     out = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
     return out
+
+
+def spans(sizes: Sizes) -> list[slice]:
+    """Return the places of each column's indicators."""
+    return [slice(*ends) for ends in pairwise(offsets(sizes).tolist())]
 
 
 def dense(codes: ArrayLike, sizes: Sizes) -> NDArray[np.float64]:

@@ -37,6 +37,7 @@ from renyi.encoding import column_rules, recoding
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.estimators import model_file
 from renyi.estimators.classifier import RenyiClassifier
+from renyi.estimators.model import with_welcome_input
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
@@ -406,11 +407,7 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what input is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
+        return with_welcome_input(super().__sklearn_tags__())
 
 
 def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> None:

@@ -252,10 +252,14 @@ class CountsModel:
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what input is welcome."""
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        for welcome in ("allow_nan", "categorical", "string"):
-            setattr(tags.input_tags, welcome, True)
-        return tags
+        return with_welcome_input(super().__sklearn_tags__())  # type: ignore[misc]
+
+
+def with_welcome_input(tags: Any) -> Any:
+    """Return tags of scikit-learn that say which cells are welcome."""
+    for welcome in ("allow_nan", "categorical", "string"):
+        setattr(tags.input_tags, welcome, True)
+    return tags
 
 
 class RenyiModel(predictions.ScorecardPredictions, CountsModel):
@@ -401,19 +405,19 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         self._begin(m)
         weighed = read(False) if m.weighted else None
         n = m.n if weighed is None else len(weighed.y)
-        copies = m.n if weighed is None else weighed.effective_n
-        if self._uses_rows(n, copies, int(m.encoder.columns.sizes.sum())):
+        effective_n = m.n if weighed is None else weighed.effective_n
+        if self._uses_rows(n, effective_n, int(m.encoder.columns.sizes.sum())):
             return super()._fit_counted(m, read)
         sample = read(True, int(n)) if self._reads_sample else None
-        self._fit_counts(m, effective_n=copies, sample=sample)
+        self._fit_counts(m, effective_n=effective_n, sample=sample)
         self._kept, self._sample = None, None
         self._notes = () if weighed is None else _weight_notes(weighed)
         return None
 
-    def _uses_rows(self, n: float, copies: float, D: int) -> bool:
+    def _uses_rows(self, n: float, effective_n: float, D: int) -> bool:
         """Whether n rows of D categories tell more than their counts do."""
         K = len(self.classes_)
-        return n < D or ridge.worthwhile(copies, D, K, self.alpha)
+        return n < D or ridge.worthwhile(effective_n, D, K, self.alpha)
 
     @property
     def _reads_sample(self) -> bool:
@@ -440,10 +444,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             )
 
     def _rows(self, block: TrainingRows, m: Marginals | None = None) -> ridge.Rows:
-        """Rows with their weights: what each counts in the fit and in the report.
-
-        They may be a sample of those with the marginals m.
-        """
+        """Rows, or a sample of those with the marginals m, with their weights."""
         sizes, K = block.encoder.columns.sizes, len(self.classes_)
         factors = block.encoder.factors(block.codes) if m is None else None
         if self._weighting is None and block.sample_weight is None:
@@ -478,10 +479,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         effective_n: float | None = None,
         sample: TrainingRows | None = None,
     ) -> None:
-        """Fit from marginals of `effective_n` rows, which `rows` serve to leave out.
-
-        A sample of them serves to calibrate.
-        """
+        """Fit from marginals; `rows` serve to leave out, a sample to calibrate."""
         self._check_calibration(sample is not None)
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n

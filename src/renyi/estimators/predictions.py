@@ -75,7 +75,7 @@ class Deferred:
             return self.card, self.choice
         choice, rows = self.choice, self.rows
         if found.moves_decisions and rows is not None and choice.error is not None:
-            answers = rules.decide(rows.scores @ found.slope + found.intercept)
+            answers = rules.decide(found.of(rows.scores))
             error = rows.mass @ (answers != rows.y) / rows.mass.sum()
             choice = replace(choice, error=float(error))
         return replace(self.card, calibration=found), choice
@@ -91,7 +91,7 @@ class Deferred:
             return None
         t, c = card.per_class(rows.scores) + 1 / card.n_classes, card.calibration
         if c is not None and c.moves_decisions:
-            t = rows.scores @ c.slope + c.intercept + 1 / card.n_classes
+            t = c.of(rows.scores) + 1 / card.n_classes
         return card.probabilities_at(t), rows.y, rows.weights
 
     def _calibration(self) -> Calibration | None:
@@ -151,7 +151,7 @@ def moments_of_dual(
     # What rounding does to a score, and to points that are multiplied by the slope.
     error = error + card.n_classes * card.score_error
     error *= float(np.abs(c.slope).sum(axis=0).max())
-    t = scores @ c.slope + c.intercept + 1 / card.n_classes
+    t = c.of(scores) + 1 / card.n_classes
     return found, moments_of_rows(t, y, weights, counts, columns, error, within)
 
 

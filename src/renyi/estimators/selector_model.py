@@ -209,10 +209,7 @@ class SelectorModel(CountsModel):
         return (path.places[held], penalty) if held.any() else self._first(1)
 
     def _fewest(self, refit: Refit, follow: Callable[[int], None]) -> int:
-        """Return the least number of features that are certified to err that little.
-
-        `follow` goes on with the path for a number of features.
-        """
+        """Return the least number of features that are certified to err that little."""
         assert self.max_error is not None
         cap, rule = self.max_error, "map" if self.rule == "map" else "sharp"
         while True:
@@ -368,10 +365,7 @@ class CrossValidation(NamedTuple):
 
 
 def assign_folds(rows: RowsProblem, n_folds: int, random_state: Any = 0) -> Floats:
-    """Return the weight of every row in every fold: (n_folds, n).
-
-    There are fewer folds than asked for if there are not as many rows.
-    """
+    """Return the weight of every row in every fold, as many as rows at most."""
     n = len(rows.y)
     sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
     copies = np.ceil(np.maximum(sample_weight, 1)).astype(np.int64)

@@ -39,7 +39,7 @@ from renyi.figures import (
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers import integer_points
-from renyi.solvers.calibration import Calibration
+from renyi.solvers.calibration import of_slope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,8 +238,7 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     scale, theta, slope = _line(k, z, pairs, prior)
     calibration = card.calibration
     if calibration is not None and slope > 0:  # log-odds that follow the model's
-        steep = np.asarray(calibration.slope * slope / scale)
-        calibration = Calibration("temperature", steep, np.array(0.0))
+        calibration = of_slope(float(calibration.slope * slope / scale))
     model = replace(
         card,
         z=scale * own.astype(np.float64),

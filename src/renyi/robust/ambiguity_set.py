@@ -31,7 +31,7 @@ from scipy import sparse
 
 from renyi.checks import Deadline, check_memory
 from renyi.counting import sparse_counts
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
@@ -50,6 +50,17 @@ _MAX_TRIED = 2e7  # outcomes that are looked at together, to list those allowed
 # what else a table takes.
 _CELL, _TABLE = 64, 500
 _AGREED = "No distribution has these tables, although their margins agree"
+
+
+def class_sets(n_classes: int) -> list[Classes]:
+    """Return the nonempty sets of classes, by size."""
+    classes = range(n_classes)
+    return [S for k in range(1, n_classes + 1) for S in combinations(classes, k)]
+
+
+def members(sets: list[Classes], n_classes: int) -> Floats:
+    """Tell which class is in which set: (K, sets)."""
+    return np.array([[float(y in S) for S in sets] for y in range(n_classes)])
 
 
 class Table(NamedTuple):
@@ -123,15 +134,14 @@ class Ambiguity:
         what = f"A program over the pairs of {int(lengths.sum()):,} categories"
         needed = _CELL * cells + _TABLE * len(columns) ** 2 / 2
         check_memory(needed, what, _FEWER)
-        F, counts, starts = m.F, m.feature_counts, offsets(columns.sizes)
-        spans = [slice(*starts[i : i + 2]) for i in range(len(columns))]
-        tables = [Table((i,), True, F[span]) for i, span in enumerate(spans)]
+        F, counts, own = m.F, m.feature_counts, spans(columns.sizes)
+        tables = [Table((i,), True, F[span]) for i, span in enumerate(own)]
         for i, j in combinations(range(len(columns)), 2):
             if within is None:
-                block = sparse_counts.dense(counts[spans[i], spans[j]]) / m.n
+                block = sparse_counts.dense(counts[own[i], own[j]]) / m.n
                 tables.append(Table((i, j), False, block))
             else:
-                block = (within[:, spans[i], spans[j]] / m.n).transpose(1, 2, 0)
+                block = (within[:, own[i], own[j]] / m.n).transpose(1, 2, 0)
                 tables.append(Table((i, j), True, block))
         return cls(columns, m._column(m.target), tuple(tables))
 
@@ -172,8 +182,7 @@ class Ambiguity:
     @property
     def spans(self) -> list[slice]:
         """Places of the categories of each feature among all."""
-        starts = offsets(self.sizes)
-        return [slice(*starts[i : i + 2]) for i in range(len(self.sizes))]
+        return spans(self.sizes)
 
     @cached_property
     def layout(self) -> Layout:
@@ -185,6 +194,10 @@ class Ambiguity:
             )
         pairs = sorted((f[0], f[1]) for f in known if len(f) == 2)
         return Layout(pairs, self.sizes)
+
+    def places(self, X: Outcomes) -> NDArray[np.int64]:
+        """Places of the categories of outcomes among all: (outcomes, features)."""
+        return X + offsets(self.sizes)[:-1]
 
     def cells(self, X: Outcomes) -> NDArray[np.int64]:
         """Cells that outcomes fall in: (outcomes, classes, tables)."""
@@ -284,33 +297,17 @@ class Ambiguity:
         moved[low:high] += np.tile(each, (high - low) // self.n_classes)
         return moved
 
-    def moments(self) -> tuple[Floats, Floats]:
-        """Q and F as marginals have them; pairs that are not known are nan."""
-        spans, D = self.spans, int(self.sizes.sum())
-        Q, F = np.full((D, D), np.nan), np.zeros((D, self.n_classes))
-        for table in self.tables:
-            p = table.probabilities
-            if table.with_target and len(table.features) == 1:
-                (i,) = table.features
-                F[spans[i]], Q[spans[i], spans[i]] = p, np.diag(p.sum(axis=1))
-            elif len(table.features) == 2:
-                i, j = table.features
-                Q[spans[i], spans[j]] = p.sum(axis=-1) if table.with_target else p
-                Q[spans[j], spans[i]] = Q[spans[i], spans[j]].T
-        return Q, F
-
-    def sparse_moments(self) -> tuple[Any, Floats]:
-        """Q, stored sparse where it is large, and F, where all pairs are known."""
+    def moments(self) -> tuple[Any, Floats]:
+        """Q, stored sparse where it is large, and F; 0 where there is no table."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
-        F = np.zeros((int(self.sizes.sum()), self.n_classes))
+        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), self.spans
         for table in self.tables:
-            p = table.probabilities
-            i, j = table.features[0], table.features[-1]
-            if i == j:
-                F[self.spans[i]], p = p, p.sum(axis=1)
-            elif table.with_target:
-                p = p.sum(axis=-1)
-            Q.put(i, j, p)
+            p, features = table.probabilities, table.features
+            if table.with_target and len(features) == 1:
+                F[own[features[0]]] = p
+                Q.put(features[0], features[0], p.sum(axis=1))
+            elif len(features) == 2:
+                Q.put(*features, p.sum(axis=-1) if table.with_target else p)
         return Q.table(), F
 
     @property
@@ -363,10 +360,7 @@ class Ambiguity:
 
     @cached_property
     def reference_cells(self) -> NDArray[np.bool_]:
-        """Cells whose multiplier is 0 by convention, which leaves one for each λ.
-
-        The likeliest category of every column is the zero of its functions.
-        """
+        """Cells whose multiplier is 0 by convention, which leaves one for each λ."""
         zero, marks = self._likeliest, []
         for table in self.tables:
             mark = np.zeros(table.probabilities.shape, bool)
@@ -513,8 +507,8 @@ def _impossible(ambiguity: Ambiguity) -> str:
         return ""
     u = u / np.abs(u).max()
     u[np.abs(u) < 1e-6] = 0
-    most, told = float((A.T @ u).max()), float(b @ u)
-    if told <= most + 1e-9:
+    most, given = float((A.T @ u).max()), float(b @ u)
+    if given <= most + 1e-9:
         return ""
     terms = []
     for cell in np.flatnonzero(u).tolist():
@@ -524,7 +518,7 @@ def _impossible(ambiguity: Ambiguity) -> str:
     total = " ".join(terms).removeprefix("+ ")
     return (
         f"{_AGREED}: {total} is at most {most:.6g} under any distribution, yet the "
-        f"tables say {told:.6g}."
+        f"tables say {given:.6g}."
     )
 
 

@@ -61,6 +61,7 @@ from renyi.robust.distribution import exhibited
 from renyi.robust.minimax_problem import solve_minimax
 from renyi.robust.pairwise_program import quadratic_rule
 from renyi.solvers.programs import (
+    SOLVED,
     Program,
     clarabel,
     clarabel_settings,
@@ -276,15 +277,13 @@ def solve_cone(
     cones = [module.ZeroConeT(len(rows)), module.NonnegativeConeT(n)]
     cones += [module.SecondOrderConeT(K + 2)] * N
     cost = np.concatenate([np.zeros(n), np.ones(N)])
-    zero = sparse.csc_matrix((n + N, n + N))
-    settings = clarabel_settings(time_limit=time_limit)
-    problem = (zero, cost, sparse.csc_matrix(matrix), right, cones, settings)
+    problem = (cost, matrix, right, cones, clarabel_settings(time_limit=time_limit))
     answer = interior_points(*problem, patience=time_limit)
     if answer is None or str(answer.status) == "MaxTime":
         return None
     if "Infeasible" in str(answer.status):
         raise ValueError(contradiction(ambiguity))
-    if str(answer.status) not in ("Solved", "AlmostSolved"):
+    if str(answer.status) not in SOLVED:
         raise ValueError(
             f"The cone solver says {answer.status}, and found no distribution: call "
             "validate() on the marginals, or leave columns out with select()."
@@ -489,10 +488,6 @@ def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> fl
     return off
 
 
-def _estimates(ambiguity: Ambiguity, X: Outcomes, Z: Floats) -> Floats:
-    return np.asarray(Z[X + offsets(ambiguity.sizes)[:-1]].sum(axis=1))
-
-
 # ---- the test by outcomes
 
 
@@ -501,14 +496,20 @@ def _within_simplex(
 ) -> bool | None:
     """Whether a member of C lives where the estimates are probabilities."""
     X = ambiguity.outcomes()
-    t = _estimates(ambiguity, X, Z)
+    t = Z[ambiguity.places(X)].sum(axis=1)
     good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    _, answer = worst_member(ambiguity, good.astype(float), X, deadline.limit)
-    if answer.status == "stopped":
-        return None
-    if answer.status != "optimal":
+    most = _largest(ambiguity, good.astype(float), X, deadline)
+    return None if most is None else bool(most >= 1 - tolerance)
+
+
+def _largest(
+    ambiguity: Ambiguity, values: Floats, X: Outcomes, deadline: Deadline
+) -> float | None:
+    """Largest expectation over C, None without time; an error if C is empty."""
+    _, answer = worst_member(ambiguity, values, X, deadline.limit)
+    if answer.status not in ("stopped", "optimal"):
         raise ValueError(contradiction(ambiguity))
-    return bool(-answer.value >= 1 - tolerance)
+    return None if answer.status == "stopped" else -answer.value
 
 
 def _drawn_by_estimates(
@@ -520,12 +521,9 @@ def _drawn_by_estimates(
     the given ones.
     """
     X = ambiguity.outcomes()
-    t = _estimates(ambiguity, X, Z)
-    _, answer = worst_member(ambiguity, np.zeros(t.shape), X, deadline.limit)
-    if answer.status == "stopped":
-        return None
-    if answer.status != "optimal":
-        raise ValueError(contradiction(ambiguity))  # θ is about none
+    t = Z[ambiguity.places(X)].sum(axis=1)
+    if _largest(ambiguity, np.zeros(t.shape), X, deadline) is None:
+        return None  # whether C is empty, and θ about nothing, is not known
     good = t.min(axis=1) >= -tolerance
     X, t = X[good], t[good]
     N, K = t.shape

@@ -33,9 +33,17 @@ from itertools import combinations
 import numpy as np
 
 from renyi.checks import Deadline, check_memory
+from renyi.counting.sparse_counts import dense
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
-from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
+from renyi.robust.ambiguity_set import (
+    Ambiguity,
+    Classes,
+    Floats,
+    Outcomes,
+    class_sets,
+    members,
+)
 from renyi.robust.master_program import Master, Member
 from renyi.robust.pairwise_min import FORBIDDEN, Energy, Grid, Low
 from renyi.robust.piecewise_loss import Losses, SlicedScore
@@ -72,8 +80,7 @@ class AnyRule:
     @property
     def sets(self) -> list[Classes]:
         """Sets of classes that have constraints: the nonempty ones, by size."""
-        K = self.ambiguity.n_classes
-        return [S for k in range(1, K + 1) for S in combinations(range(K), k)]
+        return class_sets(self.ambiguity.n_classes)
 
     def right(self, X: Outcomes, S: Classes) -> Floats:
         """Right-hand sides g_S(x) at outcomes."""
@@ -99,7 +106,7 @@ class AnyRule:
         ``Σ_S c_y + w v_S ≥ |S| − 1``: a linear program of K + 1 variables.
         """
         ambiguity, K, sets = self.ambiguity, self.ambiguity.n_classes, list(bounds)
-        rows = np.array([[float(y in S) for y in range(K)] + [bounds[S]] for S in sets])
+        rows = np.column_stack([members(sets, K).T, [*bounds.values()]])
         if not np.isfinite(rows).all():
             return np.inf, multiplier
         need = np.array([len(S) - 1.0 for S in sets])
@@ -175,13 +182,14 @@ class Oracle:
 def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Outcomes:
     """Draw outcomes from the tree of pairs that tells most (Chow and Liu, 1968)."""
     (Q, F), label = ambiguity.moments(), len(ambiguity.sizes)
-    P = np.block([[Q, F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
-    spans = [*ambiguity.spans, slice(len(Q), None)]
+    P = np.block([[dense(Q), F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
+    known_pairs = {table.features for table in ambiguity.tables}
+    spans = [*ambiguity.spans, slice(len(F), None)]
     weights = np.full((label + 1, label + 1), -np.inf)
     for i, j in combinations(range(label + 1), 2):
         p = P[spans[i], spans[j]]
         apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
-        if not np.isnan(p).any():
+        if j == label or (i, j) in known_pairs:
             information = (p[full] * np.log(p[full] / apart[full])).sum()
             weights[i, j] = weights[j, i] = information
     priors = ambiguity.priors / ambiguity.priors.sum()
@@ -324,8 +332,7 @@ class _Planes:
         state, master = self.state, self.master
         state.rounds += 1
         target = max(self.target, _FINEST * self.tolerance)
-        limit = self.deadline.limit
-        until = Deadline(None if limit is None else max(0.0, limit - self._reserve))
+        until = Deadline(self.deadline.left - self._reserve)
         found = master.solve(state.best, self.radius, target, until)
         if found is None or master.last is None:
             state.status = "stopped"
@@ -386,8 +393,7 @@ class _Planes:
     def _prove(self, trial: Floats) -> int:
         """Bound what local search could not; a feasible multiplier may be the best."""
         oracle, problem = self.oracle, self.problem
-        limit = self.deadline.limit
-        deadline = Deadline(None if limit is None else max(limit, 0.1))
+        deadline = Deadline(max(self.deadline.left, 0.1))
         found = {S: oracle.exact(trial, S, deadline) for S in problem.sets}
         bounds = {S: low.bound for S, low in found.items()}
         better, last = self.state.take(*problem.mended(trial, bounds)), self.master.last
@@ -435,10 +441,7 @@ class _Planes:
         self._take_lower(self.master.sparse_member(max(deadline.left, 1.0)))
 
     def _take_lower(self, found: Member | None, slack: float = 0.0) -> None:
-        """Take a member of C if it errs more than the last, but for the slack.
-
-        Should it err more than `upper`, that is for its reader to tell.
-        """
+        """Take a member of C if it errs more than the last, but for the slack."""
         if found is None:
             return
         X, p = found

@@ -51,15 +51,21 @@ from renyi.robust.ambiguity_set import (
     Floats,
     Outcomes,
     Table,
+    class_sets,
     contradiction,
     disagreement,
+    members,
     of_tables,
     shortfall,
 )
 from renyi.robust.distribution import WorstDistribution, exhibited
-from renyi.robust.pairwise_program import KEPT, Bound, first_bound, table_rule
+from renyi.robust.pairwise_program import (
+    Bound,
+    first_bound,
+    table_rule,
+    warn_too_large,
+)
 from renyi.solvers.programs import IMPOSSIBLE, Program, solve
-from renyi.warnings import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -429,8 +435,7 @@ def solve_direct(
     possible = ambiguity.possible(X)
     A, few = ambiguity.constraint_matrix(X), K <= _MAX_CLASSES
     if few:
-        sets = cutting_planes.AnyRule(ambiguity).sets
-        member = np.array([[float(y in S) for S in sets] for y in range(K)])
+        member = members(class_sets(K), K)
         kept = np.flatnonzero(((~possible).astype(np.float64) @ member).ravel() == 0)
         spread = sparse.kron(sparse.eye_array(N), member, format="csc")[:, kept]
         gain = np.tile(member.sum(axis=0) - 1, N)[kept]
@@ -475,7 +480,7 @@ def _planes(
     try:
         state = cutting_planes.search(problem, best.multiplier, best.value, **options)
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         return best._replace(status="declined"), None, "lp"
     if state.upper < best.value:
         cut = ambiguity.completed(state.best)

@@ -56,6 +56,7 @@ from renyi.counting.sparse_counts import FEW, is_large, is_sparse
 from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Layout
 from renyi.robust.piecewise_loss import Losses, Moments, Region, cell_entries, regions
 from renyi.solvers.programs import (
+    STOPPED,
     TOLERANCE,
     Cone,
     Places,
@@ -83,7 +84,6 @@ _QUICK = 300  # categories up to which least squares are a matter of moments
 _LITTLE = 1e-9  # penalty of least squares where categories are many
 _SHARE = 0.5  # of the time, for least squares
 _SQUARES = "The rule of least squares on {:,} categories"
-KEPT = "What needs no program was kept."
 
 
 class Bound(NamedTuple):
@@ -94,6 +94,11 @@ class Bound(NamedTuple):
     status: Status = "optimal"
     origin: str = "linear program"
     messages: Floats | None = None  # (components, margins of pairs): why it is one
+
+
+def warn_too_large(error: MemoryBudgetError) -> None:
+    """Warn that a program would not fit into memory."""
+    warn(f"{error} What needs no program was kept.", "too-large")
 
 
 def solve_local(
@@ -172,7 +177,7 @@ def _read(answer: Solution, program: Program, ambiguity: Ambiguity) -> Bound:
 
 def _persistent(program: Program, deadline: Deadline) -> Solution:
     """Solve by HiGHS, in one way after another: each may fail by rounding."""
-    answer = Solution("stopped", np.inf, np.empty(0), np.empty(0))
+    answer = STOPPED
     for method, presolve in (("ipm", True), ("ipm", False), ("simplex", False)):
         answer = solve(
             program, time_limit=deadline.limit, presolve=presolve, method=method
@@ -226,7 +231,7 @@ def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
         Q, F = ambiguity.moments()
         return np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0]), np.zeros(K)
     check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
-    Q, F = ambiguity.sparse_moments()
+    Q, F = ambiguity.moments()
     if not is_sparse(Q):
         return np.linalg.solve(Q + _LITTLE * np.eye(D), F), np.zeros(K)
     equations = moments(Q, F, ambiguity.priors, True)
@@ -253,7 +258,7 @@ def first_bound(ambiguity: Ambiguity, deadline: Deadline) -> Bound:
     except KeyboardInterrupt:
         return best._replace(status="interrupted")
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         return best._replace(status="declined")
     if found.value <= best.value + TOLERANCE:  # never more, but for rounding
         return found
@@ -374,7 +379,7 @@ def solve_worst(
     program = Program(whole.cost[kept], A[rows], *ends)
     small = [Cone(cone.order, cone.entries[:, kept]) for cone in cones]
     interior = semidefinite or len(program.cost) > _LARGE
-    answer = Solution("stopped", np.inf, np.empty(0), np.empty(0))
+    answer = STOPPED
     if interior:
         answer = solve_interior(program, small, time_limit=deadline.limit)
     if not (semidefinite or answer.status == "optimal" or deadline.passed):

@@ -156,7 +156,7 @@ class Losses:
 
     def at(self, X: Outcomes) -> Floats:
         """Losses at outcomes: (outcomes, classes of C)."""
-        t = self.base + self.points[X + offsets(self.ambiguity.sizes)[:-1]].sum(axis=1)
+        t = self.base + self.points[self.ambiguity.places(X)].sum(axis=1)
         classes = range(self.ambiguity.n_classes)
         return np.stack([self.of_estimates(t, y) for y in classes], axis=1)
 
@@ -234,8 +234,7 @@ class Losses:
             return False
         k = int(self.own[S[0]])
         g = self.margin(k, 1 - k)
-        places = X + offsets(self.ambiguity.sizes)[:-1]
-        at = np.clip(g[places].sum(axis=1) + g[-1], -1, 1)
+        at = np.clip(g[self.ambiguity.places(X)].sum(axis=1) + g[-1], -1, 1)
         edges = self._edges[S]
         middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
         inside = np.abs(at[:, None] - middles) <= halves + _NARROW

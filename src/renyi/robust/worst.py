@@ -39,11 +39,10 @@ from renyi.robust.ambiguity_set import Floats, worst_member
 from renyi.robust.cutting_planes import Search, search
 from renyi.robust.distribution import WorstDistribution, exhibited
 from renyi.robust.pairwise_min import MAX_OUTCOMES
-from renyi.robust.pairwise_program import KEPT, solve_worst
+from renyi.robust.pairwise_program import solve_worst, warn_too_large
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
-from renyi.warnings import warn
 
 METHODS = ("exact", "lp", "sdp")
 MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes
@@ -204,11 +203,11 @@ def worst_case(
         state = Search(first, float(losses.ambiguity.b @ first))
         how: Any = {"tolerance": tolerance, "progress": progress}
         state = _searched(state, losses, method, deadline, start, **how)
-        found = _told(found, state, losses)
+        found = _reached(found, state, losses)
     except KeyboardInterrupt:  # before there was more than the closed form
         found = replace(found, interrupted=True, stopped=True)
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         found = replace(found, stopped=True)
     return replace(found, seconds=deadline.spent)
 
@@ -241,12 +240,12 @@ def _searched(
     except KeyboardInterrupt:
         state.status = "interrupted"
     except MemoryBudgetError as error:
-        warn(f"{error} {KEPT}", "too-large")
+        warn_too_large(error)
         state.status = "declined"
     return state
 
 
-def _told(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
+def _reached(found: WorstCase, state: Search, losses: Losses) -> WorstCase:
     """Return the interval that a search has reached, with a distribution if it can."""
     if state.upper < IMPOSSIBLE:
         raise ValueError(_EMPTY)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.checks import check_positive
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import spans
 from renyi.solvers.l1inf import places_of
 from renyi.solvers.ridge import Moments, weight_of
 
@@ -93,16 +93,15 @@ def forward(
     the features' categories; by default k is the number of features.
     """
     sizes = np.asarray(sizes, np.int64)
-    d, D, starts = len(sizes), len(equations.A), offsets(sizes)
+    d, D, own_places = len(sizes), len(equations.A), spans(sizes)
     k = d if k is None else k
-    if starts[-1] != D:
+    if sizes.sum() != D:
         raise ValueError(
-            f"sizes add up to {starts[-1]}, but the moments have {D} categories."
+            f"sizes add up to {sizes.sum()}, but the moments have {D} categories."
         )
     if not 0 <= k <= d:
         raise ValueError(f"k={k} is not between 0 and {d}, the number of features.")
     check_positive("alpha", alpha, ALMOST_NONE)
-    spans = [slice(*ends) for ends in zip(starts, starts[1:], strict=False)]
     weight, chosen = weight_of(equations.n_classes), list[int]()
     found = [Subset((), weight * equations.variance)]
     # Moments of what the chosen features leave unexplained.
@@ -110,10 +109,10 @@ def forward(
     for _ in range(k):
         gains = [
             -1.0 if i in chosen else _explained(A[own, own], R[own])
-            for i, own in enumerate(spans)
+            for i, own in enumerate(own_places)
         ]
         best = int(np.argmax(gains))
-        own = spans[best]
+        own = own_places[best]
         solved = np.linalg.solve(A[own, own], np.hstack([A[own], R[own]]))
         R = R - A[:, own] @ solved[:, D:]
         A = A - A[:, own] @ solved[:, :D]
@@ -130,10 +129,7 @@ def _explained(A: Floats, R: Floats) -> float:
 def best_subset(
     equations: Moments, sizes: NDArray[Any], k: int, alpha: float = ALPHA
 ) -> Subset:
-    """Return the set of k features with the smallest γ_S, proven; of 20 at most.
-
-    The other parameters are those of `forward`.
-    """
+    """Return the set of k features with the smallest γ_S, proven; of 20 at most."""
     sizes = np.asarray(sizes, np.int64)
     d, weight = len(sizes), weight_of(equations.n_classes)
     if d > MOST_FEATURES:
@@ -165,10 +161,9 @@ class _Search:
         """Look at the sets below one; those that cannot be better are left out."""
         self.nodes += 1
         surplus, free = len(node.features) - self.k, np.flatnonzero(node.free)
-        starts = offsets(self.sizes[node.features])
-        spans = [slice(*starts[j : j + 2]) for j in range(len(node.features))]
+        places = spans(self.sizes[node.features])
         costs = self.weight * np.array(
-            [_explained(node.M[spans[j], spans[j]], node.Z[spans[j]]) for j in free]
+            [_explained(node.M[places[j], places[j]], node.Z[places[j]]) for j in free]
         )
         if surplus == 1:
             value = node.value + float(costs.min())
@@ -184,7 +179,9 @@ class _Search:
             bound = max(costs[first], costs[len(free) - surplus])
             if node.value + bound < self.value - _EQUAL:
                 gone, rise = int(free[first]), float(costs[first])
-                self.explore(_without(node, gone, spans[gone], free[first + 1 :], rise))
+                self.explore(
+                    _without(node, gone, places[gone], free[first + 1 :], rise)
+                )
 
 
 def _without(

@@ -70,6 +70,15 @@ class Calibration:
         """Whether the largest score may be another one after the map."""
         return self.kind != "temperature"
 
+    def factor(self, n_classes: int) -> float:
+        """Return c of ``p(y|x) ∝ exp(c·s_y)``; of two classes the scores are −s, s."""
+        slope = 1.0 if self.moves_decisions else float(self.slope)
+        return slope / 2 if n_classes == 2 else slope
+
+    def of(self, scores: Floats) -> Floats:
+        """Return g of scores, where it moves decisions."""
+        return np.asarray(scores @ self.slope + self.intercept)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         plain = {"slope": self.slope.tolist(), "intercept": self.intercept.tolist()}
@@ -95,8 +104,13 @@ class Calibration:
 # ---- temperature
 
 
+def of_slope(slope: float) -> Calibration:
+    """Return the calibration by one slope of all scores."""
+    return Calibration("temperature", np.array(slope), np.array(0.0))
+
+
 # Where nothing tells how sure scores are: they keep their order, and none is certain.
-ANY = Calibration("temperature", np.array(4.0), np.array(0.0))
+ANY = of_slope(4.0)
 
 
 def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
@@ -128,7 +142,7 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
     # The likelihood is concave in a, and targets that are not 0 or 1 bound it.
     low, high, a = _FLOOR, np.inf, 3.0
     if derivatives(low)[0] >= 0:
-        return Calibration("temperature", np.array(low / scale), np.array(0.0))
+        return of_slope(low / scale)
     for _ in range(_STEPS):
         first, second = derivatives(a)
         low, high = (a, high) if first < 0 else (low, a)
@@ -138,7 +152,7 @@ def temperature(rows: LeftOut, n_classes: int) -> Calibration | None:
         a, before = after, a
         if abs(a - before) <= 1e-12 * a:
             break
-    return Calibration("temperature", np.array(a / scale), np.array(0.0))
+    return of_slope(a / scale)
 
 
 def softmax(g: Floats) -> Floats:
@@ -148,8 +162,8 @@ def softmax(g: Floats) -> Floats:
     return np.asarray(p)
 
 
-def _own(y: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:
-    return np.asarray(y[:, None] == np.arange(n_classes))
+def _own(y: NDArray[Any], n_classes: int) -> Floats:
+    return np.asarray(y[:, None] == np.arange(n_classes), np.float64)
 
 
 # ---- affine
@@ -166,7 +180,7 @@ def affine(rows: LeftOut, n_classes: int) -> Calibration | None:
     w, K = rows.weights, n_classes
     centre = w @ rows.scores / w.sum()
     X = np.column_stack([rows.scores - centre, np.ones(len(w))])
-    targets, moments = _own(rows.y, K).astype(np.float64), X.T @ (w[:, None] * X)
+    targets, moments = _own(rows.y, K), X.T @ (w[:, None] * X)
     B = np.zeros((K + 1, K))
 
     def objective(B: Floats) -> float:
@@ -246,7 +260,7 @@ def moments_of_pairs(
 
 def moments_of_scores(s: Floats, y: NDArray[Any], weights: Floats) -> PairMoments:
     """Return them from the scores of rows (n, K)."""
-    own, w = _own(y, s.shape[1]).astype(np.float64), weights / weights.sum()
+    own, w = _own(y, s.shape[1]), weights / weights.sum()
     priors = w @ own
     sums = own.T @ (w[:, None] * s)
     means = np.where(priors[:, None] > 0, sums, w @ s)

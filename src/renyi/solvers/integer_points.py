@@ -54,30 +54,24 @@ class Pairs(NamedTuple):
 
     def value(self, k: NDArray[Any]) -> float:
         """Return (kᵀd)₊² / kᵀQk: the larger, the smaller is every bound."""
-        return float(_value(np.array(self.dvec @ k), np.array(k @ self.product(k))))
+        return float(_value(self.dvec @ k, k @ self.product(k)))
 
 
 def nearest(z: Floats, sizes: NDArray[Any], scale: float, most: int) -> Whole:
     """Return the whole points nearest to z/scale, each feature from 0 to `most`."""
-    starts = offsets(sizes)[:-1]
-    low = np.repeat(np.minimum.reduceat(z, starts), sizes)
+    low, _ = _ends(z, sizes)
     return np.asarray(np.minimum(np.rint((z - low) / scale), most), np.int64)
 
 
 def scales(z: Floats, sizes: NDArray[Any], most: int) -> Floats:
     """Return the scales to search: none if all points of a feature are alike."""
-    starts = offsets(sizes)[:-1]
-    spans = np.maximum.reduceat(z, starts) - np.minimum.reduceat(z, starts)
-    if not spans.max() > 0:
-        return np.empty(0)
-    return np.asarray(spans.max() / (most * np.array(_SCALES)))
+    low, high = _ends(z, sizes)
+    widest = (high - low).max()
+    return widest / (most * np.array(_SCALES)) if widest > 0 else np.empty(0)
 
 
 def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
-    """Return whole points, each feature's from 0 to `most`, with a small bound.
-
-    Unless they are to be improved, they are z rounded at some scale.
-    """
+    """Return z rounded at some scale, and improved, each feature's from 0 to `most`."""
     sizes = pairs.sizes
     middle = np.repeat(_means(z, pairs), sizes)
     starts = [np.zeros(len(z), np.int64)]
@@ -105,22 +99,33 @@ def _means(z: Floats, pairs: Pairs) -> Floats:
 
 def from_zero(k: Whole, sizes: NDArray[Any]) -> Whole:
     """Return the points with 0 as the least of each feature."""
-    low = np.minimum.reduceat(k, offsets(sizes)[:-1])
-    return np.asarray(k - np.repeat(low, sizes), np.int64)
+    low, _ = _ends(k, sizes)
+    return np.asarray(k - low, np.int64)
 
 
-def _value(lead: Floats, spread: Floats) -> Floats:
-    found = np.zeros(np.broadcast_shapes(lead.shape, spread.shape))
+def _ends(values: NDArray[Any], sizes: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the least and the largest of each feature, at each of its categories."""
+    starts, both = offsets(sizes)[:-1], (np.minimum, np.maximum)
+    return [np.repeat(end.reduceat(values, starts), sizes) for end in both]
+
+
+def _value(lead: Any, spread: Any) -> Floats:
+    found = np.zeros(np.broadcast_shapes(np.shape(lead), np.shape(spread)))
     good = (lead > 0) & (spread > _GAIN)
-    np.divide(lead**2, spread, out=found, where=good)
+    np.divide(lead * lead, spread, out=found, where=good)
     return found
+
+
+def _best(after: Floats, lead: float, spread: float) -> tuple[int, int] | None:
+    """Return the place of the best of some values; None if it gains nothing."""
+    place = divmod(int(after.argmax()), after.shape[1])
+    now = float(_value(lead, spread))
+    return place if after[place] > now * (1 + _GAIN) + _GAIN else None
 
 
 def _allowed(k: Whole, sizes: NDArray[Any], most: int) -> NDArray[np.bool_]:
     """Whether each point may grow or shrink by 1: (2, D)."""
-    starts = offsets(sizes)[:-1]
-    low = np.repeat(np.minimum.reduceat(k, starts), sizes)
-    high = np.repeat(np.maximum.reduceat(k, starts), sizes)
+    low, high = _ends(k, sizes)
     return np.array([k + 1 - low <= most, high - k + 1 <= most])
 
 
@@ -133,13 +138,12 @@ def _improved(k: Whole, pairs: Pairs, most: int) -> Whole:
     while True:
         after = _value(lead + step * pairs.dvec, spread + 2 * step * product + own)
         after[~_allowed(k, pairs.sizes, most)] = 0
-        sign, j = np.unravel_index(int(after.argmax()), after.shape)
-        now = float(_value(np.array(lead), np.array(spread)))
-        if not after[sign, j] > now * (1 + _GAIN) + _GAIN:
+        best = _best(after, lead, spread)
+        if best is None:
             return k
-        way = 1 - 2 * int(sign)
+        way, j = 1 - 2 * best[0], best[1]
         k[j] += way
-        product = product + way * pairs.column(int(j))
+        product = product + way * pairs.column(j)
         lead, spread = float(pairs.dvec @ k), float(k @ product)
 
 
@@ -149,21 +153,19 @@ def _two_at_once(k: Whole, pairs: Pairs, most: int) -> Whole | None:
     Q = Q - np.outer(pairs.mean, pairs.mean)
     product, own = Q @ k, Q.diagonal()
     lead, spread = float(pairs.dvec @ k), float(k @ product)
-    ways = [(1, a) for a in np.flatnonzero(_allowed(k, pairs.sizes, most)[0])]
-    ways += [(-1, a) for a in np.flatnonzero(_allowed(k, pairs.sizes, most)[1])]
-    if not ways:
+    down, place = np.nonzero(_allowed(k, pairs.sizes, most))
+    if not place.size:
         return None
-    sign, place = np.array(ways).T
+    sign = 1 - 2 * down
     d, g = sign * pairs.dvec[place], 2 * sign * product[place] + own[place]
     both = 2 * np.outer(sign, sign) * Q[np.ix_(place, place)]
     after = _value(lead + d[:, None] + d, spread + g[:, None] + g + both)
     # Two steps within a feature could together exceed the most points.
     feature = np.repeat(np.arange(len(pairs.sizes)), pairs.sizes)[place]
     after[feature[:, None] == feature] = 0
-    a, b = np.unravel_index(int(after.argmax()), after.shape)
-    now = float(_value(np.array(lead), np.array(spread)))
-    if not after[a, b] > now * (1 + _GAIN) + _GAIN:
+    best = _best(after, lead, spread)
+    if best is None:
         return None
-    k = k.copy()
-    np.add.at(k, place[[a, b]], sign[[a, b]])
+    k, both_steps = k.copy(), list(best)
+    np.add.at(k, place[both_steps], sign[both_steps])
     return k

@@ -372,10 +372,7 @@ def solve_entries(
 
 
 def sharpened(problem: Problem, found: LassoPath) -> LassoPath:
-    """Return the path with its upper part solved exactly, in smaller steps if needed.
-
-    All its penalties stay.
-    """
+    """Return the path, its upper part solved exactly, in smaller steps if needed."""
     upper = found.lambdas[found.lambdas >= _UPPER * found.lambdas[0]]
     for _ in range(_ROUNDS):
         # It is enough that the gap asked for is reached, see below.

@@ -44,9 +44,11 @@ TOLERANCE = 1e-9
 # An upper bound on an error below this is no rounding: no distribution has the tables.
 IMPOSSIBLE = -1e-7
 _INTERIOR = 1e-10  # of the gap and the rows of Clarabel
+SOLVED = ("Solved", "AlmostSolved")  # how Clarabel calls it
 _IPM = 1e-11  # of the gap of HiGHS' interior points: without a corner it is felt
 _WHOLE = 1e-7  # of the bound of a mixed-integer program
 
+_LEAST = 0.01  # seconds of a time limit
 _LOOK = 0.2  # seconds between two looks at signals
 _FAREWELL = 0.3  # seconds that a solver has to end after Ctrl-C, or late
 _PATIENCE = 1.1  # of the time limit, until a step that it does not end is left
@@ -114,7 +116,7 @@ class Solution:
     matrices: list[Floats] = field(default_factory=list)
 
 
-_STOPPED = Solution("stopped", np.inf, np.empty(0), np.empty(0))
+STOPPED = Solution("stopped", np.inf, np.empty(0), np.empty(0))
 
 
 def _module(name: str, need: str) -> Any:
@@ -153,7 +155,7 @@ def clarabel_settings(
         settings.iterative_refinement_reltol = 1e-14
         settings.iterative_refinement_abstol = 1e-14
     if time_limit is not None:
-        settings.time_limit = float(max(time_limit, 0.01))
+        settings.time_limit = float(max(time_limit, _LEAST))
     return settings
 
 
@@ -233,13 +235,13 @@ def solve(
     if program.integer is not None:  # the bound is what counts, not the point
         options |= {"mip_rel_gap": 0.0, "mip_abs_gap": _WHOLE}
     if time_limit is not None:
-        options["time_limit"] = float(max(time_limit, 0.01))
+        options["time_limit"] = float(max(time_limit, _LEAST))
     highs = solver(**options)
     highs.passModel(model(program))
     if program.integer is None and program.A.nnz <= _SMALL:
         highs.run()
     elif not run(highs, time_limit):
-        return _STOPPED
+        return STOPPED
     endings = highspy().HighsModelStatus
     names: dict[Any, Status] = {
         endings.kOptimal: "optimal",
@@ -285,8 +287,16 @@ def in_thread(
         given_up.set()
 
 
-def interior_points(*problem: Any, patience: float | None = None) -> Any:
+def interior_points(
+    cost: Floats, A: Any, *problem: Any, patience: float | None = None
+) -> Any:
     """Solve by Clarabel in a thread, which ends at its next step if it is left."""
+    problem = (
+        sparse.csc_matrix((len(cost),) * 2),
+        cost,
+        sparse.csc_matrix(A),
+        *problem,
+    )
 
     def work(given_up: threading.Event) -> Any:
         solver = clarabel().DefaultSolver(*problem)
@@ -319,7 +329,7 @@ def solve_interior(
     except ImportError:
         slow = True
     if slow and cones:
-        return replace(_STOPPED, status="declined")
+        return replace(STOPPED, status="declined")
     if slow:
         return solve(program, time_limit=time_limit, presolve=True, method="ipm")
     tolerance = TOLERANCE if cones else _INTERIOR
@@ -338,18 +348,16 @@ def solve_interior(
         (-eye[below], -program.lower[below]),
         *((-cone.entries, np.zeros(cone.entries.shape[0])) for cone in cones),
     ]
-    A = sparse.csc_matrix(sparse.vstack([rows for rows, _ in parts]))
+    A = sparse.vstack([rows for rows, _ in parts])
     b = np.concatenate([end for _, end in parts])
     sizes = [len(end) for _, end in parts]
     kinds = [module.ZeroConeT(sizes[0]), module.NonnegativeConeT(sum(sizes[1:5]))]
     kinds += [module.PSDTriangleConeT(cone.order) for cone in cones]
-    nothing = sparse.csc_matrix((len(program.cost), len(program.cost)))
-    problem = (nothing, program.cost, A, b, kinds, settings)
+    problem = (program.cost, A, b, kinds, settings)
     found = interior_points(*problem, patience=_patience(time_limit))
     if found is None:
-        return _STOPPED
-    solved = str(found.status) in ("Solved", "AlmostSolved")
-    status: Status = "optimal" if solved else "stopped"
+        return STOPPED
+    status: Status = "optimal" if str(found.status) in SOLVED else "stopped"
     z = np.split(np.array(found.z), np.cumsum(sizes[:-1]))
     duals = np.zeros(len(program.low))
     for rows, sign, values in zip((same, top, bottom), (-1, -1, 1), z, strict=False):

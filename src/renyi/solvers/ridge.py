@@ -133,12 +133,30 @@ class Rows:
         return int(self.codes.shape[1])
 
     @property
-    def copies(self) -> float:
+    def effective_n(self) -> float:
         """Number of rows, a row of weight 2 counting twice."""
         if self.weights is None:
             return float(self.n)
         unit = 1.0 if self.unit is None else self.unit
         return float((self.weights / unit).sum())
+
+    @property
+    def total(self) -> float:
+        """What all rows weigh in the fit."""
+        return float(self.n if self.weights is None else self.weights.sum())
+
+    def weights_and_mass(self) -> tuple[Floats, Floats]:
+        """Return weights and mass of every row, also where they are 1 throughout."""
+        ones = np.ones(self.n)
+        weights = ones if self.weights is None else self.weights
+        return weights, ones if self.mass is None else self.mass
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[Any], Any]]:
+        """Yield some rows at a time: their places, codes, and what a copy weighs."""
+        for start in range(0, self.n, _ROW_BLOCK):
+            block = slice(start, start + _ROW_BLOCK)
+            unit = 1.0 if self.unit is None else self.unit[block]
+            yield block, self.codes[:, block], unit
 
     @property
     def sampled(self) -> NDArray[np.bool_]:
@@ -179,10 +197,8 @@ class LeftOut(NamedTuple):
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
-    ones, h = np.ones(rows.n), np.broadcast_to(leverage, rows.n)
-    weights = ones if rows.weights is None else rows.weights
-    weights = weights * (rows.copies / weights.sum())
-    mass = ones if rows.mass is None else rows.mass
+    h, (weights, mass) = np.broadcast_to(leverage, rows.n), rows.weights_and_mass()
+    weights = weights * (rows.effective_n / weights.sum())
     kept = 1 - h > 1e-10
     target = rows.indicators()[kept] - 1 / rows.n_classes
     left_out = target - (target - scores[kept]) / (1 - h[kept, None])
@@ -238,7 +254,7 @@ def fit_primal(
     """
     check_rows(alpha, rows)
     D, K = len(equations.A), equations.n_classes
-    if rows is not None and not worthwhile(rows.copies, D, K, alpha):
+    if rows is not None and not worthwhile(rows.effective_n, D, K, alpha):
         rows = None
     if not isinstance(alpha, str):
         return _fit_given(equations, n, alpha, rows)
@@ -256,14 +272,14 @@ def check_rows(alpha: float | str, rows: Rows | None) -> None:
         )
 
 
-def worthwhile(copies: float, D: int, n_classes: int, alpha: float | str) -> bool:
+def worthwhile(effective_n: float, D: int, n_classes: int, alpha: float | str) -> bool:
     """Whether rows are few enough for leave-one-out to matter and to be affordable.
 
-    `copies` is the number of rows, a row of weight 2 counting twice: weights lead to
-    the same choice as repetition. Data alone decide, not how they were read.
+    `effective_n` counts a row of weight 2 twice: weights lead to the same choice as
+    repetition. Data alone decide, not how they were read.
     """
-    cost = copies * D * (D + GRID_SIZE * n_classes)
-    few = copies <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
+    cost = effective_n * D * (D + GRID_SIZE * n_classes)
+    few = effective_n <= ROWS_PER_INDICATOR * D and cost <= AFFORDABLE
     return alpha == "loo" or few
 
 
@@ -423,15 +439,13 @@ def _leave_one_out(
 
     The inverse of A + alpha_a is ``basis · diag(shrink[:, a]) · basisᵀ``.
     """
-    total = float(rows.n if rows.weights is None else rows.weights.sum())
-    Y, shift = rows.indicators(), equations.centre @ basis
+    Y, shift, total = rows.indicators(), equations.centre @ basis, rows.total
 
     def parts() -> Iterator[tuple[slice, Floats, Floats]]:
-        for start in range(0, rows.n, _ROW_BLOCK):
-            block = slice(start, start + _ROW_BLOCK)
-            G = dense(rows.codes[:, block], rows.sizes) @ basis - shift
-            unit = 1.0 if rows.unit is None else rows.unit[block, None]
-            leverage = unit * (equations.fit_intercept + G**2 @ shrink) / total
+        for block, codes, unit in rows.blocks():
+            G = dense(codes, rows.sizes) @ basis - shift
+            each = np.reshape(unit, (-1, 1))
+            leverage = each * (equations.fit_intercept + G**2 @ shrink) / total
             fitted = np.einsum("nj,ja,jk->nak", G, shrink, C, optimize=True)
             yield block, (Y[block] - equations.base)[:, None, :] - fitted, leverage
 
@@ -443,9 +457,7 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
 
     Residuals have the shape (rows, alphas, k), leverages (rows, alphas).
     """
-    weights = np.ones(rows.n) if rows.weights is None else rows.weights
-    mass = np.ones(rows.n) if rows.mass is None else rows.mass
-    indicators = rows.indicators()
+    (weights, mass), indicators = rows.weights_and_mass(), rows.indicators()
     weighted = risk = error = 0.0
     sampled, kept = rows.sampled, []
     for block, residual, leverage in parts:

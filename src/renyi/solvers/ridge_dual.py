@@ -185,7 +185,7 @@ def _path(kernel: _Kernel, alphas: Floats) -> tuple[Floats, AlphaChoice, Floats]
     a = np.einsum("ij,ja,jk->iak", vectors, shrink, C, optimize=True)
     held_out = _leave_one_out(kernel, a, vectors**2 @ shrink, alphas)
     D = int(kernel.rows.sizes.sum())
-    choice = choose("loo", alphas, held_out, kernel.rows.copies, D)
+    choice = choose("loo", alphas, held_out, kernel.rows.effective_n, D)
     best = choice.alphas.index(choice.alpha)
     return a[:, best], choice, held_out.leverage[:, best]
 

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.counting.onehot import dense as one_hot
-from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.onehot import lookup_sum, offsets, spans
 from renyi.counting.pair_counts import check_table_size
 from renyi.counting.sparse_counts import dense, is_large
 from renyi.solvers.krylov import solve, spectrum
@@ -73,7 +73,6 @@ _DECOMPOSITION = 4
 _TOLERATED = 1e-6
 # Sums of products of so many categories take so many times the memory of B at most.
 _SHARED = 4
-_ROW_BLOCK = 4096
 
 
 def fit_sparse(
@@ -83,14 +82,11 @@ def fit_sparse(
     alpha: float | str,
     rows: Rows | None = None,
 ) -> RidgeFit:
-    """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q.
-
-    `sizes` are the numbers of categories of the features.
-    """
+    """Fit as `renyi.solvers.ridge.fit_primal` does, from a sparse Q."""
     check_rows(alpha, rows)
     D, K = len(equations.R), equations.n_classes
     few = rows is not None and rows.n < D  # where leave-one-out is always due
-    if rows is not None and not (few or worthwhile(rows.copies, D, K, alpha)):
+    if rows is not None and not (few or worthwhile(rows.effective_n, D, K, alpha)):
         rows = None
     given = not isinstance(alpha, str)
     alphas = np.array([alpha]) if given else alpha_grid(len(sizes))
@@ -153,10 +149,8 @@ class Products:
         fit, norm, df = spectrum(self.multiply, equations.R, alphas)
         if np.isnan(fit[alphas > _TOLERATED]).any() or np.isnan(fit[-1]):
             raise ValueError(INDEFINITE)
-        risk, df = (
-            equations.variance - fit - alphas * norm,
-            df + equations.fit_intercept,
-        )
+        risk = equations.variance - fit - alphas * norm
+        df = df + equations.fit_intercept
         risks = corrected(weight_of(equations.n_classes) * risk, df, n)
         risks = np.where(np.isnan(risks), np.inf, risks)
         return HeldOut(risks, risks, leverage=df / n)
@@ -170,11 +164,9 @@ class Products:
 
 def elimination_cost(equations: Moments, sizes: NDArray[Any], n_alphas: int) -> float:
     """Estimate the multiplications of eliminating the largest feature."""
-    j, starts = int(sizes.argmax()), offsets(sizes)
+    j = int(sizes.argmax())
     s = int(sizes.sum() - sizes[j]) + 1
-    _, number = np.unique(
-        equations.A.diagonal()[slice(*starts[j:][:2])], return_counts=True
-    )
+    _, number = np.unique(equations.A.diagonal()[spans(sizes)[j]], return_counts=True)
     alone = number < s // _SHARED
     each = s + number[alone].sum() + np.count_nonzero(~alone)
     return float(s**2 * (2 * n_alphas * each + sizes[j]))
@@ -305,22 +297,18 @@ class Reduced(NamedTuple):
     def parts(self, rows: Rows, Z: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield residuals and leverages by blocks of rows, for leave-one-out."""
         of, equations = self.of, self.of.equations
-        total = float(rows.n if rows.weights is None else rows.weights.sum())
         Y, starts = rows.indicators(), offsets(of.sizes)[:-1]
         shift, others = equations.centre @ Z, np.delete(rows.codes, of.feature, axis=0)
         sizes = np.delete(of.sizes, of.feature)
-        for start in range(0, rows.n, _ROW_BLOCK):
-            block = slice(start, start + _ROW_BLOCK)
-            codes = rows.codes[:, block]
+        for block, codes, unit in rows.blocks():
             label = codes[of.feature]
             U = np.ones((codes.shape[1], len(of.B)))
             U[:, : len(of.small)] = one_hot(others[:, block], sizes)
             U -= (self.inverse * of.B).T[label]
-            unit = 1.0 if rows.unit is None else rows.unit[block]
             norm = self.inverse[label] + ((U @ self.root.T) ** 2).sum(axis=1)
             fitted = lookup_sum(codes, Z, starts) - shift
             residual = Y[block] - equations.base - fitted
-            yield block, residual[:, None, :], (unit * norm / total)[:, None]
+            yield block, residual[:, None, :], (unit * norm / rows.total)[:, None]
 
 
 def _reciprocal(mu: Floats, alpha: float) -> Floats:
