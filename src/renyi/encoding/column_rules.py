@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.encoding.bins import Sketch
+from renyi.encoding.bins import Cells, Sketch, bin_cells
 from renyi.encoding.columns import (
     RARE,
     Column,
@@ -42,9 +42,9 @@ from renyi.encoding.columns import (
     Levels,
     factorized,
     label_order,
+    label_text,
     numbered_names,
 )
-from renyi.encoding.columns import label_text as label_text
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
 # ---- kinds
 
 
-def is_number(whole: bool, distinct: int) -> bool:
+def is_binned(whole: bool, distinct: int) -> bool:
     """Whether a column of so many different numbers is binned, not a set of labels."""
     return not whole or distinct > MAX_INTEGER_LABELS
 
@@ -146,6 +146,12 @@ def label_numbers(
     values = without_missing(values, missing)
     whole &= are_whole(values[np.unique(codes)])
     return values[codes], whole
+
+
+def bin_levels(cells: Cells, bins: int, whole: bool, missing: bool = False) -> Levels:
+    """Return the levels of a column of numbers."""
+    edges, names = bin_cells(cells, bins, whole)
+    return Levels("number", names, tuple(edges.tolist())).with_missing(missing)
 
 
 # ---- labels and rare labels
@@ -232,7 +238,30 @@ def check_row_numbers(name: str, values: Sketch, n: int) -> None:
         )
 
 
-# ---- targets and features
+# ---- rows, targets and features
+
+
+def counted_rows(known: NDArray[np.bool_], weights: Floats | None) -> NDArray[np.bool_]:
+    """Return which rows count: those whose target is known, and that have a weight."""
+    return known if weights is None else known & (weights > 0)
+
+
+def no_rows() -> ValueError:
+    """Return the error of a source without rows."""
+    return ValueError("There are no rows to count.")
+
+
+def no_counted_rows(target: str) -> ValueError:
+    """Return the error of rows of which none counts."""
+    return ValueError(
+        f"No row counts: the target {target!r} is missing, or the weight zero."
+    )
+
+
+def check_features(features: Collection[str], target: str) -> None:
+    """Raise an error if a table has the target only."""
+    if not features:
+        raise ValueError(f"The table has no column beside the target {target!r}.")
 
 
 def check_target(column: Column, n: int) -> None:

@@ -30,7 +30,7 @@ from renyi.encoding.columns import (
     ranked,
 )
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.tuples import AND, NEW, TupleEncoder, code_of_text
+from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
@@ -163,11 +163,7 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         )
         new = [each.columns[s].categories.index(NEW) for each in (first, second)]
         told = np.nonzero((mine != new[0]) | (theirs != new[1]))
-        texts = [list(code_of_text(base[i].levels)) for i in members]
-        labels = [
-            AND.join(text[k] for text, k in zip(texts, place, strict=True))
-            for place in zip(*told, strict=True)
-        ]
+        labels = tuple_labels([base[i].levels for i in members], told)
         order = sorted(range(len(labels) + 1), key=[*labels, NEW].__getitem__)
         levels = Levels("label", tuple([*labels, NEW][k] for k in order))
         columns.append(Column(first.columns.names[s], levels))

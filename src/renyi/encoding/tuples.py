@@ -215,13 +215,19 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     sizes = tuple(int(columns.sizes[i]) for i in S)
     flat = np.ravel_multi_index([codes[i] for i in S], sizes)
     held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
-    texts = [list(code_of_text(columns[i].levels)) for i in S]
-    labels = [
-        AND.join(text[k] for text, k in zip(texts, place, strict=True))
-        for place in zip(*np.unravel_index(held, sizes), strict=True)
-    ]
+    levels = [columns[i].levels for i in S]
+    labels = tuple_labels(levels, np.unravel_index(held, sizes))
     name = AND.join(_escaped(columns.names[i]) for i in S)
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
+
+
+def tuple_labels(levels: Sequence[Levels], codes: Any) -> list[str]:
+    """Return the labels of tuples, given the codes of each of their columns."""
+    texts = [list(code_of_text(each)) for each in levels]
+    return [
+        AND.join(text[k] for text, k in zip(texts, place, strict=True))
+        for place in zip(*codes, strict=True)
+    ]
 
 
 def _escaped(text: str) -> str:

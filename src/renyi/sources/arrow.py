@@ -34,6 +34,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from renyi import endings
+from renyi.encoding.column_rules import no_rows
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.storage import first_line, unreadable
@@ -184,7 +185,7 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
     checked = _read((_batch(item) for item in batches), None)
     first = next(checked, None)
     if first is None:
-        raise ValueError("There are no rows to count.")
+        raise no_rows()
     schema, held, rows = first.schema, [first], first.num_rows
     while pa.null() in schema.types and rows < _ROWS_AHEAD:
         batch = next(checked, None)

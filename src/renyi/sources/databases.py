@@ -23,6 +23,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from renyi import endings
+from renyi.encoding.columns import decimal_number
 from renyi.sources.dialects import dialect_of
 from renyi.sources.duckdb import arrow_batches, duckdb_module
 from renyi.storage import first_line, unreadable
@@ -338,8 +339,8 @@ def cell_of(value: Any, name: str) -> Any:
     """Return a value of a driver as encoders take it; NaN is a missing value."""
     if isinstance(value, (memoryview, bytearray)):
         value = bytes(value)
-    elif isinstance(value, decimal.Decimal):  # which sums of integers are, too
-        value = int(value) if value.as_tuple().exponent == 0 else float(value)
+    elif isinstance(value, decimal.Decimal):
+        value = decimal_number(value)
     if isinstance(value, (list, dict, set, tuple)):
         raise TypeError(
             f"Column {name!r} holds nested values ({value!r:.60}): give it one value "

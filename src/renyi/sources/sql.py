@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.column_rules import missing_texts
+from renyi.encoding.column_rules import check_features, missing_texts
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
@@ -173,8 +173,7 @@ def _opened(
     for name, count in Counter(wanted).items():
         if count > 1:
             raise ValueError(f"Column {name!r} is named twice: name it once.")
-    if not columns:
-        raise ValueError(f"The table has no column beside the target {target!r}.")
+    check_features(columns, target)
     if not encoder.columns:
         encoder.numeric_names(columns)
     request = Request(table, target, columns, encoder, class_conditional, weight)

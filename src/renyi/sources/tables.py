@@ -9,6 +9,7 @@ margin they must agree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from renyi.counting.sparse_counts import Blocks
 from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring
 from renyi.marginals.marginals import Marginals
 
@@ -112,7 +113,7 @@ def _in_long_format(table: Any, count: str) -> pd.DataFrame:
 def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
     """Return all columns of all tables, with all their categories."""
     found: dict[str, Column] = {}
-    labels = Encoder(missing=settings.missing, numeric=())
+    labels = target_encoder(settings)
     for frame in long:
         for name in (c for c in frame.columns if c != count):
             held = frame.loc[frame[count] > 0, [name]]
@@ -141,9 +142,7 @@ def _assemble(
     for frame in long:
         names = [c for c in frame.columns if c != count]
         places = columns.places(names)
-        encoder = Encoder(
-            missing=settings.missing, numeric=(), columns=columns.take(places)
-        )
+        encoder = replace(target_encoder(settings), columns=columns.take(places))
         # Rows of no count may hold labels of no category.
         frame = frame[frame[count] > 0]
         codes = encoder.transform(frame[names].astype(object)).astype(np.intp)

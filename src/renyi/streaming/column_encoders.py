@@ -177,11 +177,10 @@ class BinEncoder:
         self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
     ) -> FinalLevels:
         """Return the levels of the column: its bins, and missing if there is any."""
-        texts: tuple[Label, ...] = self._levels.categories[: self.size - 1]
-        places = np.arange(self.size) - 1
-        if weight[0] > 0:
-            texts, places[0] = (*texts, None), self.size - 1
-        return FinalLevels(self._levels._replace(categories=texts), places)
+        places, gaps = np.arange(self.size) - 1, bool(weight[0] > 0)
+        if gaps:
+            places[0] = self.size - 1
+        return FinalLevels(self._levels.with_missing(gaps), places)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

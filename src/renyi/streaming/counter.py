@@ -26,6 +26,9 @@ from renyi.counting.pair_counts import (
 from renyi.encoding.column_rules import (
     check_identifiers,
     check_target,
+    counted_rows,
+    no_counted_rows,
+    no_rows,
     no_target,
     no_weight,
 )
@@ -101,10 +104,9 @@ class PairCounter(Summary):
         """Encode some rows; count those that wait when there are enough."""
         *features, last = self._encoders
         target = last.encode(piece.columns[-1])
-        keep, weights = target > 0, piece.weights
-        left_out = piece.rows - int(keep.sum())
-        if weights is not None:
-            keep &= weights > 0
+        known, weights = target > 0, piece.weights
+        left_out = piece.rows - int(known.sum())
+        keep = counted_rows(known, weights)
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
         self._make_room(count)
@@ -266,11 +268,8 @@ class PairCounter(Summary):
         if self.left_out and self.left_out == self.seen:
             return no_target(self.spec.target)
         if self.left_out:
-            return ValueError(
-                f"No row counts: the target {self.spec.target!r} is missing, or the "
-                "weight zero."
-            )
-        return no_weight() if self.seen else ValueError("There are no rows to count.")
+            return no_counted_rows(self.spec.target)
+        return no_weight() if self.seen else no_rows()
 
     def _waiting_mass(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column, of the rows that wait."""

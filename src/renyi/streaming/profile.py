@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.encoding.arrow_cells import TextKind
-from renyi.encoding.bins import EXACT, MOST, Cells, Sketch, bin_cells
+from renyi.encoding.bins import EXACT, Cells, Sketch
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
     are_whole,
+    bin_levels,
     check_row_numbers,
-    is_number,
+    counted_rows,
+    is_binned,
 )
-from renyi.encoding.columns import Levels
 from renyi.streaming.column_encoders import LabelEncoder
 from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
 
@@ -50,10 +51,9 @@ class ColumnProfile(Summary):
         names = [*self.spec.undecided, self.spec.target]
         for piece in slices(self.spec, batch, names, self.seen):
             self.seen += piece.rows
-            keep, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
-            if weights is not None:
-                keep &= weights > 0
-                weights = weights[keep]
+            known, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
+            keep = counted_rows(known, weights)
+            weights = None if weights is None else weights[keep]
             count = int(keep.sum())
             self.n += count
             rows = None if count == piece.rows else keep
@@ -98,7 +98,7 @@ class _Undecided:
 
     def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
         self.name, self._spec, self._missing = name, spec, missing
-        self.sketch = Sketch(MOST)
+        self.sketch = Sketch()
         self.whole = True  # are all numbers integers
         self.gaps = False  # are some missing
         self.large: set[int] = set()  # some of the integers that floats merge
@@ -146,15 +146,14 @@ class _Undecided:
         if spec.text in ("integers", "numbers"):
             whole = spec.text == "integers"
         if spec.kind == "auto" and (
-            spec.text == "words" or not is_number(whole, self._distinct())
+            spec.text == "words" or not is_binned(whole, self._distinct())
         ):
             spec = spec._replace(kind="label")
         if spec.kind == "label":
             return spec
         if whole and not self.gaps:
             check_row_numbers(self.name, self.sketch, n)
-        edges, texts = bin_cells(self.sketch.cells, bins, whole)
-        levels = Levels("number", texts, tuple(edges.tolist()))
+        levels = bin_levels(self.sketch.cells, bins, whole)
         return spec._replace(kind="number", levels=levels)
 
     def _distinct(self) -> int:
@@ -184,7 +183,7 @@ class _Undecided:
         )
         if not good:
             raise ValueError("what is known of a column is not valid")
-        self.sketch = Sketch.from_parts(data["sketch"], arrays, MOST)
+        self.sketch = Sketch.from_parts(data["sketch"], arrays)
         self.whole, self.gaps = data["whole"], data["gaps"]
         self.large = set(data["large"])
         if self.text is not None:

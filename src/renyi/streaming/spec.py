@@ -32,8 +32,13 @@ from renyi.encoding.arrow_cells import (
     storage,
     trimmed,
 )
-from renyi.encoding.column_rules import check_names, check_weights
-from renyi.encoding.columns import RARE, Levels, check_column, label_text
+from renyi.encoding.column_rules import (
+    check_features,
+    check_names,
+    check_weights,
+    missing_texts,
+)
+from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
 from renyi.storage import first_line, read_archive, write_archive
 
@@ -142,8 +147,7 @@ class CountSpec:
         if weight == target:
             raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
         features = [name for name in names if name not in (target, weight)]
-        if not features:
-            raise ValueError(f"The table has no column beside the target {target!r}.")
+        check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
         if known:
             lacking = known.keys() - {*features}
@@ -184,7 +188,7 @@ class CountSpec:
     @property
     def missing(self) -> frozenset[str]:
         """Texts of the labels that mean "missing"."""
-        return frozenset(label_text(label) for label in self.encoder.missing)
+        return missing_texts(self.encoder.missing)
 
     @property
     def read_columns(self) -> tuple[str, ...]:
