@@ -47,6 +47,11 @@ def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
     yield from read(_ROWS)
 
 
+def invalid_filter(where: str, reason: str) -> ValueError:
+    """Return the error of a filter that the engine does not take."""
+    return ValueError(f"Invalid filter {where!r:.160}: {reason}")
+
+
 class Condition:
     """A filter in SQL, applied to batch after batch."""
 
@@ -91,9 +96,7 @@ class Condition:
             connection.register(self._rows, pa.Table.from_batches([mentioned]))
             found = connection.sql(self._query).to_arrow_table()
         except duckdb_module().Error as error:
-            raise ValueError(
-                f"Invalid filter {self._where!r:.160}: {first_line(error)}."
-            ) from None
+            raise invalid_filter(self._where, f"{first_line(error)}.") from None
         mask = np.zeros(batch.num_rows, bool)
         mask[found.column(0).to_numpy()] = True
         return batch if mask.all() else batch.filter(pa.array(mask))
@@ -117,17 +120,16 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
         return list(names)
     nodes = list(_nodes(tree))
     if any(node.get("class") in _NAMELESS for node in nodes):
-        raise ValueError(
-            f"Invalid filter {where!r:.160}: it must name each column, without *, "
-            "COLUMNS() or #."
+        raise invalid_filter(
+            where, "it must name each column, without *, COLUMNS() or #."
         )
     meant = {n.lower() for node in nodes for n in node.get("column_names", ())}
     found: dict[str, str] = {}
     for name in names:
         if name.lower() in meant and found.setdefault(name.lower(), name) != name:
-            raise ValueError(
-                f"Invalid filter {where!r:.160}: SQL cannot tell the columns "
-                f"{found[name.lower()]!r} and {name!r} apart: rename one of them."
+            both = f"{found[name.lower()]!r} and {name!r}"
+            raise invalid_filter(
+                where, f"SQL cannot tell the columns {both} apart: rename one of them."
             )
     return list(found.values())
 

@@ -34,6 +34,7 @@ from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources.databases import Database, Row
+from renyi.sources.duckdb import invalid_filter
 from renyi.sources.files import require
 from renyi.sources.sql_counts import FilteredTable, Request, TableCounts
 from renyi.storage import first_line
@@ -204,10 +205,8 @@ def _check_quoted(where: str, names: Sequence[str]) -> None:
     for text in _QUOTED.findall(where):
         name = text.replace('""', '"')
         if name and name.lower() not in known:
-            raise ValueError(
-                f"Invalid filter {where!r:.160}: there is no column {name!r:.60}; put "
-                "texts into single quotes."
-            )
+            reason = f"there is no column {name!r:.60}; put texts into single quotes."
+            raise invalid_filter(where, reason)
 
 
 def _row_count(database: Database, rows: FilteredTable, where: str | None) -> int:
@@ -218,7 +217,7 @@ def _row_count(database: Database, rows: FilteredTable, where: str | None) -> in
         if not where:
             raise
         reason = first_line(error.__cause__ or error)
-        raise ValueError(f"Invalid filter {where!r:.160}: {reason}.") from None
+        raise invalid_filter(where, f"{reason}.") from None
 
 
 # ---- DuckDB and SQLite
