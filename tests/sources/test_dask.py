@@ -69,6 +69,6 @@ def test_bins_of_all_rows_by_tallies() -> None:
             total.merge(kind.from_bytes(spec, data))
         return total
 
-    decided = together(ColumnProfile, spec).decided()
+    decided = together(ColumnProfile, spec).decided(spec)
     m = together(PairCounter, decided).finish()
     assert m == Marginals.from_data(rows, target="felled")

@@ -115,7 +115,7 @@ def merged(kind: type[Any], spec: CountSpec, batches: list[Any], ways: int) -> A
 
 def decided(batches: list[Any], spec: CountSpec, ways: int = 1) -> CountSpec:
     """Return the spec after a first pass in `ways` parts."""
-    found: CountSpec = merged(ColumnProfile, spec, batches, ways).decided()
+    found: CountSpec = merged(ColumnProfile, spec, batches, ways).decided(spec)
     return found
 
 

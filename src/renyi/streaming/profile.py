@@ -10,7 +10,8 @@ rows in memory.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -66,8 +67,16 @@ class ColumnProfile(Summary):
         for column, theirs in zip(self._columns, other._columns, strict=True):
             column.merge(theirs)
 
-    def decided(self) -> CountSpec:
-        """Return the spec with every column decided."""
+    @classmethod
+    def of_columns(cls, spec: CountSpec, parts: Sequence[Self]) -> Self:
+        """Return the profile of the undecided columns, each of which has its own."""
+        made = cls(spec.only(spec.undecided))
+        made.n, made.seen = parts[0].n, parts[0].seen
+        made._columns = [column for part in parts for column in part._columns]
+        return made
+
+    def decided(self, spec: CountSpec) -> CountSpec:
+        """Return a spec, whose undecided columns these are, with all decided."""
         auto = self.spec.encoder.numeric == "auto" and not self.spec.fitted
         bins, columns, errors = self.spec.encoder.bins, {}, []
         for column in self._columns:
@@ -77,7 +86,7 @@ class ColumnProfile(Summary):
                 errors.append(str(error))
         if errors:
             raise ValueError(" ".join(errors))
-        return self.spec.decided(columns)
+        return spec.decided(columns)
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
         arrays = {
