@@ -112,6 +112,27 @@ def class_pair_counts(
     return out
 
 
+def target_pair_counts(
+    codes: NDArray[Any],
+    sizes: Sizes,
+    class_conditional: bool,
+    weights: ArrayLike | None = None,
+    *,
+    threads: int | None = None,
+) -> tuple[sparse_counts.Table, NDArray[Any] | None]:
+    """Return `pair_counts`, and those of the other columns within each class if wanted.
+
+    The last column is that of the classes.
+    """
+    counts, inner = pair_counts(codes, sizes, weights, threads=threads), None
+    if class_conditional:
+        target = codes[-1], int(sizes[-1])
+        inner = class_pair_counts(
+            codes[:-1], sizes[:-1], *target, weights, threads=threads
+        )
+    return counts, inner
+
+
 # ---- checks
 
 

@@ -209,7 +209,8 @@ def label_codes(
 
 def check_identifiers(columns: Columns, n: int) -> None:
     """Raise an error that names a column of labels which tells all n rows apart."""
-    many = np.flatnonzero(columns.sizes > IDENTIFIER_SHARE * n)
+    label = np.array([levels.kind == "label" for levels in columns.levels], bool)
+    many = np.flatnonzero(label[columns.which] & (columns.sizes > IDENTIFIER_SHARE * n))
     if n >= _LEAST_ROWS and len(many):
         column = columns[int(many[0])]
         raise ValueError(

@@ -386,7 +386,7 @@ def _undecided(
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
     """Return the spec with columns decided whose kind is given."""
     decided = {}
-    for name, column in zip(spec.names, spec.columns, strict=True):
+    for name, column in spec.by_name.items():
         if name in kinds and column.levels is None:
             number = kinds[name] == "number"
             text = "numbers" if column.text and number else ""

@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.counting.sparse_counts import Blocks
-from renyi.encoding.bins import MOST, Sketch, bin_codes
+from renyi.encoding import bins
+from renyi.encoding.bins import Sketch, bin_codes
 from renyi.encoding.column_rules import (
     bin_levels,
     check_identifiers,
@@ -287,7 +288,7 @@ def _first(blocks: Iterable[list[Row]]) -> list[Row]:
     rows: list[Row] = []
     for block in blocks:
         rows += block
-        if len(rows) > MOST:
+        if len(rows) > bins.MOST:
             break
     return rows
 

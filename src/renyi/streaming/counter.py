@@ -18,11 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.pair_counts import (
-    check_table_size,
-    class_pair_counts,
-    pair_counts,
-)
+from renyi.counting.pair_counts import check_table_size, target_pair_counts
 from renyi.encoding.column_rules import (
     check_identifiers,
     check_target,
@@ -77,7 +73,7 @@ class PairCounter(Summary):
             (BinEncoder if column.kind == "number" else LabelEncoder)(
                 name, column, missing
             )
-            for name, column in zip(spec.names, spec.columns, strict=True)
+            for name, column in spec.by_name.items()
         ]
         self._table = PairTable(
             spec.names, spec.weight is not None, spec.class_conditional
@@ -246,9 +242,7 @@ class PairCounter(Summary):
             for name, final in zip(spec.names, finals, strict=True)
         )
         if not spec.fitted:
-            kinds = np.array([column.kind == "label" for column in columns])
-            kinds[-1] = False
-            check_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
+            check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
         places = [final.places for final in finals]
         counts, inner = (self._count_waiting if waiting else self._counts)(
@@ -284,13 +278,8 @@ class PairCounter(Summary):
         codes = np.empty((len(sizes), self._waiting), kind)
         for j, place in enumerate(places):
             np.take(place.astype(kind), self._codes[j, : self._waiting], out=codes[j])
-        counts, inner = pair_counts(codes, sizes, threads=1), None
-        if self.spec.class_conditional:
-            classes = int(sizes[-1])
-            inner = class_pair_counts(
-                codes[:-1], sizes[:-1], codes[-1], classes, threads=1
-            )
-        return counts, inner
+        inside = self.spec.class_conditional
+        return target_pair_counts(codes, sizes, inside, threads=1)
 
     def _counts(
         self, places: list[Places], sizes: NDArray[Any]
@@ -370,12 +359,11 @@ class PairTable:
         codes, used = self._compact(codes, lows * codes.dtype.type(weights is None))
         lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
-        table = pair_counts(codes, lengths, weights, threads=1)
+        table, within = target_pair_counts(
+            codes, lengths, self._by_class, weights, threads=1
+        )
         self._add_table(0, table, self._places(used))
-        if self._by_class:
-            within = class_pair_counts(
-                codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
-            )
+        if within is not None:
             features = self._places(used[:-1])
             for code, table in zip(used[-1], within, strict=True):
                 self._add_table(1 + code, table, features)

@@ -41,7 +41,7 @@ class ColumnProfile(Summary):
 
     def __init__(self, spec: CountSpec) -> None:
         super().__init__(spec)
-        missing, known = spec.missing, dict(zip(spec.names, spec.columns, strict=True))
+        missing, known = spec.missing, spec.by_name
         self._columns = [
             _Undecided(name, known[name], missing) for name in spec.undecided
         ]

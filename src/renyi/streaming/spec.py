@@ -198,25 +198,26 @@ class CountSpec:
     @property
     def undecided(self) -> tuple[str, ...]:
         """Names of the columns that a first pass must look at."""
-        pairs = zip(self.names, self.columns, strict=True)
-        return tuple(name for name, column in pairs if not column.decided)
+        known = self.by_name.items()
+        return tuple(name for name, column in known if not column.decided)
 
-    def column(self, name: str) -> ColumnSpec:
-        """Return what is known of a column."""
-        return self.columns[self.names.index(name)]
+    @property
+    def by_name(self) -> dict[str, ColumnSpec]:
+        """What is known of each column."""
+        return dict(zip(self.names, self.columns, strict=True))
 
     def decided(self, columns: Mapping[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""
-        pairs = zip(self.names, self.columns, strict=True)
-        made = tuple(columns.get(name, column) for name, column in pairs)
-        return dataclasses.replace(self, columns=made)
+        made = {**self.by_name, **columns}
+        return dataclasses.replace(self, columns=tuple(made.values()))
 
     def only(self, features: Collection[str]) -> CountSpec:
         """Return the spec of some of the features and the target."""
         read = {*features, self.target}
-        pairs = zip(self.names, self.columns, strict=True)
-        names, columns = zip(*(pair for pair in pairs if pair[0] in read), strict=True)
-        return dataclasses.replace(self, names=names, columns=columns)
+        some = {name: each for name, each in self.by_name.items() if name in read}
+        return dataclasses.replace(
+            self, names=tuple(some), columns=tuple(some.values())
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
