@@ -15,8 +15,8 @@ from renyi import Encoder
 from renyi.encoding.arrow_cells import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
+from renyi.streaming.stream_columns import ColumnProfile
 from support.streams import decided, every_type, pieces, reference
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from renyi import Encoder, Marginals
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 
 
 def every_type(n: int, seed: int = 0) -> pa.Table:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_whole
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, Weights
 
@@ -165,9 +166,7 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     """Return the encoder of tuples, unless single columns are asked for."""
-    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
-    if not whole or order < 1:
-        raise ValueError(f"order must be a whole number of at least 1, not {order!r}.")
+    check_whole("order", order, 1)
     encoder = encoder or Encoder()
     if order in (1, encoder.order):
         return encoder

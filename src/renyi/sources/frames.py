@@ -296,13 +296,13 @@ class CodeSource(Protocol):
 
 def count_codes(source: CodeSource, class_conditional: bool = False) -> Marginals:
     """Count the pairs of all rows of a source, block by block."""
-    known = (source.encoder, source.target)
-    total: Any = sum(
-        from_codes(*known, block, class_conditional) for block in source.blocks()
-    )
-    if not total:
+    total: Marginals | None = None
+    for block in source.blocks():
+        m = from_codes(source.encoder, source.target, block, class_conditional)
+        total = m if total is None else total + m
+    if total is None:
         raise no_rows()
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 def from_codes(

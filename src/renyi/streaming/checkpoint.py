@@ -28,9 +28,9 @@ from renyi.marginals.consistency import TOLERANCE, check_counts
 from renyi.marginals.marginals import Marginals
 from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
 from renyi.streaming.spec import TYPES, CountSpec, pack, unpack, write_packed
+from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
 from renyi.writing import hold, replacing, same_file, sweep, target
 

@@ -1,7 +1,7 @@
 """Counters: the pair counts of a stream of rows, batch by batch.
 
 Each batch is read a few thousand rows at a time, becomes small codes
-(`renyi.streaming.column_encoders`), and is counted with the sizes seen so far; the
+(`renyi.streaming.stream_columns`), and is counted with the sizes seen so far; the
 small table is added to a growing one (`PairTable`), in which categories get their
 places as they turn up. Counts are integers of 64 bits, so that counters of different
 rows can be merged in any order, with the same result to the last count; sums of weights
@@ -31,7 +31,6 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.column_encoders import BinEncoder, LabelEncoder
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
@@ -41,6 +40,7 @@ from renyi.streaming.spec import (
     row_count,
     slices,
 )
+from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.

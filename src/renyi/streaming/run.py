@@ -36,8 +36,8 @@ import pyarrow as pa
 from renyi.compiled import cores
 from renyi.progress import Progress, ProgressCallback
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ dear. A `CountSpec` says what is known of every column before the next pass:
   file, which has no types.
 
 What is still undecided is found by a first pass
-(`renyi.streaming.profile.ColumnProfile`), which returns the decided spec.
+(`renyi.streaming.stream_columns.ColumnProfile`), which returns the decided spec.
 """
 
 from __future__ import annotations
