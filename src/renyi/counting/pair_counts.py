@@ -46,6 +46,8 @@ from renyi.counting.onehot import (
     MAX_TABLE_BYTES,
     WORTH_SECONDS,
     Sizes,
+    check_shape,
+    has_outside,
     kernels_for,
     offsets,
     product,
@@ -168,26 +170,19 @@ def _check_codes(
     """
     table = np.asarray(codes)
     lengths = np.asarray(sizes, dtype=np.int64)
-    if table.ndim != 2 or lengths.shape != table.shape[:1]:
-        raise ValueError(
-            f"codes of shape {table.shape} do not match {lengths.size} sizes: "
-            "give codes as (columns, rows)."
-        )
+    check_shape(table, lengths, "sizes")
     if table.size and table.dtype.kind not in "iu":
         raise ValueError(
             f"codes have the type {table.dtype}: encode the columns as integers."
         )
-    if table.size:
-        wrong = table.max(axis=1).astype(np.int64) >= lengths
-        if table.dtype.kind == "i":
-            wrong |= table.min(axis=1) < 0
-        if wrong.any():
-            j = int(np.argmax(wrong))
-            low, high = int(table[j].min()), int(table[j].max())
-            raise ValueError(
-                f"{name or f'column {j}'} holds code {low if low < 0 else high} but "
-                f"has {lengths[j]} categories: encode the rows anew."
-            )
+    wrong = has_outside(table, 0, lengths)
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        low, high = int(table[j].min()), int(table[j].max())
+        raise ValueError(
+            f"{name or f'column {j}'} holds code {low if low < 0 else high} but has "
+            f"{lengths[j]} categories: encode the rows anew."
+        )
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.min_scalar_type(int(lengths.max(initial=0))))
     return np.ascontiguousarray(table), lengths

@@ -25,7 +25,7 @@ import pyarrow as pa
 from renyi import endings
 from renyi.encoding.columns import decimal_number
 from renyi.sources.dialects import dialect_of
-from renyi.sources.duckdb import arrow_batches, duckdb_module
+from renyi.sources.duckdb import arrow_batches, arrow_schema, duckdb_module
 from renyi.storage import first_line, unreadable
 
 _ROWS_AT_ONCE = 10_000
@@ -37,8 +37,6 @@ _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
-# Times of DuckDB of which some have no place in Arrow, such as infinity.
-_STAMPS = [f"TIMESTAMP{unit}" for unit in ("", "_S", "_MS", "_NS")]
 # With 4 MB, PostgreSQL sorts the rows for each of many tables instead of hashing them
 # once: 12 s where 3 s are enough. The setting ends with the transaction.
 _MORE_MEMORY = (
@@ -124,7 +122,7 @@ class Database:
     def arrow_schema(self, sql: str, what: str) -> pa.Schema:
         """Return the schema of a statement of DuckDB's, of which no row is read."""
         with self._reporting(what):
-            return self.connection.sql(sql).limit(0).to_arrow_table().schema
+            return arrow_schema(self.connection.sql(sql))
 
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
@@ -171,7 +169,8 @@ class Database:
             return forms[kind](column) if kind in forms else column
         if dialect.zoned and str(kind) == dialect.zoned:
             return dialect.in_utc(column)
-        if dialect.name == "duckdb" and str(kind) in ("DATE", *_STAMPS):
+        if dialect.name == "duckdb" and str(kind) in (dialect.date, *dialect.moments):
+            # Some have no place in Arrow, such as infinity.
             return dialect.by_letters(dialect.moment_text(column))
         if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
             return dialect.as_text(column)

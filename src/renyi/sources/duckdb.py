@@ -40,6 +40,11 @@ def duckdb_module() -> Any:
     return module
 
 
+def arrow_schema(relation: Any) -> pa.Schema:
+    """Return the schema of a relation, of which no row is read."""
+    return relation.limit(0).to_arrow_table().schema
+
+
 def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a relation."""
     # Releases before 2.0 have but the older name.
@@ -179,7 +184,7 @@ class Query:
     def __init__(self, sql: str, data: Any = None) -> None:
         self._sql, self._data = sql, data
         with self._answer() as answer:
-            self.schema: pa.Schema = answer.limit(0).to_arrow_table().schema
+            self.schema = arrow_schema(answer)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Run the query, and yield its rows."""

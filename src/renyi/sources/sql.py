@@ -84,8 +84,8 @@ def marginals(
     """Count the pairs of columns of a table in a database; see `Marginals.from_sql`."""
     database = Database(connection)
     with database.snapshot():
-        asked = (columns, encoder, class_conditional, where, weight)
-        return _opened(database, table, target, *asked, progress).count()
+        requested = (columns, encoder, class_conditional, where, weight)
+        return _opened(database, table, target, *requested, progress).count()
 
 
 def statements(
@@ -133,12 +133,12 @@ def statements(
     """
     database = Database(connection)
     with database.snapshot():
-        asked = (columns, encoder, class_conditional, where, weight)
-        counted = _opened(database, table, target, *asked)
+        requested = (columns, encoder, class_conditional, where, weight)
+        counted = _opened(database, table, target, *requested)
         later = counted.statements()
         if explained:
-            database.sent[0] = _RUN_NOW.format(counted.asked_now) + database.sent[0]
-            later[0] = _NOT_RUN.format(counted.asked_later) + later[0]
+            database.sent[0] = _RUN_NOW.format(counted.run_now) + database.sent[0]
+            later[0] = _NOT_RUN.format(counted.run_later) + later[0]
         database.sent += later
     return database.sent
 
@@ -234,7 +234,7 @@ class _Column(NamedTuple):
 class TableRows:
     """The rows of a table, `total` in number; each pass may read some columns."""
 
-    asked_now, asked_later = "types", "reading the rows"
+    run_now, run_later = "types", "reading the rows"
 
     def __init__(
         self,

@@ -378,7 +378,7 @@ def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[
 class TableCounts:
     """A table on a server: its columns, which are read first, and their pairs."""
 
-    asked_now, asked_later = "values and counts", "counting the pairs"
+    run_now, run_later = "values and counts", "counting the pairs"
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from renyi.counting.sparse_counts import Blocks
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring
+from renyi.marginals.consistency import TOLERANCE
 from renyi.marginals.marginals import Marginals
 
 
@@ -30,7 +31,7 @@ def marginals(
     target: str,
     count: str = "count",
     encoder: Encoder | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> Marginals:
     """Assemble contingency tables; see `Marginals.from_tables`."""
     settings = (encoder or Encoder()).settings()
@@ -46,7 +47,7 @@ def marginals(
 
 
 def long_tables(
-    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float
+    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float = TOLERANCE
 ) -> list[pd.DataFrame]:
     """Return tables in long format, all counting the same number of rows.
 

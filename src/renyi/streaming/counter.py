@@ -228,15 +228,15 @@ class PairCounter(Summary):
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
         finals = []
-        masses = self._waiting_mass() if waiting else self._table.mass()
-        each = zip(self._encoders, spec.columns, masses, strict=True)
-        for j, (encoder, column, mass) in enumerate(each):
+        margins = self._waiting_margins() if waiting else self._table.margins()
+        each = zip(self._encoders, spec.columns, margins, strict=True)
+        for j, (encoder, column, weight) in enumerate(each):
             settings, rare = spec.encoder, None
             if j == len(self._encoders) - 1:
                 settings = target_encoder(settings)
             elif spec.fitted:
                 rare = column.levels.rare if column.levels else ()
-            finals.append(encoder.close(mass, settings, rare))
+            finals.append(encoder.close(weight, settings, rare))
         columns = Columns.of(
             Column(name, final.levels)
             for name, final in zip(spec.names, finals, strict=True)
@@ -265,7 +265,7 @@ class PairCounter(Summary):
             return no_counted_rows(self.spec.target)
         return no_weight() if self.seen else no_rows()
 
-    def _waiting_mass(self) -> list[NDArray[Any]]:
+    def _waiting_margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column, of the rows that wait."""
         pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
         return [np.bincount(codes, minlength=size) for codes, size in pairs]
@@ -304,8 +304,8 @@ class PairCounter(Summary):
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
         self._settle_all()
         encoders = [encoder.to_dict() for encoder in self._encoders]
-        told = {"left_out": self.left_out, "weight": self._weight}
-        return {**told, "encoders": encoders}, self._table.to_arrays()
+        facts = {"left_out": self.left_out, "weight": self._weight}
+        return {**facts, "encoders": encoders}, self._table.to_arrays()
 
     def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
         self.left_out = row_count(header, "left_out")
@@ -442,7 +442,7 @@ class PairTable:
         for k, table in enumerate(before):
             self._add_table(k, table, target)
 
-    def mass(self) -> list[NDArray[Any]]:
+    def margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
         found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
         return [

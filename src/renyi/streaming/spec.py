@@ -439,8 +439,8 @@ class Summary:
     def to_bytes(self) -> bytes:
         """Return it as bytes."""
         header, arrays = self._parts()
-        told = {"spec": self.spec.to_dict(), "n": self.n, "seen": self.seen}
-        return pack(self.kind, {**told, **header}, arrays)
+        facts = {"spec": self.spec.to_dict(), "n": self.n, "seen": self.seen}
+        return pack(self.kind, {**facts, **header}, arrays)
 
     @classmethod
     def from_bytes(cls, spec: CountSpec, data: bytes) -> Self:
