@@ -58,6 +58,8 @@ MAX_INTEGER_LABELS = 20
 IDENTIFIER_SHARE = 0.9
 """Share of rows above which different values are as many as those of an identifier."""
 
+NO_ROWS = "There are no rows to count."
+NO_WEIGHT = "All weights are zero: at least one row must count."
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
 _LEAST_ROWS = 20  # of a table in which identifiers are looked for
 _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
@@ -104,11 +106,6 @@ def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
 def is_binned(whole: bool, distinct: int) -> bool:
     """Whether a column of so many different numbers is binned, not a set of labels."""
     return not whole or distinct > MAX_INTEGER_LABELS
-
-
-def distinct_count(values: Floats) -> int:
-    """Return the number of different values, NaN left out."""
-    return len(np.unique(values[~np.isnan(values)]))
 
 
 def are_whole(values: Floats) -> bool:
@@ -247,11 +244,6 @@ def counted_rows(known: NDArray[np.bool_], weights: Floats | None) -> NDArray[np
     return known if weights is None else known & (weights > 0)
 
 
-def no_rows() -> ValueError:
-    """Return the error of a source without rows."""
-    return ValueError("There are no rows to count.")
-
-
 def no_counted_rows(target: str) -> ValueError:
     """Return the error of rows of which none counts."""
     return ValueError(
@@ -361,7 +353,7 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
         )
     check_weights(values)
     if not values.any():
-        raise no_weight()
+        raise ValueError(NO_WEIGHT)
     with np.errstate(over="ignore"):
         check_total(float(values.sum()))
     return values
@@ -373,11 +365,6 @@ def check_total(n: float) -> None:
         raise ValueError(
             f"The weights add up to {n:g}, more than {_MOST_WEIGHT:g}: scale them down."
         )
-
-
-def no_weight() -> ValueError:
-    """Return the error of weights that are all zero."""
-    return ValueError("All weights are zero: at least one row must count.")
 
 
 # ---- classes of rows

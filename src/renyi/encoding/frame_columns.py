@@ -35,7 +35,6 @@ from renyi.encoding.arrow_cells import (
 from renyi.encoding.bins import EXACT
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
-    distinct_count,
     is_binned,
     label_numbers,
     missing_numbers,
@@ -481,7 +480,7 @@ def resolve(
                 numeric is not None
                 or not part.integer
                 or np.isnan(values).sum() == np.isnan(part.values).sum()
-                or is_binned(True, distinct_count(values))
+                or is_binned(True, len(np.unique(values[~np.isnan(values)])))
             ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
         codes, found = pd.factorize(part.values)

@@ -393,7 +393,7 @@ class CsvFile:
         """Whether the first records are all."""
         return self._first_piece.end == 1
 
-    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+    def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are at most; see `files.memory`.
 
         A record has no fewer bytes than cells. Packed bytes are unpacked and counted.

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from renyi.counting.pair_counts import target_pair_counts
 from renyi.encoding.arrow_cells import without_views
 from renyi.encoding.column_rules import (
+    NO_ROWS,
     check_features,
     check_names,
     check_sample_weight,
     check_target,
     counted_rows,
     no_counted_rows,
-    no_rows,
     no_target,
 )
 from renyi.encoding.columns import Column, Columns, Levels, check_column
@@ -301,7 +301,7 @@ def count_codes(source: CodeSource, class_conditional: bool = False) -> Marginal
         m = from_codes(source.encoder, source.target, block, class_conditional)
         total = m if total is None else total + m
     if total is None:
-        raise no_rows()
+        raise ValueError(NO_ROWS)
     return total
 
 

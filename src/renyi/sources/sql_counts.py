@@ -35,13 +35,13 @@ from renyi.counting.sparse_counts import Blocks
 from renyi.encoding import bins
 from renyi.encoding.bins import Sketch, bin_codes
 from renyi.encoding.column_rules import (
+    NO_WEIGHT,
     bin_levels,
     check_identifiers,
     check_row_numbers,
     check_target,
     missing_texts,
     no_target,
-    no_weight,
 )
 from renyi.encoding.columns import Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, target_encoder
@@ -316,7 +316,7 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
             "must be finite and not negative."
         )
     if not high:
-        raise no_weight()
+        raise ValueError(NO_WEIGHT)
     return rows.where(f"{value} > 0")._replace(weight=name)
 
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from renyi.counting import sparse_counts
 from renyi.counting.pair_counts import check_table_size, target_pair_counts
 from renyi.encoding.column_rules import (
+    NO_ROWS,
+    NO_WEIGHT,
     check_identifiers,
     check_target,
     counted_rows,
     no_counted_rows,
-    no_rows,
     no_target,
-    no_weight,
 )
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
@@ -263,7 +263,7 @@ class PairCounter(Summary):
             return no_target(self.spec.target)
         if self.left_out:
             return no_counted_rows(self.spec.target)
-        return no_weight() if self.seen else no_rows()
+        return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
     def _waiting_margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column, of the rows that wait."""

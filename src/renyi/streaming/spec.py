@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from renyi.encoding.arrow_cells import (
     as_floats,
     check_type,
-    numbers,
     plain_type,
     storage,
     trimmed,
@@ -80,12 +79,6 @@ class ColumnSpec(NamedTuple):
         """Whether a row can be counted at once."""
         binned = self.kind == "number" and self.levels is not None
         return self.text != "guess" and (self.kind == "label" or binned)
-
-    def numbers(
-        self, name: str, column: Any, missing: frozenset[str]
-    ) -> tuple[Floats, bool]:
-        """Return cells as floats, NaN if missing, and whether they are whole."""
-        return numbers(name, column, self.family, self.text, missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels
+from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels, numbers
 from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
@@ -177,7 +177,8 @@ class BinEncoder:
 
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
-        values, _ = self.spec.numbers(self.name, column, self.missing)
+        spec = self.spec
+        values, _ = numbers(self.name, column, spec.family, spec.text, self.missing)
         if self.size > _FEW_BINS:
             return (bin_codes(values, self._edges) + 1) % self.size
         # A few comparisons are far faster than a search in sorted edges.
@@ -319,7 +320,8 @@ class _Undecided:
             if spec.kind == "label" or not (number or spec.kind == "number"):
                 return
             spec = spec._replace(text="numbers" if number else "words")
-        values, whole = spec.numbers(self.name, cells, self._missing)
+        how = (spec.family, spec.text, self._missing)
+        values, whole = numbers(self.name, cells, *how)
         if rows is not None:
             values = values[rows]
         # How text was read so far may differ from batch to batch: its values count.
