@@ -414,13 +414,13 @@ def test_wide_tables_are_counted_once_and_only_what_occurs(
     rng = np.random.default_rng(0)
     cells = {f"x{j}": rng.choice(["no", "yes"], 120) for j in range(60)}
     table = pa.table({**cells, "y": rng.choice(["a", "b"], 120)})
-    made, count = [], counter.target_pair_counts
+    made, count = [], counter.pair_counts
 
     def noted(codes, sizes, *args, **how):
         made.append((codes.shape[1], sum(sizes)))
         return count(codes, sizes, *args, **how)
 
-    monkeypatch.setattr(counter, "target_pair_counts", noted)
+    monkeypatch.setattr(counter, "pair_counts", noted)
     monkeypatch.setattr(counter, "_FEW_CELLS", 1)
     monkeypatch.setattr(counter, "_LEAST_ROWS", 64)
     got = counted(pieces(table, [30, 30, 30, 30]), CountSpec.of(table.schema, "y"))

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.counting.pair_counts import target_pair_counts
+from renyi.counting.pair_counts import class_pair_counts, pair_counts
 from renyi.encoding.arrow_cells import without_views
 from renyi.encoding.column_rules import (
     NO_ROWS,
@@ -313,8 +313,8 @@ def from_codes(
     columns = Columns.of([*encoder.columns, target])
     dtype = np.min_scalar_type(int(columns.sizes.max()))
     everything = np.concatenate([codes, y[None, :]], dtype=dtype, casting="unsafe")
-    counts, inner = target_pair_counts(
-        everything, columns.sizes, class_conditional, weights
-    )
+    counts, inner = pair_counts(everything, columns.sizes, weights), None
+    if class_conditional:
+        inner = class_pair_counts(everything, columns.sizes, weights)
     n = codes.shape[1] if weights is None else float(weights.sum())
     return Marginals(counts, n, columns, target.name, encoder.settings(), inner)

@@ -18,7 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.pair_counts import check_table_size, target_pair_counts
+from renyi.counting.pair_counts import (
+    check_table_size,
+    class_pair_counts,
+    pair_counts,
+)
 from renyi.encoding.column_rules import (
     NO_ROWS,
     NO_WEIGHT,
@@ -278,8 +282,10 @@ class PairCounter(Summary):
         codes = np.empty((len(sizes), self._waiting), kind)
         for j, place in enumerate(places):
             np.take(place.astype(kind), self._codes[j, : self._waiting], out=codes[j])
-        inside = self.spec.class_conditional
-        return target_pair_counts(codes, sizes, inside, threads=1)
+        counts, inner = pair_counts(codes, sizes, threads=1), None
+        if self.spec.class_conditional:
+            inner = class_pair_counts(codes, sizes, threads=1)
+        return counts, inner
 
     def _counts(
         self, places: list[Places], sizes: NDArray[Any]
@@ -359,11 +365,10 @@ class PairTable:
         codes, used = self._compact(codes, lows * codes.dtype.type(weights is None))
         lengths = [len(each) for each in used]
         # One thread: blocks are small, and callers count several at a time.
-        table, within = target_pair_counts(
-            codes, lengths, self._by_class, weights, threads=1
-        )
+        table = pair_counts(codes, lengths, weights, threads=1)
         self._add_table(0, table, self._places(used))
-        if within is not None:
+        if self._by_class:
+            within = class_pair_counts(codes, lengths, weights, threads=1)
             features = self._places(used[:-1])
             for code, table in zip(used[-1], within, strict=True):
                 self._add_table(1 + code, table, features)
