@@ -34,7 +34,6 @@ from renyi.encoding.column_rules import (
     is_binned,
     label_codes,
     label_levels,
-    missing_texts,
 )
 from renyi.encoding.columns import Label, Levels, label_text, ranked
 from renyi.encoding.encoder import Encoder
@@ -147,9 +146,8 @@ class LabelEncoder:
         ordered, places = ranked(found)
         codes = [len(ordered), *places]
         held = np.bincount(codes, weight, len(ordered) + 1)
-        missing = missing_texts(encoder.missing)
-        levels = label_levels(ordered, held, missing, encoder.min_count, rare)
-        moved = label_codes(levels, ordered, missing)[codes]
+        levels = label_levels(ordered, held, self.missing, encoder.min_count, rare)
+        moved = label_codes(levels, ordered, self.missing)[codes]
         return FinalLevels(levels, np.where(weight > 0, moved, -1))
 
     def to_dict(self) -> dict[str, Any]:
