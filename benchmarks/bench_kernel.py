@@ -104,8 +104,8 @@ def _forced(codes: np.ndarray, sizes: list[int]) -> dict[str, partial[Any]]:
 
 def _classes(n: int, d: int, m: int) -> Section:
     codes, sizes = _codes(n, d, m), [m] * d
-    y = np.random.default_rng(1).integers(0, 2, n)
-    count = partial(class_pair_counts, codes, sizes, y, 2, threads=1)
+    y = np.random.default_rng(1).integers(0, 2, n).astype(codes.dtype)
+    count = partial(class_pair_counts, np.vstack([codes, y]), [*sizes, 2], threads=1)
     tasks = {"class_pair_counts": count}
     assert np.array_equal(count().sum(0), pair_counts(codes, sizes))
     return Section("Within two classes, " + _title(n, d, m), measure(tasks, 5))

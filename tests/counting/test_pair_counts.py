@@ -64,7 +64,7 @@ def test_nothing_to_count():
     assert pair_counts(np.zeros((0, 5), np.uint8), []).shape == (0, 0)
     counts = pair_counts(np.zeros((2, 0), np.uint8), [2, 1], [])
     assert_array_equal(counts, np.zeros((3, 3)))
-    inner = class_pair_counts(np.zeros((1, 0), np.uint8), [2], [], 2)
+    inner = class_pair_counts(np.zeros((2, 0), np.uint8), [2, 2])
     assert_array_equal(inner, np.zeros((2, 2, 2)))
 
 
@@ -100,7 +100,7 @@ def test_class_counts_equal_counts_of_each_class(shape, n_classes, weighted):
     codes = random_codes(seed, sizes, n)
     y = np.random.default_rng(seed + 1).integers(0, n_classes, n)
     weights = np.arange(n) % 5 if weighted else None
-    counts = class_pair_counts(codes, sizes, y, n_classes, weights)
+    counts = class_pair_counts([*codes, y], [*sizes, n_classes], weights)
     W = one_hot(codes, sizes)
     for k in range(n_classes):
         w = (y == k) * (1 if weights is None else weights)
@@ -195,9 +195,9 @@ def test_too_large_a_table_is_refused_before_memory_is_taken():
     with pytest.raises(ValueError, match=r"24000.0 GB.*limit is 8.0 GB"):
         pair_counts(codes, [10**12, 1000])
     with pytest.raises(ValueError, match=r"40000 categories would take 12.8 GB"):
-        class_pair_counts(codes, [20_000, 20_000], [0, 1, 0], 1)
+        class_pair_counts([*codes, [0, 0, 0]], [20_000, 20_000, 1])
     with pytest.raises(ValueError, match=r"would take 9.6 GB"):
-        class_pair_counts(codes, [10_000, 10_000], [0, 1, 0], 3)
+        class_pair_counts([*codes, [0, 1, 0]], [10_000, 10_000, 3])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
@@ -219,10 +219,8 @@ def test_bad_codes_are_named(codes, sizes, message):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="y holds code 2 but has 2 categories"):
-        class_pair_counts([[0, 1]], [2], [0, 2], 2)
-    with pytest.raises(ValueError, match="y has 3 rows but codes have 2"):
-        class_pair_counts([[0, 1]], [2], [0, 1, 1], 2)
+    with pytest.raises(ValueError, match="column 1 holds code 2 but has 2 categories"):
+        class_pair_counts([[0, 1], [0, 2]], [2, 2])
     with pytest.raises(ValueError, match=r"weights have the shape \(3,\)"):
         pair_counts([[0, 1]], [2], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="threads is 0"):
@@ -331,7 +329,7 @@ def test_mixed_tables_are_counted_exactly(processor, n):
     expected = reference(codes, sizes)
     for threads in (None, 1, 2):
         assert_array_equal(pair_counts(codes, sizes, threads=threads), expected)
-    by_class = class_pair_counts(codes, sizes, y, 3)
+    by_class = class_pair_counts([*codes, y], [*sizes, 3])
     for k in range(3):
         assert_array_equal(by_class[k], reference(codes, sizes, y == k))
 

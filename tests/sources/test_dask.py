@@ -15,8 +15,8 @@ import pyarrow as pa
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 
 
 def frame(n: int) -> pd.DataFrame:
@@ -69,6 +69,6 @@ def test_bins_of_all_rows_by_tallies() -> None:
             total.merge(kind.from_bytes(spec, data))
         return total
 
-    decided = together(ColumnProfile, spec).decided()
+    decided = together(ColumnProfile, spec).decided(spec)
     m = together(PairCounter, decided).finish()
     assert m == Marginals.from_data(rows, target="felled")

@@ -150,6 +150,13 @@ def test_bad_data_is_one_sentence(spark: Any) -> None:
         Marginals.from_spark(rows(5), "y")
 
 
+def test_all_row_numbers_are_named_at_once(spark: Any) -> None:
+    numbers = {name: list(range(100)) for name in ("a", "b")}
+    df = spark.createDataFrame(pa.table({**numbers, "y": 50 * ["n", "p"]}))
+    with pytest.raises(ValueError, match="'a' numbers the rows.*'b' numbers the rows"):
+        Marginals.from_spark(df, "y")
+
+
 def test_trouble_in_one_partition(spark: Any) -> None:
     table = rows(400)
     weights = np.ones(400)

@@ -24,7 +24,6 @@ from renyi.progress import Progress
 from renyi.sources import sql_counts
 from renyi.sources.databases import Database
 from renyi.sources.dialects import DIALECTS, PORTABLE
-from renyi.streaming import profile
 from support import warehouses
 from support.warehouses import engine_of, load, visits
 
@@ -38,8 +37,7 @@ ROWS = 12_000  # with more than that
 
 @pytest.fixture
 def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bins, profile, sql_counts):
-        monkeypatch.setattr(module, "MOST", MOST)
+    monkeypatch.setattr(bins, "MOST", MOST)
 
 
 def money(kind: pa.DataType, n: int = ROWS) -> pa.Table:

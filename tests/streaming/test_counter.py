@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from renyi import Encoder, Marginals
 from renyi.streaming import counter
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
+from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import DataWarning
 from support.streams import counted, decided, every_type, pieces, reference
 

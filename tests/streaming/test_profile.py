@@ -15,8 +15,8 @@ from renyi import Encoder
 from renyi.encoding.arrow_cells import typed
 from renyi.sources.files import column_kinds
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec, pack, unpack
+from renyi.streaming.stream_columns import ColumnProfile
 from support.streams import decided, every_type, pieces, reference
 
 
@@ -145,7 +145,7 @@ def test_edges_are_those_of_the_rows_with_a_target() -> None:
     x = np.arange(100.0)
     y = np.where(x < 50, "n", "?")
     table = pa.table({"x": x, "y": y})
-    levels = decided([table], CountSpec.of(table.schema, "y")).column("x").levels
+    levels = decided([table], CountSpec.of(table.schema, "y")).by_name["x"].levels
     want = Encoder().fit(pa.table({"x": x[:50]}))
     assert levels is not None
     assert levels.edges == want.columns[0].levels.edges
@@ -157,21 +157,21 @@ def test_weights_move_the_edges() -> None:
     table = pa.table({"x": x, "y": ["n", "p"] * 150, "w": w})
     spec = decided(pieces(table, [50]), CountSpec.of(table.schema, "y", weight="w"), 3)
     want = Encoder().fit(pa.table({"x": np.repeat(x, w.astype(int))}))
-    assert spec.column("x").levels == want.columns[0].levels
+    assert spec.by_name["x"].levels == want.columns[0].levels
 
 
 def test_integers_are_labels_while_they_are_few() -> None:
     for count, kind in ((20, "label"), (21, "number")):
         table = pa.table({"a": [k % count for k in range(100)], "y": ["n", "p"] * 50})
         spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y"), 2)
-        assert spec.column("a").kind == kind
+        assert spec.by_name["a"].kind == kind
         coded = Encoder(missing=("?", 0))
         spec = decided(pieces(table, [9]), CountSpec.of(table.schema, "y", coded), 2)
-        assert spec.column("a").kind == "label"
+        assert spec.by_name["a"].kind == "label"
 
 
 def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> None:
-    monkeypatch.setattr("renyi.streaming.profile.MOST", 1000)
+    monkeypatch.setattr("renyi.encoding.bins.MOST", 1000)
     n = 30_000
     y = ["n", "p"] * (n // 2)
     numbered = pa.table({"a": np.random.default_rng(0).permutation(n), "y": y})
@@ -179,7 +179,7 @@ def test_numbers_of_rows_are_refused_beyond_the_exact_sketch(monkeypatch) -> Non
         decided(pieces(numbered, [5000]), CountSpec.of(numbered.schema, "y"), 2)
     drawn = numbered.set_column(0, "a", pa.array(np.arange(n) // 2))
     spec = decided(pieces(drawn, [5000]), CountSpec.of(drawn.schema, "y"))
-    assert spec.column("a").kind == "number"
+    assert spec.by_name["a"].kind == "number"
 
 
 @pytest.mark.parametrize("share", [0.88, 0.89, 0.895, 0.9, 0.905, 0.91, 0.92])

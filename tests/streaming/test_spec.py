@@ -29,20 +29,20 @@ def test_types_decide_what_is_undecided() -> None:
     assert spec.names == ("word", "count", "size", "flag", "y")
     assert spec.read_columns == (*spec.names, "w")
     assert spec.undecided == ("count", "size")
-    assert spec.column("count") == ColumnSpec("integer", "auto")
-    assert spec.column("size") == ColumnSpec("float", "number")
+    assert spec.by_name["count"] == ColumnSpec("integer", "auto")
+    assert spec.by_name["size"] == ColumnSpec("float", "number")
 
 
 def test_named_numbers_replace_types() -> None:
     spec = CountSpec.of(SCHEMA, "y", Encoder(numeric=("word",)))
     assert spec.undecided == ("word",)
-    assert spec.column("size").kind == "label"
+    assert spec.by_name["size"].kind == "label"
 
 
 def test_texts_are_undecided_the_target_too() -> None:
     spec = CountSpec.of(SCHEMA, "y", weight="w", texts=["word", "y"])
     assert spec.undecided == ("word", "count", "size", "y")
-    assert spec.column("y") == ColumnSpec("text", "label", "guess")
+    assert spec.by_name["y"] == ColumnSpec("text", "label", "guess")
 
 
 def test_a_fitted_encoder_decides_everything() -> None:
@@ -51,15 +51,15 @@ def test_a_fitted_encoder_decides_everything() -> None:
     assert spec.undecided == ()
     assert spec.names == ("size", "word", "y")
     assert spec.ignored == {"count", "flag", "w"}
-    assert spec.column("word").text == "words"
-    assert spec.column("size").text == "numbers"
-    assert spec.column("size").levels is not None
+    assert spec.by_name["word"].text == "words"
+    assert spec.by_name["size"].text == "numbers"
+    assert spec.by_name["size"].levels is not None
 
 
 def test_integer_labels_of_a_fitted_encoder_are_figures() -> None:
     encoder = Encoder().fit(pd.DataFrame({"word": [1, 2, 1]}))
     spec = CountSpec.of(SCHEMA, "y", encoder, texts=["word"])
-    assert spec.column("word").text == "figures"
+    assert spec.by_name["word"].text == "figures"
     assert spec.undecided == ()
     assert CountSpec.of(SCHEMA, "y", encoder).undecided == ()
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from renyi import Encoder, Marginals
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 
 
 def every_type(n: int, seed: int = 0) -> pa.Table:
@@ -115,7 +115,7 @@ def merged(kind: type[Any], spec: CountSpec, batches: list[Any], ways: int) -> A
 
 def decided(batches: list[Any], spec: CountSpec, ways: int = 1) -> CountSpec:
     """Return the spec after a first pass in `ways` parts."""
-    found: CountSpec = merged(ColumnProfile, spec, batches, ways).decided()
+    found: CountSpec = merged(ColumnProfile, spec, batches, ways).decided(spec)
     return found
 
 

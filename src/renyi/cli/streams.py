@@ -45,7 +45,7 @@ from renyi.encoding.arrow_cells import (
     storage,
     without_views,
 )
-from renyi.encoding.column_rules import check_classes, missing_texts
+from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
@@ -197,7 +197,7 @@ def coded_blocks(
             table = table.set_column(table.column_names.index(name), name, cells)
         y = _class_codes(table[m.target], answer)
         weights = table[args.weight].to_numpy() if weight else None
-        kept = y >= 0 if weights is None else (y >= 0) & (weights > 0)
+        kept = counted_rows(y >= 0, weights)
         if not kept.all():
             table, y = table.filter(pa.array(kept)), y[kept]
             weights = None if weights is None else weights[kept]

@@ -116,21 +116,32 @@ def lookup_sum(
 
 def _check_lookup(codes: NDArray[Any], length: int, starts: NDArray[np.int64]) -> None:
     """Raise an error if codes would be looked up outside of the tables."""
-    if codes.ndim != 2 or starts.shape != codes.shape[:1]:
-        raise ValueError(
-            f"codes of shape {codes.shape} do not match {starts.size} starts: "
-            "give codes as (columns, rows)."
-        )
-    if not codes.size:
-        return
-    wrong = starts + codes.max(axis=1).astype(np.int64) >= length
-    if codes.dtype.kind == "i":
-        wrong |= starts + codes.min(axis=1) < 0
+    check_shape(codes, starts, "starts")
+    wrong = has_outside(codes, -starts, length - starts)
     if wrong.any():
         raise ValueError(
             f"column {int(np.argmax(wrong))} holds a code outside of its table of "
             "contributions: encode the rows anew."
         )
+
+
+def check_shape(codes: NDArray[Any], each: NDArray[np.int64], what: str) -> None:
+    """Raise an error unless codes have as many columns as there is a number of each."""
+    if codes.ndim != 2 or each.shape != codes.shape[:1]:
+        raise ValueError(
+            f"codes of shape {codes.shape} do not match {each.size} {what}: "
+            "give codes as (columns, rows)."
+        )
+
+
+def has_outside(codes: NDArray[Any], low: Any, high: Any) -> NDArray[np.bool_]:
+    """Return which columns hold a code below `low`, or not below `high`."""
+    if not codes.size:
+        return np.zeros(len(codes), bool)
+    wrong: NDArray[np.bool_] = codes.max(axis=1).astype(np.int64) >= high
+    if codes.dtype.kind == "i":
+        wrong |= codes.min(axis=1) < low
+    return wrong
 
 
 def _add_lookups(

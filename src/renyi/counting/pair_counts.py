@@ -46,6 +46,8 @@ from renyi.counting.onehot import (
     MAX_TABLE_BYTES,
     WORTH_SECONDS,
     Sizes,
+    check_shape,
+    has_outside,
     kernels_for,
     offsets,
     product,
@@ -91,24 +93,22 @@ def pair_counts(
 def class_pair_counts(
     codes: ArrayLike,
     sizes: Sizes,
-    y: ArrayLike,
-    n_classes: int,
     weights: ArrayLike | None = None,
     *,
     threads: int | None = None,
 ) -> NDArray[Any]:
-    """Return `pair_counts` of the rows of each class, shape (K, D, D)."""
-    checked = _checked(codes, sizes, weights, threads, n_classes)
-    n, total = checked[0].shape[1], int(checked[1].sum())
-    classes = _check_codes(np.asarray(y)[None], [n_classes], "y")[0][0]
-    if classes.size != n:
-        raise ValueError(
-            f"y has {classes.size} rows but codes have {n}: give one class per row."
-        )
-    out = np.empty((n_classes, total, total), np.int64 if weights is None else float)
+    """Return `pair_counts` of the rows of each class, shape (K, D, D).
+
+    The last column is that of the classes, and not among those that are counted.
+    """
+    table, lengths, array, threads = _checked(codes, sizes, weights, threads, True)
+    *features, n_classes = lengths.tolist()
+    total, n = sum(features), table.shape[1]
+    out = np.empty((n_classes, total, total), np.int64 if array is None else float)
     place = np.uint32 if n < 2**32 else np.uint64  # read faster than signed
     for k in range(n_classes):
-        out[k] = _count(*checked, np.flatnonzero(classes == k).astype(place))
+        rows = np.flatnonzero(table[-1] == k).astype(place)
+        out[k] = _count(table[:-1], lengths[:-1], array, threads, rows)
     return out
 
 
@@ -120,10 +120,12 @@ def _checked(
     sizes: Sizes,
     weights: ArrayLike | None,
     threads: int | None,
-    n_classes: int = 0,
+    by_class: bool = False,
 ) -> tuple[NDArray[Any], Lengths, NDArray[np.float64] | None, int | None]:
     table, lengths = _check_codes(codes, sizes)
-    check_table_size(lengths, n_classes, table.shape[1] * len(lengths) ** 2)
+    classes = int(lengths[-1]) if by_class else 0
+    counted = lengths[:-1] if by_class else lengths
+    check_table_size(counted, classes, table.shape[1] * len(counted) ** 2)
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: use 1 or more, or None.")
     if weights is None:
@@ -137,9 +139,7 @@ def _checked(
     return table, lengths, array, threads
 
 
-def _check_codes(
-    codes: ArrayLike, sizes: Sizes, name: str = ""
-) -> tuple[NDArray[Any], Lengths]:
+def _check_codes(codes: ArrayLike, sizes: Sizes) -> tuple[NDArray[Any], Lengths]:
     """Return codes as a contiguous unsigned (d, n) array, and sizes as an int64 array.
 
     Every code is compared with its column's size: a code out of range would be counted
@@ -147,26 +147,19 @@ def _check_codes(
     """
     table = np.asarray(codes)
     lengths = np.asarray(sizes, dtype=np.int64)
-    if table.ndim != 2 or lengths.shape != table.shape[:1]:
-        raise ValueError(
-            f"codes of shape {table.shape} do not match {lengths.size} sizes: "
-            "give codes as (columns, rows)."
-        )
+    check_shape(table, lengths, "sizes")
     if table.size and table.dtype.kind not in "iu":
         raise ValueError(
             f"codes have the type {table.dtype}: encode the columns as integers."
         )
-    if table.size:
-        wrong = table.max(axis=1).astype(np.int64) >= lengths
-        if table.dtype.kind == "i":
-            wrong |= table.min(axis=1) < 0
-        if wrong.any():
-            j = int(np.argmax(wrong))
-            low, high = int(table[j].min()), int(table[j].max())
-            raise ValueError(
-                f"{name or f'column {j}'} holds code {low if low < 0 else high} but "
-                f"has {lengths[j]} categories: encode the rows anew."
-            )
+    wrong = has_outside(table, 0, lengths)
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        low, high = int(table[j].min()), int(table[j].max())
+        raise ValueError(
+            f"column {j} holds code {low if low < 0 else high} but has {lengths[j]} "
+            "categories: encode the rows anew."
+        )
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.min_scalar_type(int(lengths.max(initial=0))))
     return np.ascontiguousarray(table), lengths

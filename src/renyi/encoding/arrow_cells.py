@@ -14,7 +14,6 @@ is that rule: it sees a column piece by piece, and keeps just what the rule need
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
@@ -27,12 +26,13 @@ from numpy.typing import NDArray
 
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
+    is_binned,
     label_numbers,
     not_numeric,
     without_missing,
 )
 from renyi.encoding.columns import Label, label_text, plain_label, ranked, time_texts
-from renyi.warnings import DataWarning, warn
+from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
 Array = Any  # of pyarrow, which has no types
@@ -418,17 +418,15 @@ class TextKind:
                 "point to use them as numbers."
             )
             return
-        if len(self.figures) <= MAX_INTEGER_LABELS and self.whole_figures:
+        if not is_binned(self.whole_figures, len(self.figures)):
             return  # labels either way
         if self.word_cells * 2 <= self.known and len(self.words) <= _MOST_WORDS:
             shown = " and ".join(map(repr, sorted(self.words)))
-            warnings.warn(
+            warn(
                 f"Column {column!r} would be numeric but for {shown} "
                 f"({self.word_cells:,} of {self.known:,} cells), and was taken as "
                 "labels: if that means missing, name it as a missing code (--missing "
-                f"{min(self.words)}).",
-                DataWarning,
-                stacklevel=3,
+                f"{min(self.words)})."
             )
 
     def to_dict(self) -> dict[str, Any]:

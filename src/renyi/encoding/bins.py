@@ -149,8 +149,8 @@ class Sample:
 class Sketch:
     """The different values of a numeric column with their counts."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self.most = most
+    def __init__(self, most: int | None = None) -> None:
+        self.most = MOST if most is None else most
         self._shift = 0
         self._cells = Cells.of(np.empty(0))
         self._waiting: list[Cells] = []
@@ -221,7 +221,7 @@ class Sketch:
 
     @classmethod
     def from_parts(
-        cls, numbers: Any, arrays: dict[str, NDArray[Any]], most: int = MOST
+        cls, numbers: Any, arrays: dict[str, NDArray[Any]], most: int | None = None
     ) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
         found, sample = cls(most), Sample()
@@ -236,7 +236,7 @@ class Sketch:
             0 <= found._shift <= _MAX_SHIFT
             and low.dtype == high.dtype == np.float64
             and low.shape == high.shape == (low.size,)
-            and low.size <= most
+            and low.size <= found.most
             and bool(((low >= -LARGEST) & (low <= high) & (high <= LARGEST)).all())
             and weight.dtype in (np.int64, np.float64)
             and weight.shape == low.shape

@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.encoding.bins import Sketch
+from renyi.encoding.bins import Cells, Sketch, bin_cells
 from renyi.encoding.columns import (
     RARE,
     Column,
@@ -42,9 +42,9 @@ from renyi.encoding.columns import (
     Levels,
     factorized,
     label_order,
+    label_text,
     numbered_names,
 )
-from renyi.encoding.columns import label_text as label_text
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -58,6 +58,8 @@ MAX_INTEGER_LABELS = 20
 IDENTIFIER_SHARE = 0.9
 """Share of rows above which different values are as many as those of an identifier."""
 
+NO_ROWS = "There are no rows to count."
+NO_WEIGHT = "All weights are zero: at least one row must count."
 _CLASS_SHARE = 0.5  # of the rows; more classes than that are none
 _LEAST_ROWS = 20  # of a table in which identifiers are looked for
 _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
@@ -101,14 +103,9 @@ def without_missing(values: NDArray[Any], missing: frozenset[str]) -> Floats:
 # ---- kinds
 
 
-def is_number(whole: bool, distinct: int) -> bool:
+def is_binned(whole: bool, distinct: int) -> bool:
     """Whether a column of so many different numbers is binned, not a set of labels."""
     return not whole or distinct > MAX_INTEGER_LABELS
-
-
-def distinct_count(values: Floats) -> int:
-    """Return the number of different values, NaN left out."""
-    return len(np.unique(values[~np.isnan(values)]))
 
 
 def are_whole(values: Floats) -> bool:
@@ -146,6 +143,12 @@ def label_numbers(
     values = without_missing(values, missing)
     whole &= are_whole(values[np.unique(codes)])
     return values[codes], whole
+
+
+def bin_levels(cells: Cells, bins: int, whole: bool, missing: bool = False) -> Levels:
+    """Return the levels of a column of numbers."""
+    edges, names = bin_cells(cells, bins, whole)
+    return Levels("number", names, tuple(edges.tolist())).with_missing(missing)
 
 
 # ---- labels and rare labels
@@ -203,7 +206,8 @@ def label_codes(
 
 def check_identifiers(columns: Columns, n: int) -> None:
     """Raise an error that names a column of labels which tells all n rows apart."""
-    many = np.flatnonzero(columns.sizes > IDENTIFIER_SHARE * n)
+    label = np.array([levels.kind == "label" for levels in columns.levels], bool)
+    many = np.flatnonzero(label[columns.which] & (columns.sizes > IDENTIFIER_SHARE * n))
     if n >= _LEAST_ROWS and len(many):
         column = columns[int(many[0])]
         raise ValueError(
@@ -232,7 +236,25 @@ def check_row_numbers(name: str, values: Sketch, n: int) -> None:
         )
 
 
-# ---- targets and features
+# ---- rows, targets and features
+
+
+def counted_rows(known: NDArray[np.bool_], weights: Floats | None) -> NDArray[np.bool_]:
+    """Return which rows count: those whose target is known, and that have a weight."""
+    return known if weights is None else known & (weights > 0)
+
+
+def no_counted_rows(target: str) -> ValueError:
+    """Return the error of rows of which none counts."""
+    return ValueError(
+        f"No row counts: the target {target!r} is missing, or the weight zero."
+    )
+
+
+def check_features(features: Collection[str], target: str) -> None:
+    """Raise an error if a table has the target only."""
+    if not features:
+        raise ValueError(f"The table has no column beside the target {target!r}.")
 
 
 def check_target(column: Column, n: int) -> None:
@@ -331,7 +353,7 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
         )
     check_weights(values)
     if not values.any():
-        raise no_weight()
+        raise ValueError(NO_WEIGHT)
     with np.errstate(over="ignore"):
         check_total(float(values.sum()))
     return values
@@ -343,11 +365,6 @@ def check_total(n: float) -> None:
         raise ValueError(
             f"The weights add up to {n:g}, more than {_MOST_WEIGHT:g}: scale them down."
         )
-
-
-def no_weight() -> ValueError:
-    """Return the error of weights that are all zero."""
-    return ValueError("All weights are zero: at least one row must count.")
 
 
 # ---- classes of rows

@@ -61,7 +61,7 @@ def plain_label(value: Any) -> Label:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")  # \xff and its like
     if isinstance(value, Decimal):
-        return int(value) if value.as_tuple().exponent == 0 else float(value)
+        return decimal_number(value)
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (dict, list, set)):
@@ -69,6 +69,11 @@ def plain_label(value: Any) -> Label:
             f"A cell holds {value!r}: argument must be a string or a number."
         )
     return str(value)
+
+
+def decimal_number(value: Decimal) -> int | float:
+    """Return a decimal as a number: a whole one is an integer, as sums of these are."""
+    return int(value) if value.as_tuple().exponent == 0 else float(value)
 
 
 def time_texts(times: Any) -> Any:
@@ -204,6 +209,11 @@ class Levels(NamedTuple):
         return tuple(
             MISSING_TEXT if c is None else label_text(c) for c in self.categories
         )
+
+    def with_missing(self, missing: bool) -> Levels:
+        """Return the levels with the missing level, or without it."""
+        known = tuple(c for c in self.categories if c is not None)
+        return self._replace(categories=(*known, None) if missing else known)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.encoding import column_rules
-from renyi.encoding.bins import Cells, Sketch, bin_cells, bin_codes
+from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import (
     MISSING_TEXT,
     Column,
@@ -304,17 +304,14 @@ class Encoder:
     ) -> Levels:
         """Learn a column of numbers, unless its bins are known."""
         gaps = bool(np.isnan(part.values).any())
-        missing = (None,) if gaps else ()
         if known is not None:
-            texts = known.categories[: len(known.edges) + 1]
-            return Levels("number", (*texts, *missing), known.edges)
+            return known.with_missing(gaps)
         cells = Cells.of(part.values, weights)
         if refuse and self.numeric == "auto" and part.integer and not gaps:
             sketch = Sketch()  # which counts the same in a stream
             sketch.add_cells(cells)
             column_rules.check_row_numbers(part.name, sketch, len(part.values))
-        edges, names = bin_cells(cells, self.bins, part.integer)
-        return Levels("number", (*names, *missing), tuple(edges.tolist()))
+        return column_rules.bin_levels(cells, self.bins, part.integer, gaps)
 
     def _labels(
         self, part: Labels, weights: Weights, known: Mapping[str, Levels]

@@ -35,8 +35,7 @@ from renyi.encoding.arrow_cells import (
 from renyi.encoding.bins import EXACT
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
-    distinct_count,
-    is_number,
+    is_binned,
     label_numbers,
     missing_numbers,
     without_missing,
@@ -302,7 +301,7 @@ def _from_arrow(name: str, column: Any) -> Part:
         return Numbers(name, values, False)
     indices, dictionary = coded(column)
     check_moments(name, dictionary)
-    many = pa.types.is_integer(kind) and len(dictionary) > MAX_INTEGER_LABELS
+    many = pa.types.is_integer(kind) and is_binned(True, len(dictionary))
     if many and column.null_count:  # what becomes floats, may lose digits
         many = max(map(abs, pc.min_max(column).as_py().values())) <= EXACT
     if many:
@@ -352,7 +351,7 @@ def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
             yield Labels([name], _shifted(column, low), list(range(low, high + 1)))
             continue
         codes, values = pd.factorize(column[:, 0])
-        if len(values) > MAX_INTEGER_LABELS:
+        if is_binned(True, len(values)):
             yield Numbers(name, column[:, 0], True)
         else:
             yield as_labels([name], codes[None, :], values.tolist())
@@ -481,7 +480,7 @@ def resolve(
                 numeric is not None
                 or not part.integer
                 or np.isnan(values).sum() == np.isnan(part.values).sum()
-                or is_number(True, distinct_count(values))
+                or is_binned(True, len(np.unique(values[~np.isnan(values)])))
             ):  # there are many integers; are there, without missing codes?
                 return [part._replace(values=values)]
         codes, found = pd.factorize(part.values)
@@ -513,7 +512,7 @@ def _looks_numeric(part: Labels, missing: frozenset[str]) -> NDArray[np.bool_]:
         [isinstance(v, int | float) and not isinstance(v, bool) for v in part.labels],
         np.bool_,
     )
-    if not is_number(not fraction.any(), int(number.sum())):
+    if not is_binned(not fraction.any(), int(number.sum())):
         return np.zeros(len(part.names), np.bool_)
     codes = missing_numbers(missing)
     real = [

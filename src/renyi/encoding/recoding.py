@@ -30,7 +30,7 @@ from renyi.encoding.columns import (
     ranked,
 )
 from renyi.encoding.encoder import Encoder
-from renyi.encoding.tuples import AND, NEW, TupleEncoder, code_of_text
+from renyi.encoding.tuples import NEW, TupleEncoder, tuple_labels
 
 if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
@@ -163,11 +163,7 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         )
         new = [each.columns[s].categories.index(NEW) for each in (first, second)]
         told = np.nonzero((mine != new[0]) | (theirs != new[1]))
-        texts = [list(code_of_text(base[i].levels)) for i in members]
-        labels = [
-            AND.join(text[k] for text, k in zip(texts, place, strict=True))
-            for place in zip(*told, strict=True)
-        ]
+        labels = tuple_labels([base[i].levels for i in members], told)
         order = sorted(range(len(labels) + 1), key=[*labels, NEW].__getitem__)
         levels = Levels("label", tuple([*labels, NEW][k] for k in order))
         columns.append(Column(first.columns.names[s], levels))
@@ -197,8 +193,8 @@ def _joined(
         levels = Levels("label", (*labels, *gaps), (), merged)
         codes = [encoder.code_table(each, labels) for each in both]
     else:
-        edges = np.array(sorted({e for each in both for e in _edges(encoder, each)}))
-        whole = all(_names(each, True) == each.categories for each in both)
+        edges = np.array(sorted({e for each in both for e in _edges(each)}))
+        whole = all(_whole_names(each) == each.categories for each in both)
         names = bin_names(edges, whole, _singles(edges))
         levels = Levels("number", (*names, *gaps), tuple(edges.tolist()))
         starts = np.concatenate([[-math.inf], edges])  # one value of each bin
@@ -207,7 +203,7 @@ def _joined(
     return levels, codes[0][:size].astype(np.intp), codes[1][:size].astype(np.intp)
 
 
-def _edges(encoder: Encoder, levels: Levels) -> Sequence[float]:
+def _edges(levels: Levels) -> Sequence[float]:
     """Return the edges of bins; of whole numbers as labels, those around each."""
     if levels.kind == "number":
         return levels.edges
@@ -223,11 +219,10 @@ def _number_bins(encoder: Encoder, levels: Levels, starts: NDArray[Any]) -> Code
     return encoder.code_table(levels, [*map(float, starts)])
 
 
-def _names(levels: Levels, integer: bool) -> tuple[Label, ...]:
-    """Return the categories as bins of such numbers would be named."""
-    edges = np.array(levels.edges)
+def _whole_names(levels: Levels) -> tuple[Label, ...]:
+    """Return the categories as bins of whole numbers would be named."""
     gaps = (None,) if None in levels.categories else ()
-    return (*bin_names(edges, integer, _singles(edges)), *gaps)
+    return (*bin_names(np.array(levels.edges), True, ()), *gaps)
 
 
 def _singles(edges: NDArray[Any]) -> list[float]:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_whole
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, Weights
 
@@ -165,9 +166,7 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
     """Return the encoder of tuples, unless single columns are asked for."""
-    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
-    if not whole or order < 1:
-        raise ValueError(f"order must be a whole number of at least 1, not {order!r}.")
+    check_whole("order", order, 1)
     encoder = encoder or Encoder()
     if order in (1, encoder.order):
         return encoder
@@ -215,13 +214,19 @@ def _learned(columns: Columns, S: tuple[int, ...], codes: NDArray[Any]) -> Colum
     sizes = tuple(int(columns.sizes[i]) for i in S)
     flat = np.ravel_multi_index([codes[i] for i in S], sizes)
     held = np.flatnonzero(np.bincount(flat, minlength=math.prod(sizes)))
-    texts = [list(code_of_text(columns[i].levels)) for i in S]
-    labels = [
-        AND.join(text[k] for text, k in zip(texts, place, strict=True))
-        for place in zip(*np.unravel_index(held, sizes), strict=True)
-    ]
+    levels = [columns[i].levels for i in S]
+    labels = tuple_labels(levels, np.unravel_index(held, sizes))
     name = AND.join(_escaped(columns.names[i]) for i in S)
     return Column(name, Levels("label", tuple(sorted([*labels, NEW]))))
+
+
+def tuple_labels(levels: Sequence[Levels], codes: Any) -> list[str]:
+    """Return the labels of tuples, given the codes of each of their columns."""
+    texts = [list(code_of_text(each)) for each in levels]
+    return [
+        AND.join(text[k] for text, k in zip(texts, place, strict=True))
+        for place in zip(*codes, strict=True)
+    ]
 
 
 def _escaped(text: str) -> str:

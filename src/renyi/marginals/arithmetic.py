@@ -196,13 +196,9 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     )
     if first.absent != second.absent:
         # Pairs known of some of the rows only are absent.
-        places, column = total.counts.nonzero(), _columns_of(total)
+        places = total.counts.nonzero()
+        column = np.repeat(np.arange(len(columns)), columns.sizes)
         gone = absent_pairs(total)[column[places[0]], column[places[1]]]
         total.counts[places[0][gone], places[1][gone]] = 0
         return dataclasses.replace(total)  # stored anew, without these zeros
     return total
-
-
-def _columns_of(m: Marginals) -> NDArray[np.intp]:
-    """Return the place of the column of each category."""
-    return np.repeat(np.arange(len(m.columns)), m.columns.sizes)

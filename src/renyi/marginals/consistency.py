@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 # Up to this many categories it costs little to see whether marginals are possible.
 _CHECKED_SIZE = 2_000
-_TOLERANCE = 1e-6
+TOLERANCE = 1e-6
+"""By how much counts may disagree, as a share of all rows: sums of floats do."""
 _CELLS = 2**23  # of margins that are looked at together
 
 
@@ -41,8 +42,8 @@ def check_possible(m: Marginals) -> None:
     """
     if m.counts.shape[0] > _CHECKED_SIZE or sparse_counts.is_sparse(m.counts):
         return
-    if not _positive_definite(m.counts / m.n + _TOLERANCE * np.eye(len(m.counts))):
-        validate(m, _TOLERANCE)
+    if not _positive_definite(m.counts / m.n + TOLERANCE * np.eye(len(m.counts))):
+        validate(m, TOLERANCE)
 
 
 def validate(m: Marginals, tolerance: float) -> Marginals:

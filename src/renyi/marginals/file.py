@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from renyi.marginals.marginals import Marginals
 
 FORMAT = "renyi-marginals"
-# By how much the counts of a file may disagree, as a share of all rows: without a word
-# sums of floats, and at most what tables that were rounded for publication do.
-_TOLERANCE = 1e-6
+# By how much the counts of a file may disagree, as a share of all rows: beyond what is
+# tolerated without a word, at most as tables that were rounded for publication do.
 _MOST = 0.05
 
 _GRID = 1e6  # counts of fractional weights are compared to this part of their total
@@ -84,7 +83,7 @@ def write(m: Marginals, path: Sink) -> None:
             f"The counts disagree with each other by {off:.1%} of all rows, more than "
             "a file may hold: validate() names those that do."
         )
-    if off > _TOLERANCE:
+    if off > consistency.TOLERANCE:
         header["tolerance"] = min(1.01 * off, _MOST)
     arrays: dict[str, NDArray[Any]] = {"counts": m.counts}
     if sparse_counts.is_sparse(m.counts):
@@ -115,8 +114,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
     if header["version"] == 1 and size > _LARGE:  # zeros unfold a thousandfold
         alone = read_diagonal(path, FORMAT, "counts", shapes)
         with valid(path):
-            tolerance = header.get("tolerance", _TOLERANCE)
-            consistency.check_totals(alone, columns, facts["n"], tolerance)
+            consistency.check_totals(alone, columns, facts["n"], _tolerance(header))
     arrays = read_arrays(path, FORMAT, header, shapes)
     with valid(path):
         counts = arrays["counts"]
@@ -127,7 +125,7 @@ def read(path: str | os.PathLike[str], make: Callable[..., Marginals]) -> Margin
         m = make(counts, class_counts=arrays.get("class_counts"), **facts)
         if m.class_counts is not None and m.class_counts.dtype != m.counts.dtype:
             raise ValueError("its class counts are of another type than its counts")
-        consistency.check_counts(m, header.get("tolerance", _TOLERANCE))
+        consistency.check_counts(m, _tolerance(header))
         return m
 
 
@@ -169,17 +167,17 @@ def _facts(header: dict[str, Any]) -> dict[str, Any]:
     if any(len(pair) != 2 for pair in absent):
         raise ValueError("its absent pairs are not pairs of columns")
     columns.places({name for pair in absent for name in pair})
-    tolerance = header.get("tolerance", _TOLERANCE)
+    _tolerance(header)
+    known = {"n": n, "columns": columns, "target": target, "settings": settings}
+    return {**known, "absent": absent, "provenance": provenance}
+
+
+def _tolerance(header: dict[str, Any]) -> float:
+    """Return by how much the counts of a file may disagree, checked."""
+    tolerance = header.get("tolerance", consistency.TOLERANCE)
     if type(tolerance) is not float or not 0 < tolerance <= _MOST:
         raise ValueError(f"its tolerance is {tolerance!r:.20}, not from 0 to {_MOST}")
-    return {
-        "n": n,
-        "columns": columns,
-        "target": target,
-        "settings": settings,
-        "absent": absent,
-        "provenance": provenance,
-    }
+    return tolerance
 
 
 # ---- digests

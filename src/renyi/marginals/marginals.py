@@ -486,7 +486,7 @@ class Marginals:
         target: str,
         count: str = "count",
         encoder: Encoder | None = None,
-        tolerance: float = 1e-6,
+        tolerance: float = consistency.TOLERANCE,
     ) -> Marginals:
         """Assemble contingency tables that the user has.
 
@@ -548,7 +548,7 @@ class Marginals:
 
     # ---- validation
 
-    def validate(self, tolerance: float = 1e-6) -> Marginals:
+    def validate(self, tolerance: float = consistency.TOLERANCE) -> Marginals:
         """Return these marginals, if some distribution of rows could have them.
 
         An error names the offending columns, and by how much, if a cell is negative,

@@ -531,7 +531,7 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
     from renyi.sources import tables as source
 
     count = "count"
-    long = source.long_tables(tables, count, 1e-6)
+    long = source.long_tables(tables, count)
     missing = Encoder().missing if isinstance(m, str) else m.settings.missing
     settings = Encoder(missing=(*missing, MISSING_TEXT), numeric=())
     target = m if isinstance(m, str) else m.target

@@ -34,6 +34,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from renyi import endings
+from renyi.encoding.column_rules import NO_ROWS
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.storage import first_line, unreadable
@@ -184,7 +185,7 @@ def _first(batches: Iterator[Any]) -> tuple[pa.Schema, Iterator[Any]]:
     checked = _read((_batch(item) for item in batches), None)
     first = next(checked, None)
     if first is None:
-        raise ValueError("There are no rows to count.")
+        raise ValueError(NO_ROWS)
     schema, held, rows = first.schema, [first], first.num_rows
     while pa.null() in schema.types and rows < _ROWS_AHEAD:
         batch = next(checked, None)
@@ -258,7 +259,7 @@ class ParquetFile:
             self._metadata = pa.parquet.read_metadata(path)
             self.schema = _without_index(self._metadata.schema.to_arrow_schema())
 
-    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+    def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are; see `files.memory`.
 
         A run of a text takes a few bytes in the file. Where texts may be many bytes in
@@ -268,9 +269,8 @@ class ParquetFile:
         groups = [
             found.row_group(k).total_byte_size for k in range(found.num_row_groups)
         ]
-        types = [self.schema.field(name).type for name in columns]
-        texts = self._texts(columns)
-        size = rows * sum(_width(kind) for kind in types) + sum(groups)
+        texts = self._texts(self.schema.names)
+        size = rows * sum(map(_width, self.schema.types)) + sum(groups)
         if size <= most < rows * len(texts) * max(groups, default=0):
             for batch in (b for unit in self.units(0, texts) for b in unit.read()):
                 for column in batch.columns:
@@ -278,7 +278,7 @@ class ParquetFile:
                     size += pc.sum(lengths).as_py() or 0
                 if size > most:
                     break
-        return size, rows * len(columns), rows
+        return size, rows * len(self.schema), rows
 
     def _texts(self, columns: Sequence[str]) -> list[str]:
         """Return which of some columns are of text, read as dictionaries."""
@@ -342,14 +342,14 @@ class IpcFile:
             self._names = reader.schema.names
             self.schema = _without_index(reader.schema)
 
-    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+    def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are; see `files.memory`."""
-        size = rows = 0
-        for batch in (b for unit in self.units(0, columns) for b in unit.read()):
+        size, rows, names = 0, 0, self.schema.names
+        for batch in (b for unit in self.units(0, names) for b in unit.read()):
             size, rows = size + batch.nbytes, rows + batch.num_rows
             if size > most:
                 break
-        return size, rows * len(columns), rows
+        return size, rows * len(names), rows
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once."""

@@ -65,9 +65,14 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 # ---- headers
 
 
+def _is_packed(path: Path) -> bool:
+    """Whether a file is gzipped, by its ending."""
+    return path.suffix.lower() == ".gz"
+
+
 def _opened(path: Path) -> IO[bytes]:
     """Open a file, unpacking it if it is gzipped."""
-    if path.suffix.lower() == ".gz":
+    if _is_packed(path):
         return cast(IO[bytes], gzip.open(path))
     return path.open("rb")
 
@@ -388,13 +393,13 @@ class CsvFile:
         """Whether the first records are all."""
         return self._first_piece.end == 1
 
-    def extent(self, columns: Sequence[str], most: float) -> tuple[float, float, float]:
+    def extent(self, most: float) -> tuple[float, float, float]:
         """Return the bytes, cells and rows there are at most; see `files.memory`.
 
         A record has no fewer bytes than cells. Packed bytes are unpacked and counted.
         """
         size: float = self.path.stat().st_size
-        if self.path.suffix.lower() == ".gz":
+        if _is_packed(self.path):
             size = 0
             with contextlib.suppress(*_BROKEN), _opened(self.path) as stream:
                 while size <= most and (piece := len(stream.read(_SAMPLE))):
@@ -403,11 +408,10 @@ class CsvFile:
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
-        header = self.header
-        packed = self.path.suffix.lower() == ".gz"
+        header, path = self.header, self.path
         try:
             # Arrow unpacks by the ending in small letters only, and no padded file.
-            with _opened(self.path) if packed else pa.OSFile(str(self.path)) as stream:
+            with _opened(path) if _is_packed(path) else pa.OSFile(str(path)) as stream:
                 stream.seek(header.start)
                 return pa.csv.read_csv(
                     stream,
@@ -453,7 +457,7 @@ class CsvFile:
 
 def _cannot(path: Path, error: Exception) -> str:
     """Say that a file cannot be read at all."""
-    remedy = "take a fresh copy" if path.suffix == ".gz" else ""
+    remedy = "take a fresh copy" if _is_packed(path) else ""
     return unreadable(path, error, "cannot be read as CSV", remedy)
 
 

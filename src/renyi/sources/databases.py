@@ -23,8 +23,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from renyi import endings
+from renyi.encoding.columns import decimal_number
 from renyi.sources.dialects import dialect_of
-from renyi.sources.duckdb import arrow_batches, duckdb_module
+from renyi.sources.duckdb import arrow_batches, arrow_schema, duckdb_module
 from renyi.storage import first_line, unreadable
 
 _ROWS_AT_ONCE = 10_000
@@ -36,8 +37,6 @@ _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
 _PADDED = 1042
 _ZONED = 1184
-# Times of DuckDB of which some have no place in Arrow, such as infinity.
-_STAMPS = [f"TIMESTAMP{unit}" for unit in ("", "_S", "_MS", "_NS")]
 # With 4 MB, PostgreSQL sorts the rows for each of many tables instead of hashing them
 # once: 12 s where 3 s are enough. The setting ends with the transaction.
 _MORE_MEMORY = (
@@ -123,7 +122,7 @@ class Database:
     def arrow_schema(self, sql: str, what: str) -> pa.Schema:
         """Return the schema of a statement of DuckDB's, of which no row is read."""
         with self._reporting(what):
-            return self.connection.sql(sql).limit(0).to_arrow_table().schema
+            return arrow_schema(self.connection.sql(sql))
 
     def columns(self, table: str | Sequence[str]) -> list[str]:
         """Return the names of a table's columns."""
@@ -170,7 +169,8 @@ class Database:
             return forms[kind](column) if kind in forms else column
         if dialect.zoned and str(kind) == dialect.zoned:
             return dialect.in_utc(column)
-        if dialect.name == "duckdb" and str(kind) in ("DATE", *_STAMPS):
+        if dialect.name == "duckdb" and str(kind) in (dialect.date, *dialect.moments):
+            # Some have no place in Arrow, such as infinity.
             return dialect.by_letters(dialect.moment_text(column))
         if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
             return dialect.as_text(column)
@@ -338,8 +338,8 @@ def cell_of(value: Any, name: str) -> Any:
     """Return a value of a driver as encoders take it; NaN is a missing value."""
     if isinstance(value, (memoryview, bytearray)):
         value = bytes(value)
-    elif isinstance(value, decimal.Decimal):  # which sums of integers are, too
-        value = int(value) if value.as_tuple().exponent == 0 else float(value)
+    elif isinstance(value, decimal.Decimal):
+        value = decimal_number(value)
     if isinstance(value, (list, dict, set, tuple)):
         raise TypeError(
             f"Column {name!r} holds nested values ({value!r:.60}): give it one value "

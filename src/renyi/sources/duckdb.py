@@ -40,11 +40,21 @@ def duckdb_module() -> Any:
     return module
 
 
+def arrow_schema(relation: Any) -> pa.Schema:
+    """Return the schema of a relation, of which no row is read."""
+    return relation.limit(0).to_arrow_table().schema
+
+
 def arrow_batches(relation: Any) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a relation."""
     # Releases before 2.0 have but the older name.
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
     yield from read(_ROWS)
+
+
+def invalid_filter(where: str, reason: str) -> ValueError:
+    """Return the error of a filter that the engine does not take."""
+    return ValueError(f"Invalid filter {where!r:.160}: {reason}")
 
 
 class Condition:
@@ -91,9 +101,7 @@ class Condition:
             connection.register(self._rows, pa.Table.from_batches([mentioned]))
             found = connection.sql(self._query).to_arrow_table()
         except duckdb_module().Error as error:
-            raise ValueError(
-                f"Invalid filter {self._where!r:.160}: {first_line(error)}."
-            ) from None
+            raise invalid_filter(self._where, f"{first_line(error)}.") from None
         mask = np.zeros(batch.num_rows, bool)
         mask[found.column(0).to_numpy()] = True
         return batch if mask.all() else batch.filter(pa.array(mask))
@@ -117,17 +125,16 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
         return list(names)
     nodes = list(_nodes(tree))
     if any(node.get("class") in _NAMELESS for node in nodes):
-        raise ValueError(
-            f"Invalid filter {where!r:.160}: it must name each column, without *, "
-            "COLUMNS() or #."
+        raise invalid_filter(
+            where, "it must name each column, without *, COLUMNS() or #."
         )
     meant = {n.lower() for node in nodes for n in node.get("column_names", ())}
     found: dict[str, str] = {}
     for name in names:
         if name.lower() in meant and found.setdefault(name.lower(), name) != name:
-            raise ValueError(
-                f"Invalid filter {where!r:.160}: SQL cannot tell the columns "
-                f"{found[name.lower()]!r} and {name!r} apart: rename one of them."
+            both = f"{found[name.lower()]!r} and {name!r}"
+            raise invalid_filter(
+                where, f"SQL cannot tell the columns {both} apart: rename one of them."
             )
     return list(found.values())
 
@@ -177,7 +184,7 @@ class Query:
     def __init__(self, sql: str, data: Any = None) -> None:
         self._sql, self._data = sql, data
         with self._answer() as answer:
-            self.schema: pa.Schema = answer.limit(0).to_arrow_table().schema
+            self.schema = arrow_schema(answer)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Run the query, and yield its rows."""

@@ -210,8 +210,8 @@ def memory(table: TableFile, most: float = math.inf) -> float:
     They are held as Arrow columns, then as columns of their kind and as codes; classes
     and answers are held by row. Where it is more than `most`, any figure beyond.
     """
-    found = table.extent(table.schema.names, most)
-    return sum(cost * count for cost, count in zip(_COSTS, found, strict=True))
+    pairs = zip(_COSTS, table.extent(most), strict=True)
+    return sum(cost * count for cost, count in pairs)
 
 
 def read_table(
@@ -386,7 +386,7 @@ def _undecided(
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
     """Return the spec with columns decided whose kind is given."""
     decided = {}
-    for name, column in zip(spec.names, spec.columns, strict=True):
+    for name, column in spec.by_name.items():
         if name in kinds and column.levels is None:
             number = kinds[name] == "number"
             text = "numbers" if column.text and number else ""

@@ -19,9 +19,13 @@ from numpy.typing import NDArray
 from renyi.counting.pair_counts import class_pair_counts, pair_counts
 from renyi.encoding.arrow_cells import without_views
 from renyi.encoding.column_rules import (
+    NO_ROWS,
+    check_features,
     check_names,
     check_sample_weight,
     check_target,
+    counted_rows,
+    no_counted_rows,
     no_target,
 )
 from renyi.encoding.columns import Column, Columns, Levels, check_column
@@ -52,9 +56,7 @@ def marginals(
     X, y, target = _split(X, y, target)
     weights = check_sample_weight(sample_weight, len(y))
     answer, classes = encoded_target(y, target, encoder)
-    kept = classes >= 0
-    if weights is not None:
-        kept &= weights > 0
+    kept = counted_rows(classes >= 0, weights)
     if not kept.all():
         rows = np.flatnonzero(kept)
         X, weights = take_rows(X, rows), None if weights is None else weights[rows]
@@ -90,9 +92,7 @@ def _occurring(
 ) -> tuple[Column, NDArray[np.intp]]:
     """Return a target without classes that no row has, and the codes of the rows."""
     if not len(codes):
-        raise ValueError(
-            f"No row counts: the target {target.name!r} is missing, or the weight zero."
-        )
+        raise no_counted_rows(target.name)
     used, codes = np.unique(codes, return_inverse=True)
     labels = tuple(target.categories[k] for k in used)
     return Column(target.name, Levels("label", labels)), codes
@@ -155,8 +155,7 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
     check_column(names, target, "to predict")
     check_names(names)
     rest = [name for name in names if name != target]
-    if not rest:
-        raise ValueError(f"The table has no column beside the target {target!r}.")
+    check_features(rest, target)
     if hasattr(X, "iloc"):
         where = names.index(target)
         keep = [j for j in range(len(names)) if j != where]
@@ -302,7 +301,7 @@ def count_codes(source: CodeSource, class_conditional: bool = False) -> Marginal
         m = from_codes(source.encoder, source.target, block, class_conditional)
         total = m if total is None else total + m
     if total is None:
-        raise ValueError("There are no rows to count.")
+        raise ValueError(NO_ROWS)
     return total
 
 
@@ -314,10 +313,8 @@ def from_codes(
     columns = Columns.of([*encoder.columns, target])
     dtype = np.min_scalar_type(int(columns.sizes.max()))
     everything = np.concatenate([codes, y[None, :]], dtype=dtype, casting="unsafe")
-    counts = pair_counts(everything, columns.sizes, weights)
-    inner = None
+    counts, inner = pair_counts(everything, columns.sizes, weights), None
     if class_conditional:
-        size = len(target.categories)
-        inner = class_pair_counts(codes, encoder.columns.sizes, y, size, weights)
+        inner = class_pair_counts(everything, columns.sizes, weights)
     n = codes.shape[1] if weights is None else float(weights.sum())
     return Marginals(counts, n, columns, target.name, encoder.settings(), inner)

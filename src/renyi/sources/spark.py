@@ -28,8 +28,8 @@ import renyi
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 
 State = TypeVar("State", ColumnProfile, PairCounter)
 
@@ -66,8 +66,7 @@ def marginals(
     if spec.undecided:  # each column travels in a message of its own
         alone = [spec.only([name]) for name in spec.undecided]
         profiles = _reduced(df, schema.names, ColumnProfile, alone, fan_in)
-        found = zip(spec.undecided, profiles, strict=True)
-        spec = spec.decided({name: each.decided().column(name) for name, each in found})
+        spec = ColumnProfile.of_columns(spec, profiles).decided(spec)
     (counter,) = _reduced(df, schema.names, PairCounter, [spec], fan_in)
     return counter.finish()
 

@@ -29,11 +29,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.column_rules import missing_texts
+from renyi.encoding.column_rules import check_features, missing_texts
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.sources.databases import Database, Row
+from renyi.sources.duckdb import invalid_filter
 from renyi.sources.files import require
 from renyi.sources.sql_counts import FilteredTable, Request, TableCounts
 from renyi.storage import first_line
@@ -83,8 +84,8 @@ def marginals(
     """Count the pairs of columns of a table in a database; see `Marginals.from_sql`."""
     database = Database(connection)
     with database.snapshot():
-        asked = (columns, encoder, class_conditional, where, weight)
-        return _opened(database, table, target, *asked, progress).count()
+        requested = (columns, encoder, class_conditional, where, weight)
+        return _opened(database, table, target, *requested, progress).count()
 
 
 def statements(
@@ -132,12 +133,12 @@ def statements(
     """
     database = Database(connection)
     with database.snapshot():
-        asked = (columns, encoder, class_conditional, where, weight)
-        counted = _opened(database, table, target, *asked)
+        requested = (columns, encoder, class_conditional, where, weight)
+        counted = _opened(database, table, target, *requested)
         later = counted.statements()
         if explained:
-            database.sent[0] = _RUN_NOW.format(counted.asked_now) + database.sent[0]
-            later[0] = _NOT_RUN.format(counted.asked_later) + later[0]
+            database.sent[0] = _RUN_NOW.format(counted.run_now) + database.sent[0]
+            later[0] = _NOT_RUN.format(counted.run_later) + later[0]
         database.sent += later
     return database.sent
 
@@ -173,8 +174,7 @@ def _opened(
     for name, count in Counter(wanted).items():
         if count > 1:
             raise ValueError(f"Column {name!r} is named twice: name it once.")
-    if not columns:
-        raise ValueError(f"The table has no column beside the target {target!r}.")
+    check_features(columns, target)
     if not encoder.columns:
         encoder.numeric_names(columns)
     request = Request(table, target, columns, encoder, class_conditional, weight)
@@ -205,10 +205,8 @@ def _check_quoted(where: str, names: Sequence[str]) -> None:
     for text in _QUOTED.findall(where):
         name = text.replace('""', '"')
         if name and name.lower() not in known:
-            raise ValueError(
-                f"Invalid filter {where!r:.160}: there is no column {name!r:.60}; put "
-                "texts into single quotes."
-            )
+            reason = f"there is no column {name!r:.60}; put texts into single quotes."
+            raise invalid_filter(where, reason)
 
 
 def _row_count(database: Database, rows: FilteredTable, where: str | None) -> int:
@@ -219,7 +217,7 @@ def _row_count(database: Database, rows: FilteredTable, where: str | None) -> in
         if not where:
             raise
         reason = first_line(error.__cause__ or error)
-        raise ValueError(f"Invalid filter {where!r:.160}: {reason}.") from None
+        raise invalid_filter(where, f"{reason}.") from None
 
 
 # ---- DuckDB and SQLite
@@ -236,7 +234,7 @@ class _Column(NamedTuple):
 class TableRows:
     """The rows of a table, `total` in number; each pass may read some columns."""
 
-    asked_now, asked_later = "types", "reading the rows"
+    run_now, run_later = "types", "reading the rows"
 
     def __init__(
         self,

@@ -32,16 +32,18 @@ from numpy.typing import NDArray
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
 from renyi.counting.sparse_counts import Blocks
-from renyi.encoding.bins import MOST, Sketch, bin_cells, bin_codes
+from renyi.encoding import bins
+from renyi.encoding.bins import Sketch, bin_codes
 from renyi.encoding.column_rules import (
+    NO_WEIGHT,
+    bin_levels,
     check_identifiers,
     check_row_numbers,
     check_target,
     missing_texts,
     no_target,
-    no_weight,
 )
-from renyi.encoding.columns import Column, Columns, Label, Levels, label_text
+from renyi.encoding.columns import Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.encoding.frame_columns import Numbers, parts, resolve
 from renyi.marginals.marginals import Marginals
@@ -180,9 +182,9 @@ class ColumnReader:
             levels = fitted.columns[0].levels
             if levels.kind == "label":
                 if target:
-                    labels = tuple(c for c in levels.categories if c is not None)
-                    known_rows = int(rows[codes < len(labels)].sum())
-                    check_target(Column(name, Levels("label", labels)), known_rows)
+                    classes = levels.with_missing(False)
+                    known_rows = int(rows[codes < len(classes.categories)].sum())
+                    check_target(Column(name, classes), known_rows)
                 elif not settings.columns:
                     check_identifiers(fitted.columns, int(rows.sum()))
                 return SqlColumn.of(name, column, levels, cells, codes, weights)
@@ -240,7 +242,7 @@ class ColumnReader:
         self, name: str, settings: Encoder, answer: Iterable[list[Row]]
     ) -> SqlColumn:
         """Return a number whose bins are those of all its values."""
-        sketch, whole, texts, n, gaps = Sketch(MOST), True, False, 0, 0.0
+        sketch, whole, texts, n, gaps = Sketch(), True, False, 0, 0.0
         for block in answer:
             cells, rows, weights = _split(block, name)
             weights = weights.astype(np.float64)
@@ -254,17 +256,16 @@ class ColumnReader:
             gaps += float(weights[np.isnan(numbers.values)].sum())
         if settings.numeric == "auto" and whole and not gaps:
             check_row_numbers(name, sketch, n)
-        edges, bins = bin_cells(sketch.cells, settings.bins, whole)
-        codes = bin_codes(sketch.cells.low, edges)
-        counts = np.bincount(codes, sketch.cells.weight, len(bins))
-        categories: tuple[Label, ...] = bins
+        levels = bin_levels(sketch.cells, settings.bins, whole, gaps > 0)
+        codes = bin_codes(sketch.cells.low, np.array(levels.edges))
+        places = np.arange(len(levels.categories))
+        counts = np.bincount(codes, sketch.cells.weight, len(places))
         if gaps:
-            categories, counts = (*bins, None), np.append(counts, gaps)
-        levels = Levels("number", categories, tuple(edges.tolist()))
+            counts[-1] = gaps
         made = self._bin_expression(name, levels.edges, texts)
         dtype = np.int64 if self._table.weight is None else np.float64
-        places, counts = np.arange(len(categories)), counts.astype(dtype)
-        return SqlColumn.of(name, made, levels, places.tolist(), places, counts)
+        cells = places.tolist()
+        return SqlColumn.of(name, made, levels, cells, places, counts.astype(dtype))
 
     def _fitted_number(self, name: str, known: Levels) -> SqlColumn:
         """Return a number whose bins are known: only their counts are asked for."""
@@ -273,9 +274,7 @@ class ColumnReader:
         answer = self._database.fetch(sql, f"the bins of {name!r}")
         cells, _, weights = _split(answer, name)
         codes = np.array([int(cell) for cell in cells], np.intp)
-        bins = tuple(c for c in known.categories if c is not None)
-        categories = (*bins, None) if len(bins) in codes else bins
-        levels = Levels("number", categories, known.edges)
+        levels = known.with_missing(len(known.edges) + 1 in codes)
         return SqlColumn.of(name, made, levels, codes.tolist(), codes, weights)
 
     def _bin_expression(self, name: str, edges: Sequence[float], texts: bool) -> str:
@@ -289,7 +288,7 @@ def _first(blocks: Iterable[list[Row]]) -> list[Row]:
     rows: list[Row] = []
     for block in blocks:
         rows += block
-        if len(rows) > MOST:
+        if len(rows) > bins.MOST:
             break
     return rows
 
@@ -317,7 +316,7 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
             "must be finite and not negative."
         )
     if not high:
-        raise no_weight()
+        raise ValueError(NO_WEIGHT)
     return rows.where(f"{value} > 0")._replace(weight=name)
 
 
@@ -379,7 +378,7 @@ def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[
 class TableCounts:
     """A table on a server: its columns, which are read first, and their pairs."""
 
-    asked_now, asked_later = "values and counts", "counting the pairs"
+    run_now, run_later = "values and counts", "counting the pairs"
 
     def __init__(
         self,

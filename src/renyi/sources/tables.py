@@ -9,6 +9,7 @@ margin they must agree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 
 from renyi.counting.sparse_counts import Blocks
 from renyi.encoding.columns import Column, Columns
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.marginals.arithmetic import occurring
+from renyi.marginals.consistency import TOLERANCE
 from renyi.marginals.marginals import Marginals
 
 
@@ -29,7 +31,7 @@ def marginals(
     target: str,
     count: str = "count",
     encoder: Encoder | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = TOLERANCE,
 ) -> Marginals:
     """Assemble contingency tables; see `Marginals.from_tables`."""
     settings = (encoder or Encoder()).settings()
@@ -45,7 +47,7 @@ def marginals(
 
 
 def long_tables(
-    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float
+    tables: Iterable[Any] | Mapping[Any, Any], count: str, tolerance: float = TOLERANCE
 ) -> list[pd.DataFrame]:
     """Return tables in long format, all counting the same number of rows.
 
@@ -112,7 +114,7 @@ def _in_long_format(table: Any, count: str) -> pd.DataFrame:
 def columns_of(long: list[pd.DataFrame], settings: Encoder, count: str) -> Columns:
     """Return all columns of all tables, with all their categories."""
     found: dict[str, Column] = {}
-    labels = Encoder(missing=settings.missing, numeric=())
+    labels = target_encoder(settings)
     for frame in long:
         for name in (c for c in frame.columns if c != count):
             held = frame.loc[frame[count] > 0, [name]]
@@ -141,9 +143,7 @@ def _assemble(
     for frame in long:
         names = [c for c in frame.columns if c != count]
         places = columns.places(names)
-        encoder = Encoder(
-            missing=settings.missing, numeric=(), columns=columns.take(places)
-        )
+        encoder = replace(target_encoder(settings), columns=columns.take(places))
         # Rows of no count may hold labels of no category.
         frame = frame[frame[count] > 0]
         codes = encoder.transform(frame[names].astype(object)).astype(np.intp)

@@ -24,13 +24,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from renyi.marginals.consistency import check_counts
+from renyi.marginals.consistency import TOLERANCE, check_counts
 from renyi.marginals.marginals import Marginals
 from renyi.storage import check_fields, parse, to_bytes
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.run import WHOLE, Key, Record, changed, fingerprint, time_text
 from renyi.streaming.spec import TYPES, CountSpec, pack, unpack, write_packed
+from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
 from renyi.writing import hold, replacing, same_file, sweep, target
 
@@ -164,7 +164,7 @@ class Checkpoint:
         if not self._loaded:
             return
         try:
-            check_counts(m, 1e-6)
+            check_counts(m, TOLERANCE)
         except ValueError as error:
             raise ValueError(
                 f"The checkpoint {self.path} held counts that no rows can have "

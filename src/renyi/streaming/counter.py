@@ -1,7 +1,7 @@
 """Counters: the pair counts of a stream of rows, batch by batch.
 
 Each batch is read a few thousand rows at a time, becomes small codes
-(`renyi.streaming.column_encoders`), and is counted with the sizes seen so far; the
+(`renyi.streaming.stream_columns`), and is counted with the sizes seen so far; the
 small table is added to a growing one (`PairTable`), in which categories get their
 places as they turn up. Counts are integers of 64 bits, so that counters of different
 rows can be merged in any order, with the same result to the last count; sums of weights
@@ -24,15 +24,17 @@ from renyi.counting.pair_counts import (
     pair_counts,
 )
 from renyi.encoding.column_rules import (
+    NO_ROWS,
+    NO_WEIGHT,
     check_identifiers,
     check_target,
+    counted_rows,
+    no_counted_rows,
     no_target,
-    no_weight,
 )
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
-from renyi.streaming.column_encoders import BinEncoder, LabelEncoder
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
@@ -42,6 +44,7 @@ from renyi.streaming.spec import (
     row_count,
     slices,
 )
+from renyi.streaming.stream_columns import BinEncoder, LabelEncoder
 from renyi.warnings import warn_dropped
 
 # Rows are counted when so many wait, or so many cells of them.
@@ -74,7 +77,7 @@ class PairCounter(Summary):
             (BinEncoder if column.kind == "number" else LabelEncoder)(
                 name, column, missing
             )
-            for name, column in zip(spec.names, spec.columns, strict=True)
+            for name, column in spec.by_name.items()
         ]
         self._table = PairTable(
             spec.names, spec.weight is not None, spec.class_conditional
@@ -101,10 +104,9 @@ class PairCounter(Summary):
         """Encode some rows; count those that wait when there are enough."""
         *features, last = self._encoders
         target = last.encode(piece.columns[-1])
-        keep, weights = target > 0, piece.weights
-        left_out = piece.rows - int(keep.sum())
-        if weights is not None:
-            keep &= weights > 0
+        known, weights = target > 0, piece.weights
+        left_out = piece.rows - int(known.sum())
+        keep = counted_rows(known, weights)
         count = int(keep.sum())
         rows: Any = slice(None) if count == piece.rows else np.flatnonzero(keep)
         self._make_room(count)
@@ -230,23 +232,21 @@ class PairCounter(Summary):
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
         finals = []
-        masses = self._waiting_mass() if waiting else self._table.mass()
-        each = zip(self._encoders, spec.columns, masses, strict=True)
-        for j, (encoder, column, mass) in enumerate(each):
+        margins = self._waiting_margins() if waiting else self._table.margins()
+        each = zip(self._encoders, spec.columns, margins, strict=True)
+        for j, (encoder, column, weight) in enumerate(each):
             settings, rare = spec.encoder, None
             if j == len(self._encoders) - 1:
                 settings = target_encoder(settings)
             elif spec.fitted:
                 rare = column.levels.rare if column.levels else ()
-            finals.append(encoder.close(mass, settings, rare))
+            finals.append(encoder.close(weight, settings, rare))
         columns = Columns.of(
             Column(name, final.levels)
             for name, final in zip(spec.names, finals, strict=True)
         )
         if not spec.fitted:
-            kinds = np.array([column.kind == "label" for column in columns])
-            kinds[-1] = False
-            check_identifiers(columns.take(np.flatnonzero(kinds).tolist()), self.n)
+            check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
         places = [final.places for final in finals]
         counts, inner = (self._count_waiting if waiting else self._counts)(
@@ -266,13 +266,10 @@ class PairCounter(Summary):
         if self.left_out and self.left_out == self.seen:
             return no_target(self.spec.target)
         if self.left_out:
-            return ValueError(
-                f"No row counts: the target {self.spec.target!r} is missing, or the "
-                "weight zero."
-            )
-        return no_weight() if self.seen else ValueError("There are no rows to count.")
+            return no_counted_rows(self.spec.target)
+        return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
 
-    def _waiting_mass(self) -> list[NDArray[Any]]:
+    def _waiting_margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column, of the rows that wait."""
         pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
         return [np.bincount(codes, minlength=size) for codes, size in pairs]
@@ -287,10 +284,7 @@ class PairCounter(Summary):
             np.take(place.astype(kind), self._codes[j, : self._waiting], out=codes[j])
         counts, inner = pair_counts(codes, sizes, threads=1), None
         if self.spec.class_conditional:
-            classes = int(sizes[-1])
-            inner = class_pair_counts(
-                codes[:-1], sizes[:-1], codes[-1], classes, threads=1
-            )
+            inner = class_pair_counts(codes, sizes, threads=1)
         return counts, inner
 
     def _counts(
@@ -316,8 +310,8 @@ class PairCounter(Summary):
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
         self._settle_all()
         encoders = [encoder.to_dict() for encoder in self._encoders]
-        told = {"left_out": self.left_out, "weight": self._weight}
-        return {**told, "encoders": encoders}, self._table.to_arrays()
+        facts = {"left_out": self.left_out, "weight": self._weight}
+        return {**facts, "encoders": encoders}, self._table.to_arrays()
 
     def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
         self.left_out = row_count(header, "left_out")
@@ -374,9 +368,7 @@ class PairTable:
         table = pair_counts(codes, lengths, weights, threads=1)
         self._add_table(0, table, self._places(used))
         if self._by_class:
-            within = class_pair_counts(
-                codes[:-1], lengths[:-1], codes[-1], lengths[-1], weights, threads=1
-            )
+            within = class_pair_counts(codes, lengths, weights, threads=1)
             features = self._places(used[:-1])
             for code, table in zip(used[-1], within, strict=True):
                 self._add_table(1 + code, table, features)
@@ -455,7 +447,7 @@ class PairTable:
         for k, table in enumerate(before):
             self._add_table(k, table, target)
 
-    def mass(self) -> list[NDArray[Any]]:
+    def margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
         found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
         return [

@@ -36,8 +36,8 @@ import pyarrow as pa
 from renyi.compiled import cores
 from renyi.progress import Progress, ProgressCallback
 from renyi.streaming.counter import PairCounter
-from renyi.streaming.profile import ColumnProfile
 from renyi.streaming.spec import CountSpec
+from renyi.streaming.stream_columns import ColumnProfile
 from renyi.warnings import warn
 
 if TYPE_CHECKING:
@@ -226,8 +226,7 @@ class Job:
         first = self.spec.only(self.spec.undecided)
         profile = Run(self, self.source, ColumnProfile, first, record, checkpoint)()
         with warnings.catch_warnings(record=True, action="always") as caught:
-            found = profile.decided()
-        spec = self.spec.decided(dict(zip(found.names, found.columns, strict=True)))
+            spec = profile.decided(self.spec)
         notes = [str(w.message) for w in caught]
         return Record(spec=spec, notes=notes, seen=profile.seen)
 
@@ -262,7 +261,7 @@ class Job:
             source = source.mapped(look_at)
         run = Run(self, source, PairCounter, spec, record, self.checkpoint)
         counter: PairCounter = run()
-        if again is not None and again.seen == record.seen and again.decided() != spec:
+        if again and again.seen == record.seen and again.decided(self.spec) != spec:
             raise _moved("some rows", "others")
         return counter
 

@@ -9,7 +9,7 @@ dear. A `CountSpec` says what is known of every column before the next pass:
   file, which has no types.
 
 What is still undecided is found by a first pass
-(`renyi.streaming.profile.ColumnProfile`), which returns the decided spec.
+(`renyi.streaming.stream_columns.ColumnProfile`), which returns the decided spec.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ from numpy.typing import NDArray
 from renyi.encoding.arrow_cells import (
     as_floats,
     check_type,
-    numbers,
     plain_type,
     storage,
     trimmed,
 )
-from renyi.encoding.column_rules import check_names, check_weights
-from renyi.encoding.columns import RARE, Levels, check_column, label_text
+from renyi.encoding.column_rules import (
+    check_features,
+    check_names,
+    check_weights,
+    missing_texts,
+)
+from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
 from renyi.storage import first_line, read_archive, write_archive
 
@@ -75,12 +79,6 @@ class ColumnSpec(NamedTuple):
         """Whether a row can be counted at once."""
         binned = self.kind == "number" and self.levels is not None
         return self.text != "guess" and (self.kind == "label" or binned)
-
-    def numbers(
-        self, name: str, column: Any, missing: frozenset[str]
-    ) -> tuple[Floats, bool]:
-        """Return cells as floats, NaN if missing, and whether they are whole."""
-        return numbers(name, column, self.family, self.text, missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -142,8 +140,7 @@ class CountSpec:
         if weight == target:
             raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
         features = [name for name in names if name not in (target, weight)]
-        if not features:
-            raise ValueError(f"The table has no column beside the target {target!r}.")
+        check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
         if known:
             lacking = known.keys() - {*features}
@@ -184,7 +181,7 @@ class CountSpec:
     @property
     def missing(self) -> frozenset[str]:
         """Texts of the labels that mean "missing"."""
-        return frozenset(label_text(label) for label in self.encoder.missing)
+        return missing_texts(self.encoder.missing)
 
     @property
     def read_columns(self) -> tuple[str, ...]:
@@ -194,25 +191,26 @@ class CountSpec:
     @property
     def undecided(self) -> tuple[str, ...]:
         """Names of the columns that a first pass must look at."""
-        pairs = zip(self.names, self.columns, strict=True)
-        return tuple(name for name, column in pairs if not column.decided)
+        known = self.by_name.items()
+        return tuple(name for name, column in known if not column.decided)
 
-    def column(self, name: str) -> ColumnSpec:
-        """Return what is known of a column."""
-        return self.columns[self.names.index(name)]
+    @property
+    def by_name(self) -> dict[str, ColumnSpec]:
+        """What is known of each column."""
+        return dict(zip(self.names, self.columns, strict=True))
 
     def decided(self, columns: Mapping[str, ColumnSpec]) -> CountSpec:
         """Return the spec with some columns replaced."""
-        pairs = zip(self.names, self.columns, strict=True)
-        made = tuple(columns.get(name, column) for name, column in pairs)
-        return dataclasses.replace(self, columns=made)
+        made = {**self.by_name, **columns}
+        return dataclasses.replace(self, columns=tuple(made.values()))
 
     def only(self, features: Collection[str]) -> CountSpec:
         """Return the spec of some of the features and the target."""
         read = {*features, self.target}
-        pairs = zip(self.names, self.columns, strict=True)
-        names, columns = zip(*(pair for pair in pairs if pair[0] in read), strict=True)
-        return dataclasses.replace(self, names=names, columns=columns)
+        some = {name: each for name, each in self.by_name.items() if name in read}
+        return dataclasses.replace(
+            self, names=tuple(some), columns=tuple(some.values())
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -434,8 +432,8 @@ class Summary:
     def to_bytes(self) -> bytes:
         """Return it as bytes."""
         header, arrays = self._parts()
-        told = {"spec": self.spec.to_dict(), "n": self.n, "seen": self.seen}
-        return pack(self.kind, {**told, **header}, arrays)
+        facts = {"spec": self.spec.to_dict(), "n": self.n, "seen": self.seen}
+        return pack(self.kind, {**facts, **header}, arrays)
 
     @classmethod
     def from_bytes(cls, spec: CountSpec, data: bytes) -> Self:

@@ -1,0 +1,397 @@
+"""Columns of a stream: what a first pass finds out about them, and their codes.
+
+Bins need the quantiles of all rows, integers are labels if there are few of them, and a
+column of a CSV file is of numbers only if all its cells are. A `ColumnProfile` looks at
+the undecided columns of a spec, batch by batch, and keeps a bounded summary of each:
+sketches of numbers (`renyi.encoding.bins`) and what text looked like
+(`renyi.encoding.arrow_cells`). What is decided is what `Encoder.fit` decides with all
+rows in memory.
+
+The second pass gives codes. Labels may appear in any batch, so that categories are
+numbered as they come: 0 is the missing cell, then the labels. When all rows have been
+seen, labels are sorted, those of too few rows merged, by the rules of memory
+(`renyi.encoding.column_rules`): `FinalLevels` say where each code goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels, numbers
+from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
+from renyi.encoding.column_rules import (
+    MAX_INTEGER_LABELS,
+    are_whole,
+    bin_levels,
+    check_row_numbers,
+    counted_rows,
+    is_binned,
+    label_codes,
+    label_levels,
+)
+from renyi.encoding.columns import Label, Levels, label_text, ranked
+from renyi.encoding.encoder import Encoder
+from renyi.storage import LABEL
+from renyi.streaming.spec import Arrays, ColumnSpec, CountSpec, Summary, slices
+
+Places = NDArray[np.intp]
+
+_ARRAYS = (*Cells._fields, "hashes")  # of a sketch
+_FEW_BINS = 32
+_BYTE = 256  # codes
+
+
+# ---- codes
+
+
+class FinalLevels(NamedTuple):
+    """What becomes of the codes: the levels of the column, and each code's new one.
+
+    A code that no row has becomes -1. Whatever is given per code begins with that of
+    missing cells.
+    """
+
+    levels: Levels
+    places: Places
+
+
+class LabelEncoder:
+    """Codes of labels."""
+
+    def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
+        self.name, self.spec, self.missing = name, spec, missing
+        self.labels: list[Label] = []
+        self._codes: dict[str, int] = {}
+        self._dictionary: Any = None
+        self._lookup = np.zeros(1, np.uint8)  # code of each entry, and of null
+        self._known = np.zeros(0, np.bool_)  # which entries have occurred
+        self._complete = False
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self.labels) + 1
+
+    def encode(self, column: Any) -> NDArray[Any]:
+        """Return the code of each cell."""
+        indices, dictionary = coded(column)
+        if not _same(dictionary, self._dictionary):
+            self._dictionary = dictionary
+            self._lookup = np.zeros(len(dictionary) + 1, np.uint8)
+            self._known = np.zeros(len(dictionary), np.bool_)
+            self._complete = False
+        if indices.null_count:
+            if indices.type != pa.int32():  # a byte may not hold one more
+                indices = indices.cast(pa.int64())
+            indices = pc.fill_null(indices, len(dictionary))
+        places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
+        if not self._complete:
+            self._learn(places)
+        return np.take(self._lookup, places, mode="clip")
+
+    def _learn(self, places: NDArray[Any]) -> None:
+        """Give codes to entries of the dictionary that occur for the first time."""
+        count = len(self._known)
+        used = np.bincount(places, minlength=count)[:count] > 0
+        fresh = np.flatnonzero(used & ~self._known)
+        if len(fresh):
+            entries = self._dictionary
+            if len(fresh) < count:
+                entries = entries.take(pa.array(fresh))
+            check_moments(self.name, entries)
+            codes = self.admit(labels(entries, self.spec.text, self.missing))
+            if self.size > _BYTE:
+                most = max(int(codes.max()), int(self._lookup.max()))
+                self._lookup = self._lookup.astype(np.min_scalar_type(most), copy=False)
+            self._lookup[fresh] = codes
+            self._known |= used
+        self._complete = bool(self._known.all())
+
+    def admit(self, found: Sequence[Label]) -> Places:
+        """Return the codes of labels, new or known; 0 for a missing one."""
+        codes = np.zeros(len(found), np.intp)
+        for k, label in enumerate(found):
+            if label is None:
+                continue
+            text = label_text(label)
+            code = self._codes.get(text)
+            if code is None:
+                self.labels.append(label)
+                code = self._codes[text] = len(self.labels)
+            codes[k] = code
+        return codes
+
+    def merge(self, other: Any) -> Places:
+        """Return the own code of each code of another encoder."""
+        return np.append(0, self.admit(other.labels))
+
+    def close(
+        self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+    ) -> FinalLevels:
+        """Return the levels of the column, given the rows (or weight) of each code.
+
+        The labels in `rare` are merged; by default those of too few rows.
+        """
+        found = self.labels
+        if self.spec.text == "figures":
+            texts, kind = pa.array(found, pa.string()), TextKind()
+            kind.add(texts, weight[1:])
+            found = labels(texts, kind.name, self.missing)
+        ordered, places = ranked(found)
+        codes = [len(ordered), *places]
+        held = np.bincount(codes, weight, len(ordered) + 1)
+        levels = label_levels(ordered, held, self.missing, encoder.min_count, rare)
+        moved = label_codes(levels, ordered, self.missing)[codes]
+        return FinalLevels(levels, np.where(weight > 0, moved, -1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON, which knows no infinity: a list holds its text."""
+        odd = (np.inf, -np.inf)
+        return {"labels": [[str(v)] if v in odd else v for v in self.labels]}
+
+    def fill(self, data: Any) -> None:
+        """Take the labels of a plain form, checked."""
+        found = [_label(entry) for entry in data["labels"]]
+        codes = np.arange(1, len(found) + 1)
+        good = isinstance(data["labels"], list)
+        if not good or not np.array_equal(self.admit(found), codes):
+            raise ValueError("the labels are not valid")
+
+
+class BinEncoder:
+    """Codes of bins."""
+
+    def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
+        assert spec.levels is not None
+        self.name, self.spec, self.missing = name, spec, missing
+        self._levels, self._edges = spec.levels, np.array(spec.levels.edges)
+        self.size = len(self._edges) + 2
+
+    def encode(self, column: Any) -> NDArray[Any]:
+        """Return the code of each cell."""
+        spec = self.spec
+        values, _ = numbers(self.name, column, spec.family, spec.text, self.missing)
+        if self.size > _FEW_BINS:
+            return (bin_codes(values, self._edges) + 1) % self.size
+        # A few comparisons are far faster than a search in sorted edges.
+        codes: NDArray[np.uint8] = (values == values).view(np.uint8)
+        for edge in self._edges:
+            codes += (values >= edge).view(np.uint8)
+        return codes
+
+    def merge(self, other: Any) -> Places:
+        """Return the own code of each code of another encoder: the same."""
+        return np.arange(self.size)
+
+    def close(
+        self, weight: NDArray[Any], encoder: Encoder, rare: tuple[Label, ...] | None
+    ) -> FinalLevels:
+        """Return the levels of the column: its bins, and missing if there is any."""
+        places, gaps = np.arange(self.size) - 1, bool(weight[0] > 0)
+        if gaps:
+            places[0] = self.size - 1
+        return FinalLevels(self._levels.with_missing(gaps), places)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain form for JSON."""
+        return {}
+
+    def fill(self, data: Any) -> None:
+        """Take the plain form, which holds nothing."""
+        if data != {}:
+            raise ValueError("the bins are not valid")
+
+
+def _same(dictionary: Any, before: Any) -> bool:
+    """Whether a dictionary is the one before, by its memory or by its contents."""
+    if before is None or len(dictionary) != len(before):
+        return False
+    mine = [b and b.address for b in dictionary.buffers()]
+    theirs = [b and b.address for b in before.buffers()]
+    if mine == theirs and dictionary.offset == before.offset:
+        return True
+    return bool(dictionary.equals(before))
+
+
+def _label(entry: Any) -> Label:
+    """Return the label that a plain form holds."""
+    if entry in (["inf"], ["-inf"]):
+        return float(entry[0])
+    if type(entry) not in LABEL:
+        raise ValueError("a label is not valid")
+    return entry  # type: ignore[no-any-return]
+
+
+# ---- the first pass
+
+
+class ColumnProfile(Summary):
+    """What a first pass finds out about the undecided columns of a spec."""
+
+    kind, step = "profile", "looking at numbers"
+
+    def __init__(self, spec: CountSpec) -> None:
+        super().__init__(spec)
+        missing, known = spec.missing, spec.by_name
+        self._columns = [
+            _Undecided(name, known[name], missing) for name in spec.undecided
+        ]
+        self._target = LabelEncoder(spec.target, spec.columns[-1], missing)
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Look at the rows of a batch."""
+        names = [*self.spec.undecided, self.spec.target]
+        for piece in slices(self.spec, batch, names, self.seen):
+            self.seen += piece.rows
+            known, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
+            keep = counted_rows(known, weights)
+            weights = None if weights is None else weights[keep]
+            count = int(keep.sum())
+            self.n += count
+            rows = None if count == piece.rows else keep
+            for column, cells in zip(self._columns, piece.columns, strict=False):
+                column.add(cells, rows, weights)
+
+    def merge(self, other: ColumnProfile) -> None:
+        """Add what another profile of the same spec found."""
+        super().merge(other)
+        for column, theirs in zip(self._columns, other._columns, strict=True):
+            column.merge(theirs)
+
+    @classmethod
+    def of_columns(cls, spec: CountSpec, parts: Sequence[Self]) -> Self:
+        """Return the profile of the undecided columns, each of which has its own."""
+        made = cls(spec.only(spec.undecided))
+        made.n, made.seen = parts[0].n, parts[0].seen
+        made._columns = [column for part in parts for column in part._columns]
+        return made
+
+    def decided(self, spec: CountSpec) -> CountSpec:
+        """Return a spec, whose undecided columns these are, with all decided."""
+        auto = self.spec.encoder.numeric == "auto" and not self.spec.fitted
+        bins, columns, errors = self.spec.encoder.bins, {}, []
+        for column in self._columns:
+            try:
+                columns[column.name] = column.decided(bins, self.n if auto else 0)
+            except ValueError as error:  # all identifiers are named at once
+                errors.append(str(error))
+        if errors:
+            raise ValueError(" ".join(errors))
+        return spec.decided(columns)
+
+    def _parts(self) -> tuple[dict[str, Any], Arrays]:
+        arrays = {
+            f"{key} {j}": array
+            for j, column in enumerate(self._columns)
+            for key, array in column.sketch.to_parts()[1].items()
+        }
+        return {"columns": [column.to_dict() for column in self._columns]}, arrays
+
+    def _fill(self, header: dict[str, Any], arrays: Arrays) -> None:
+        pairs = zip(self._columns, header["columns"], strict=True)
+        for j, (column, entry) in enumerate(pairs):
+            column.fill(entry, {name: arrays[f"{name} {j}"] for name in _ARRAYS})
+
+
+class _Undecided:
+    """What is known of an undecided column."""
+
+    def __init__(self, name: str, spec: ColumnSpec, missing: frozenset[str]) -> None:
+        self.name, self._spec, self._missing = name, spec, missing
+        self.sketch = Sketch()
+        self.whole = True  # are all numbers integers
+        self.gaps = False  # are some missing
+        self.large: set[int] = set()  # some of the integers that floats merge
+        self.text = TextKind() if spec.text == "guess" else None
+
+    def add(self, cells: Any, rows: NDArray[np.bool_] | None, weights: Any) -> None:
+        spec = self._spec
+        if self.text is not None:
+            self.text.look_at(cells, self._missing)
+            number = self.text.may_be_number
+            if spec.kind == "label" or not (number or spec.kind == "number"):
+                return
+            spec = spec._replace(text="numbers" if number else "words")
+        how = (spec.family, spec.text, self._missing)
+        values, whole = numbers(self.name, cells, *how)
+        if rows is not None:
+            values = values[rows]
+        # How text was read so far may differ from batch to batch: its values count.
+        self.whole &= whole if self.text is None else are_whole(values)
+        self.gaps |= bool(np.isnan(values).any())
+        few = len(self.large) <= MAX_INTEGER_LABELS
+        if few and spec[:2] == ("integer", "auto") and (np.abs(values) > EXACT).any():
+            kept = cells if rows is None else cells.filter(pa.array(rows))
+            found = (int(v) for v in pc.unique(kept).drop_null().to_pylist())
+            self._note({v for v in found if abs(v) > EXACT})
+        self.sketch.add(values, weights)
+
+    def _note(self, large: set[int]) -> None:
+        """Remember some integers that floats cannot tell apart."""
+        self.large = set(sorted(self.large | large)[: MAX_INTEGER_LABELS + 1])
+
+    def merge(self, other: _Undecided) -> None:
+        self.sketch.merge(other.sketch)
+        self.whole &= other.whole
+        self.gaps |= other.gaps
+        self._note(other.large)
+        if self.text is not None and other.text is not None:
+            self.text.merge(other.text)
+
+    def decided(self, bins: int, n: int) -> ColumnSpec:
+        """Return what the column is; n is the number of rows if identifiers matter."""
+        spec, whole = self._spec, self.whole
+        if self.text is not None:
+            spec = spec._replace(text=self.text.name)
+            self.text.warn(self.name)
+        if spec.text in ("integers", "numbers"):
+            whole = spec.text == "integers"
+        if spec.kind == "auto" and (
+            spec.text == "words" or not is_binned(whole, self._distinct())
+        ):
+            spec = spec._replace(kind="label")
+        if spec.kind == "label":
+            return spec
+        if whole and not self.gaps:
+            check_row_numbers(self.name, self.sketch, n)
+        levels = bin_levels(self.sketch.cells, bins, whole)
+        return spec._replace(kind="number", levels=levels)
+
+    def _distinct(self) -> int:
+        """Return the number of different values, as far as a rule asks for it."""
+        low = self.sketch.cells.low
+        count = int((np.abs(low) <= EXACT).sum()) + len(self.large)
+        return max(self.sketch.distinct, len(low), count)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "sketch": self.sketch.to_parts()[0],
+            "whole": self.whole,
+            "gaps": self.gaps,
+            "large": sorted(self.large),
+            "text": None if self.text is None else self.text.to_dict(),
+        }
+
+    def fill(self, data: Any, arrays: Arrays) -> None:
+        good = (
+            isinstance(data, dict)
+            and set(data) == {"sketch", "whole", "gaps", "large", "text"}
+            and type(data["whole"]) is bool
+            and type(data["gaps"]) is bool
+            and isinstance(data["large"], list)
+            and all(type(value) is int for value in data["large"])
+            and (data["text"] is None) == (self.text is None)
+        )
+        if not good:
+            raise ValueError("what is known of a column is not valid")
+        self.sketch = Sketch.from_parts(data["sketch"], arrays)
+        self.whole, self.gaps = data["whole"], data["gaps"]
+        self.large = set(data["large"])
+        if self.text is not None:
+            self.text = TextKind.from_dict(data["text"])
