@@ -21,8 +21,11 @@ EXPORTS = {  # of a model, by format
     "skops": ".skops",
 }
 MARGINALS = ".renyi"
-GENOTYPES = (".bed", ".pgen")
-BESIDE_GENOTYPES = (".bim", ".fam", ".pvar", ".psam")
+BESIDE_GENOTYPES = {  # samples and variants, by the file of calls
+    ".bed": (".fam", ".bim"),
+    ".pgen": (".psam", ".pvar"),
+}
+GENOTYPES = tuple(BESIDE_GENOTYPES)
 
 
 def either(endings: Sequence[str]) -> str:

@@ -25,11 +25,11 @@ from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
 from renyi.exports.allele_matching import match_variants
-from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
+from renyi.exports.score_files import POINTS, GenotypeScores
 from renyi.figures import at_most, number_of, percent, printable, wrapped
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
-from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
-from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotype_filters import Filters, frequency_of
+from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
 from renyi.sources.genotypes import Genotypes
 from renyi.warnings import warn
 

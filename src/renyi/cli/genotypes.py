@@ -31,7 +31,12 @@ from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
 from renyi.sources.genotype_filters import Filters
-from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
+from renyi.sources.genotypes import (
+    Genotypes,
+    files_beside,
+    genotype_path,
+    read_genotypes,
+)
 from renyi.sources.phenotypes import (
     NO_VALUE,
     SampleColumns,
@@ -65,7 +70,6 @@ _NO_BOUND = (
     "the model has not seen."
 )
 _CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
-_ROLES = (".fam", ".bim"), (".psam", ".pvar")
 
 
 def are_asked(args: Args) -> bool:
@@ -113,13 +117,12 @@ def loaded(args: Args, log: list[str]) -> Genotypes:
         found = read_genotypes(args.file, meter)
     sexes = found.samples["sex"].value_counts()
     parents = (found.samples["father"] != "0") | (found.samples["mother"] != "0")
-    stem = found.path.rpartition(".")[0]
-    samples, variants = _ROLES[found.path.endswith(".pgen")]
+    samples, variants = files_beside(found.path)
     kinds = [f"{int(sexes.get('2', 0)):,} females", f"{int(sexes.get('1', 0)):,} males"]
     log += [
         f"{number_of(found.packed.n, 'sample')} ({', '.join(kinds)}; "
-        f"{int((~parents).sum()):,} founders) loaded from {stem}{samples}.",
-        f"{number_of(found.packed.d, 'variant')} loaded from {stem}{variants}.",
+        f"{int((~parents).sum()):,} founders) loaded from {samples}.",
+        f"{number_of(found.packed.d, 'variant')} loaded from {variants}.",
     ]
     return found
 
@@ -192,8 +195,7 @@ def phenotype(args: Args, G: Genotypes) -> tuple[Sequence[str | None], str]:
     if args.pheno is None:
         if args.pheno_name is not None:
             raise ValueError("--pheno-name names a column of --pheno: add the file.")
-        ending = _ROLES[G.path.endswith(".pgen")][0]
-        return G.samples["phenotype"].tolist(), G.path.rpartition(".")[0] + ending
+        return G.samples["phenotype"].tolist(), files_beside(G.path)[0]
     found = read_sample_columns(args.pheno, G.samples)
     names = [str(name) for name in found.texts]
     if args.pheno_name is None and len(names) != 1:

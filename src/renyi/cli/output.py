@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,7 +240,8 @@ def _files_read(args: Args) -> Iterator[str | Path]:
     for name in filter(None, names):
         yield name
         if str(name).endswith(GENOTYPES):
-            yield from map(Path(name).with_suffix, BESIDE_GENOTYPES)
+            beside = chain(*BESIDE_GENOTYPES.values())
+            yield from map(Path(name).with_suffix, beside)
         if name in datasets.names():
             yield datasets.path(name)
         with contextlib.suppress(ValueError, OSError):

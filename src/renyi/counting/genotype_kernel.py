@@ -17,22 +17,26 @@ minus what the count had there; then the same with a and b exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.counting.gpu import DeviceGenotypes
 from renyi.counting.packed import (
     CODES,
     COPIES,
     MISSING,
+    NONE,
     OBSERVED,
+    ONE,
     PackedGenotypes,
     agreement,
     code_counts,
     copy_products,
     missing_products,
+    scores,
+    sums,
 )
 
 Floats = NDArray[np.float64]
@@ -58,11 +62,11 @@ class GenotypeKernel:
         return cls(dominance, seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))
 
     def matrix(
-        self, G: PackedGenotypes, count: Callable[[], Floats] | None = None
+        self, G: PackedGenotypes, on_gpu: DeviceGenotypes | None = None
     ) -> Floats:
-        """Return A; `count` counts agreements elsewhere, say on a GPU."""
+        """Return A."""
         if self.dominance:
-            A = agreement(G) if count is None else count()
+            A = agreement(G) if on_gpu is None else on_gpu.agreement()
         else:
             A = copy_products(G)
         table = self._of_missing(G.d)
@@ -105,10 +109,44 @@ class GenotypeKernel:
             out[:, OBSERVED] += self.means[:, :, None] * S[:, [MISSING]]
             out[:, MISSING] = (self.means[:, :, None] * out[:, OBSERVED]).sum(axis=1)
         else:
-            per_copy = S[:, 2] + 2 * S[:, 3]
+            per_copy = S[:, ONE] + 2 * S[:, NONE]
             if self.means is not None:
                 mean = self._mean_copies()[:, None]
                 per_copy += mean * S[:, MISSING]
                 out[:, MISSING] = mean * per_copy
             out[:, OBSERVED] = COPIES[OBSERVED, None] * per_copy[:, None]
         return out[:, :, 0] if sums.ndim == 2 else out
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeProducts:
+    """Genotypes under a coding, and where products with them are computed."""
+
+    G: PackedGenotypes
+    kernel: GenotypeKernel
+    on_gpu: DeviceGenotypes | None
+
+    @classmethod
+    def of(
+        cls, G: PackedGenotypes, dominance: bool, missing: str, device: str
+    ) -> GenotypeProducts:
+        """Take the means of these very samples, if need be."""
+        on_gpu = DeviceGenotypes(G) if device == "cuda" else None
+        return cls(G, GenotypeKernel.of(G, dominance, missing), on_gpu)
+
+    def matrix(self) -> Floats:
+        """Return A."""
+        return self.kernel.matrix(self.G, self.on_gpu)
+
+    def points(self, beta: Floats) -> Floats:
+        """Return the points of the codes from weights (n,) or (n, k) of samples."""
+        found = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
+        return self.kernel.points(found)
+
+    def multiply(self, V: Floats) -> Floats:
+        """Return A V of V (n, k)."""
+        if self.on_gpu is None:
+            return scores(self.G, self.points(V))
+        if self.kernel.dominance and self.kernel.means is None:
+            return self.on_gpu.gram(V)
+        return self.on_gpu.scores(self.points(V))

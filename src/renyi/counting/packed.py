@@ -38,9 +38,9 @@ from renyi.counting.onehot import (
 Floats = NDArray[np.float64]
 Ways = tuple[tuple[bool, int], ...]  # bits that differ in both planes? how often?
 
-MISSING = 1
 CODES = 4
-OBSERVED = [0, 2, 3]
+TWO, MISSING, ONE, NONE = range(CODES)  # copies of A1
+OBSERVED = [TWO, ONE, NONE]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.counting.packed_kernels"
@@ -91,9 +91,10 @@ class PackedGenotypes:
                 "packed genotypes must be bytes of shape (variants, bytes per variant),"
                 f" not {self.data.dtype} of shape {self.data.shape}."
             )
-        if self.data.shape[1] != -(-self.n_in_file // 4):
+        width = variant_bytes(self.n_in_file)
+        if self.data.shape[1] != width:
             raise ValueError(
-                f"{self.n_in_file} samples take {-(-self.n_in_file // 4)} bytes per "
+                f"{self.n_in_file} samples take {width} bytes per "
                 f"variant, and the packed genotypes have {self.data.shape[1]}."
             )
         for name, size in (("samples", self.n_in_file), ("variants", len(self.data))):
@@ -106,11 +107,8 @@ class PackedGenotypes:
         if table.ndim != 2 or table.max(initial=0) >= CODES:
             raise ValueError("codes of genotypes must be 0 to 3, (variants, samples).")
         d, n = table.shape
-        padded = np.zeros((d, -(-n // 4) * 4), np.uint8)
-        padded[:, :n] = table
-        data = padded[:, 0::4].copy()
-        for place in range(1, 4):
-            data |= padded[:, place::4] << np.uint8(2 * place)
+        data = np.empty((d, variant_bytes(n)), np.uint8)
+        pack(np.pad(table, ((0, 0), (0, -n % 4))), data)
         return cls(data, n)
 
     @property
@@ -136,13 +134,9 @@ class PackedGenotypes:
 
     def numbers(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
         """Return the rows of some of the variants kept, and filler."""
-        size = -(-(part.stop - part.start) // multiple) * multiple
-        rows = np.full(size, 0 if self.variants is None else self.variants[part.start])
-        if self.variants is None:
-            rows[: part.stop - part.start] = np.arange(part.start, part.stop)
-        else:
-            rows[: part.stop - part.start] = self.variants[part]
-        return rows
+        kept = np.arange(part.start, part.stop)
+        rows = kept if self.variants is None else self.variants[part]
+        return np.append(rows, np.full(-len(rows) % multiple, rows[0]))
 
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
         """Return unpacked codes of variants `low` to `high` of those kept."""
@@ -162,6 +156,28 @@ class PackedGenotypes:
             _kept(self.samples, samples, self.n),
             _kept(self.variants, variants, self.d),
         )
+
+
+def variant_bytes(n: int) -> int:
+    """Return the bytes of a variant of n samples."""
+    return -(-n // 4)
+
+
+def pack(codes: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    """Write codes of whole bytes of samples, (variants, 4 x bytes), four to a byte."""
+    np.copyto(out, codes[:, 0::4])
+    for place in range(1, 4):
+        out |= codes[:, place::4] << np.uint8(2 * place)
+
+
+def packed_of(G: Any) -> PackedGenotypes:
+    """Return packed genotypes, or those of an object that has them as ``packed``."""
+    found = getattr(G, "packed", G)
+    if not isinstance(found, PackedGenotypes):
+        raise TypeError(
+            f"genotypes must be packed (read_genotypes reads them), not {type(G)}."
+        )
+    return found
 
 
 def _check_kept(name: str, kept: NDArray[Any] | None, size: int) -> None:
@@ -206,9 +222,7 @@ def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _side_by_side(
-    function: Callable[..., None], tasks: Iterable[tuple[Any, ...]]
-) -> None:
+def _side_by_side(function: Callable[[Any], None], tasks: Iterable[Any]) -> None:
     """Call a function of every task, so that each core is kept busy."""
     waiting = deque(tasks)
 
@@ -218,7 +232,7 @@ def _side_by_side(
                 task = waiting.popleft()
             except IndexError:
                 return
-            function(*task)
+            function(task)
 
     run_all([work] * max(1, min(cores(), len(waiting))))
 
@@ -256,7 +270,7 @@ def class_code_counts(
         lambda part: kernels.mask_counts(
             data, G.numbers(part), masks, totals, out[part]
         ),
-        ((part,) for part in _slices(G.d, CHUNK)),
+        _slices(G.d, CHUNK),
     )
     return out
 
@@ -334,7 +348,7 @@ def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -
             lambda t, rows=rows: loops.write_codes(
                 data, rows, samples, t, threads, merge, codes, places
             ),
-            ((t,) for t in range(threads)),
+            range(threads),
         )
         for both, times in ways:
             table = loops.tables(both)
@@ -342,7 +356,7 @@ def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -
                 lambda chunk, table=table, times=times: loops.subtract_counts(
                     table, codes, places, chunk, times, out
                 ),
-                ((chunk,) for chunk in reversed(range(chunks))),
+                reversed(range(chunks)),
             )
 
 
@@ -361,14 +375,14 @@ def _subtract_planes(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) ->
             lambda t, rows=rows: loops.write_planes(
                 data, rows, place, t, threads, merge, planes
             ),
-            ((t,) for t in range(threads)),
+            range(threads),
         )
         for both, times in ways:
             _side_by_side(
                 lambda t, both=both, times=times: loops.subtract_differences(
                     planes, t, 4 * threads, both, times, out
                 ),
-                ((t,) for t in range(4 * threads)),
+                range(4 * threads),
             )
 
 
@@ -395,7 +409,7 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
                 lambda some, rows=rows, points=points: kernels.add_missing(
                     data, rows, samples, some.start, some.stop, points, out
                 ),
-                ((some,) for some in _slices(G.n, -(-G.n // cores()))),
+                _slices(G.n, -(-G.n // cores())),
             )
     out += out.T.copy()
     return out
@@ -430,7 +444,8 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
     wave = max(1, cores())
     some = np.empty((wave, *out.shape))
 
-    def add_part(t: int, part: slice) -> None:
+    def add_part(task: tuple[int, slice]) -> None:
+        t, part = task
         rows = G.numbers(part, TOGETHER)
         some[t] = 0
         for column in range(k):
@@ -490,7 +505,7 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
             lambda part, vectors=vectors, target=target: add(
                 data, G.numbers(part), vectors, target[part]
             ),
-            ((part,) for part in _slices(G.d, CHUNK)),
+            _slices(G.d, CHUNK),
         )
     return out[0] if given.ndim == 1 else np.moveaxis(out, 0, 2).copy()
 

@@ -37,17 +37,18 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.checks import check_memory
-from renyi.counting.packed import CODES, MISSING
-from renyi.exports.allele_matching import NO_ALLELE, NO_ID, chromosomes, variant_names
+from renyi.counting.packed import CODES, MISSING, NONE, ONE, TWO
+from renyi.exports.allele_matching import NO_ID, chromosomes, variant_names
+from renyi.sources.genotype_filters import genotype_shares
+from renyi.sources.genotype_tables import HAPLOID, NO_ALLELE
 from renyi.storage import InvalidFileError, first_line, parse, valid
 from renyi.writing import Place, replace_together, replacing
 
 Floats = NDArray[np.float64]
 
-TWO, ONE, NONE = 0, 2, 3  # codes of so many copies of A1
 REVERSED = [NONE, MISSING, ONE, TWO]
 PGS = "###PGS CATALOG SCORING FILE"
-_ONE_COPY = ("X", "Y", "MT")  # of which samples may have one only
+_ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
 _PIECE = 2**24  # bytes of text read at a time
 _HEADER = 2**20  # bytes of a header at most
 _MEMORY_PER_BYTE = 4  # of text, while it is read
@@ -332,7 +333,7 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
     if np.isfinite(f).any():
         variants["frequency"] = f
         if model is not None:  # of whose intercept the means are a part
-            shares = np.column_stack([(1 - f) ** 2, 2 * f * (1 - f), f**2])
+            shares = genotype_shares(f)[:, ::-1]
             means = (shares * points[:, [NONE, ONE, TWO]]).sum(axis=1)
             known = _numbers(rows, "mean_weight", np.nan)
             means = np.where(np.isnan(known), means, known)
