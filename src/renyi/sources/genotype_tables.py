@@ -251,6 +251,7 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
     kinds = dict.fromkeys((*_COUNTED, "CHROM"), _TEXT)
     kinds |= dict.fromkeys((*_COUNTS, "POS"), pa.int64())
+    kinds |= {f"#{name}": kind for name, kind in kinds.items()}
     try:
         table = csv.read_csv(
             place,
