@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.cli import output
 from renyi.cli.genotypes import (
+    CODINGS,
     OURS,
     TABLES,
     check_prefix,
@@ -36,10 +37,7 @@ from renyi.warnings import warn
 Floats = NDArray[np.float64]
 
 CLASSES = ("control", "case")
-_FAR, _SURE = (
-    0.15,
-    6.0,
-)  # how far apart frequencies contradict: and in errors
+_FAR, _SURE = 0.15, 6.0  # how far apart frequencies contradict: and in errors
 _SMALLEST = 1e-6  # alpha: below, points are rounding
 _MOST = 0.01  # share of variants that may contradict, and are dropped
 _TOP, _SHOWN = 10, 5
@@ -59,10 +57,8 @@ def fit(args: Args, recorded: Recorded) -> None:
     study = read_genotype_counts(args.genotype_counts)
     panel = Filters().apply(loaded(args, log), log.append)  # without haploid calls
     panel, counts = _aligned(args, study, panel, log)
-    share = args.prevalence or float(
-        np.median(counts[:, 1].sum(1) / counts.sum((1, 2)))
-    )
-    alpha = None if args.alpha in ("auto", "loo") else args.alpha
+    share = args.prevalence or float(np.median(_class_shares(counts, None)[:, 1]))
+    alpha = None if isinstance(args.alpha, str) else args.alpha
     if alpha is not None and alpha < _SMALLEST:
         raise ValueError(f"--alpha {alpha:g} is too small for counts of genotypes.")
     model, certified = fit_counts(panel, counts, share, alpha, args.build)
@@ -139,10 +135,8 @@ def _agreeing(
     people = (shares**2 / counts.sum(axis=2)).sum(axis=1) + 1 / panel.packed.n
     error = np.sqrt(mean * (1 - mean) / 2 * people)
     apart = abs(ours - theirs)
-    bad = ~(
-        apart <= np.maximum(_FAR, _SURE * error)
-    )  # NaN, which the panel misses, too
-    kept: NDArray[np.bool_] = ~bad
+    kept = np.asarray(apart <= np.maximum(_FAR, _SURE * error))  # NaN is missed: not
+    bad = ~kept
     if not bad.any():
         return kept
     worst = np.argsort(-np.nan_to_num(apart, nan=1.0), kind="stable")[:_SHOWN]
@@ -214,7 +208,7 @@ def _text(facts: Facts, certified: Certified) -> str:
         "Learned to tell cases from controls by counts, with pairs of a panel.",
         f"  counts    {facts['cases']:,} cases, {facts['controls']:,} controls",
         f"  panel     {number_of(facts['panel'], 'sample')}",
-        f"  variants  {facts['variants']:,}, points for 0, 1 and 2 copies",
+        f"  variants  {facts['variants']:,}, {CODINGS[True]}",
         f"  alpha     {facts['alpha']:.4g}",
         f"  share     {facts['share']:.4g} of the population are taken to be cases",
     ]
@@ -239,9 +233,4 @@ def _text(facts: Facts, certified: Certified) -> str:
         many = number_of(facts["missing"], "missing call")
         proof += f" The panel has {many}; it holds if each was the mean of the others."
     blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = [f"Wrote {place} ({what})" for what, place in facts["written"].items()]
-    if written:
-        blocks.append(written)
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    return output.joined(blocks, facts)

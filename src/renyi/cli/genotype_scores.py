@@ -21,10 +21,12 @@ from renyi.cli.genotypes import (
     measured,
     measured_lines,
     phenotype,
+    sample_ids,
 )
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.endings import WRITTEN
 from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.exports.score_formats import PLINK2
 from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
 from renyi.sources.files import existing
@@ -57,7 +59,7 @@ def predict(args: Args, recorded: Recorded) -> None:
             raise ValueError(f"{args.covar} has all covariates of no sample.")
         G, covariates = G.select(samples=used), covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
-    table = G.samples[["fid", "iid"]].rename(columns=str.upper)
+    table = sample_ids(G)
     facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}
     if model.classes is not None:
         p = model.probabilities(scored.scores, args.prevalence)
@@ -144,7 +146,7 @@ def export(args: Args) -> None:
             "a file (.txt or .txt.gz)" if pgs else "how the names of its files begin"
         )
         raise ValueError(f"--scores {args.scores} needs --out: {names}.")
-    for ending in ("",) if pgs else (".additive.tsv", ".dominant.tsv", ".plink2.txt"):
+    for ending in ("",) if pgs else PLINK2:
         output.check_place(args, args.out + ending, (".txt", ".txt.gz") * pgs)
     model = read_scores(existing(args.model))
     if pgs:
@@ -152,8 +154,6 @@ def export(args: Args) -> None:
         print(f"Wrote {args.out}", file=sys.stderr)
         return
     model.to_plink2(args.out)
-    print(
-        f"Wrote {args.out}.additive.tsv, {args.out}.dominant.tsv and "
-        f"{args.out}.plink2.txt, which has the two commands and the offset",
-        file=sys.stderr,
-    )
+    *tables, note = (args.out + ending for ending in PLINK2)
+    wrote = f"Wrote {', '.join(tables)} and {note}"
+    print(f"{wrote}, which has the two commands and the offset", file=sys.stderr)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
 from renyi.drawing import axes
 from renyi.endings import PICTURE
@@ -69,7 +71,7 @@ _NO_BOUND = (
     "left-out samples; a bound that holds needs samples that "
     "the model has not seen."
 )
-_CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
+CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 
 
 def are_asked(args: Args) -> bool:
@@ -127,6 +129,11 @@ def loaded(args: Args, log: list[str]) -> Genotypes:
     return found
 
 
+def sample_ids(G: Genotypes) -> pd.DataFrame:
+    """Return how samples are named in tables that are written."""
+    return G.samples[["fid", "iid"]].rename(columns=str.upper)
+
+
 def _study(args: Args) -> Study:
     """Read what is to be learned from, filtered."""
     log: list[str] = []
@@ -146,7 +153,7 @@ def _study(args: Args) -> Study:
     if not used.any():
         raise ValueError(f"No sample of {G.path} is left: {' '.join(log[2:])}")
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
-    G = Genotypes(G.packed, rows, G.variants, G.path).select(samples=used)
+    G = replace(G, samples=rows).select(samples=used)
     filters = Filters(
         keep=args.keep,
         remove=args.remove,
@@ -265,7 +272,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:
         facts["compared"] = compared
-    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    step = output.keeping(args)
     if prefix is not None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
@@ -282,9 +289,8 @@ def fit(args: Args, recorded: Recorded) -> None:
     if prefix is not None:
         model.save(f"{prefix}.json")
         if rest is not None:
-            ids = study.genotypes.samples[["fid", "iid"]].rename(columns=str.upper)
             with output.writing(Path(prefix + LOCO), {}) as write:
-                write(pd.concat([ids.reset_index(drop=True), rest], axis=1))
+                write(pd.concat([sample_ids(study.genotypes), rest], axis=1))
         with replacing(f"{prefix}.log") as stream:
             stream.write(_log(args, begun, study.log, text))
     if args.json:
@@ -295,11 +301,7 @@ def fit(args: Args, recorded: Recorded) -> None:
 
 def _check_asked(args: Args) -> Path | None:
     """Refuse what cannot be done before any work is; return where to draw, if asked."""
-    if len(_missing(args)) != 1 or _missing(args)[0] not in ("category", "mean"):
-        raise ValueError(
-            "--missing is category (a genotype of its own) or mean for genotypes, not "
-            f"{' '.join(args.missing)}."
-        )
+    _missing(args)
     if args.loco:
         if args.out is None:
             raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
@@ -311,8 +313,15 @@ def _check_asked(args: Args) -> Path | None:
     return picture
 
 
-def _missing(args: Args) -> list[str]:
-    return args.missing or ["category"]
+def _missing(args: Args) -> str:
+    """Return what missing calls count as."""
+    found = " ".join(args.missing) if args.missing else MISSING_AS[0]
+    if found not in MISSING_AS:
+        raise ValueError(
+            "--missing is category (a genotype of its own) or mean for genotypes, not "
+            f"{found}."
+        )
+    return found
 
 
 def _learned(
@@ -323,7 +332,7 @@ def _learned(
         GenotypeModel(
             alpha="auto" if args.alpha == "loo" else args.alpha,
             dominance=dominance,
-            missing=_missing(args)[0],
+            missing=_missing(args),
             device=args.device or "cpu",
             random_state=args.seed or 0,
         )
@@ -392,7 +401,7 @@ def _facts(
         "dominance": clf.dominance,
         "missing": clf.missing,
         "alpha": float(clf.alpha_),
-        "alpha_given": args.alpha not in ("auto", "loo"),
+        "alpha_given": not isinstance(args.alpha, str),
         "method": figures.method,
         "loo_error": figures.error,
         "majority_error": figures.majority_error,
@@ -439,7 +448,7 @@ def measured(measures: RiskMeasures) -> Facts:
 
 def _fit_text(facts: Facts) -> str:
     first, second = facts["classes"].items()
-    how = _CODINGS[facts["dominance"]]
+    how = CODINGS[facts["dominance"]]
     gaps = {"category": "a genotype of their own", "mean": "the mean of the others"}
     chosen = "as given" if facts["alpha_given"] else "chosen by left-out samples"
     learned = [
@@ -469,17 +478,12 @@ def _fit_text(facts: Facts) -> str:
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = facts.get("written", {}).items()
-    end = [f"Wrote {place} ({what})" for what, place in written]
-    blocks.append([*end, f"Next: {facts['next']}"])
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    return output.joined(blocks, facts)
 
 
 def _compared_lines(compared: Facts) -> list[str]:
     """Return both codings and their difference in words."""
-    names = {"dominance": f"dominance, {_CODINGS[True]}", "additive": _CODINGS[False]}
+    names = {"dominance": f"dominance, {CODINGS[True]}", "additive": CODINGS[False]}
     names["covariates"] = "covariates alone"
     kept, measures = compared["in_model"], ("error", "auc", "r2")
     lines = [
@@ -543,7 +547,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
-        f"Command: {shlex.join(['renyi', *args.argv])}",
+        f"Command: {output.command_line(args)}",
         f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
         "",
         *log,
@@ -552,4 +556,4 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
         "",
         f"End time: {now:%Y-%m-%d %H:%M:%S %z}",
     ]
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return output.log_bytes(lines)

@@ -41,6 +41,9 @@ from renyi.counting.packed import (
 
 Floats = NDArray[np.float64]
 
+MISSING_AS = ("category", "mean")
+"""What a missing genotype counts as."""
+
 
 @dataclass(frozen=True, eq=False)
 class GenotypeKernel:

@@ -222,7 +222,7 @@ def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _side_by_side(function: Callable[[Any], None], tasks: Iterable[Any]) -> None:
+def _side_by_side(function: Callable[..., None], tasks: Iterable[Any]) -> None:
     """Call a function of every task, so that each core is kept busy."""
     waiting = deque(tasks)
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from renyi import rules
 from renyi.checks import check_choice, memory_budget
 from renyi.counting import packed
-from renyi.counting.genotype_kernel import GenotypeProducts
+from renyi.counting.genotype_kernel import MISSING_AS, GenotypeProducts
 from renyi.counting.packed import PackedGenotypes, packed_of
 from renyi.solvers.calibration import Calibration, temperature
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
@@ -154,7 +154,7 @@ class GenotypeModel:
         return self
 
     def _check(self) -> float | str:
-        check_choice("missing", self.missing, ("category", "mean"))
+        check_choice("missing", self.missing, MISSING_AS)
         check_choice("solver", self.solver, ("auto", "exact", "cg"))
         check_choice("device", self.device, ("cpu", "cuda"))
         alpha = check_alpha(self.alpha)

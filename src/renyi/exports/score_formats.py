@@ -47,6 +47,7 @@ from renyi.writing import Place, replace_together, replacing
 Floats = NDArray[np.float64]
 
 REVERSED = [NONE, MISSING, ONE, TWO]
+PLINK2 = (".additive.tsv", ".dominant.tsv", ".plink2.txt")  # files of both passes
 PGS = "###PGS CATALOG SCORING FILE"
 _ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
 _PIECE = 2**24  # bytes of text read at a time
@@ -71,7 +72,7 @@ information
 ##RENYI
 #renyi_model={model}
 """
-_PLINK2 = """\
+_PLINK2_NOTE = """\
 Score of a sample = {offset!r} + ADDITIVE_SUM + DOMINANT_SUM of these two passes:
 
 plink2 --bfile STUDY --score {prefix}.additive.tsv header-read no-mean-imputation \
@@ -109,18 +110,15 @@ def write_plink2(
         pairs = ((ids, ids), (a1, a2), (first, half))
         additive = [np.concatenate(pair) for pair in pairs]
     offset = float(w[:, MISSING].sum()) + intercept
-    text = _PLINK2.format(offset=offset, prefix=shlex.quote(str(prefix))) + note
-    writers: dict[Path, Any] = {}
-    for name, columns in (("additive", additive), ("dominant", [ids, a1, dominant])):
-        table = pa.table(
-            dict(zip(("ID", "ALLELE", name.upper()), columns, strict=True))
-        )
+    text = _PLINK2_NOTE.format(offset=offset, prefix=shlex.quote(str(prefix))) + note
+    writers: list[Any] = []
+    for name, columns in (("ADDITIVE", additive), ("DOMINANT", [ids, a1, dominant])):
+        table = pa.table(dict(zip(("ID", "ALLELE", name), columns, strict=True)))
         table = table.filter(pc.field("ALLELE") != NO_ALLELE)
-        place = Path(f"{prefix}.{name}.tsv")
-        writers[place] = lambda stream, table=table: _write_tsv(stream, table)
-    place = Path(f"{prefix}.plink2.txt")
-    writers[place] = lambda stream: stream.write(text.encode())
-    replace_together(writers)
+        writers.append(lambda stream, table=table: _write_tsv(stream, table))
+    writers.append(lambda stream: stream.write(text.encode()))
+    places = [Path(f"{prefix}{ending}") for ending in PLINK2]
+    replace_together(dict(zip(places, writers, strict=True)))
     return offset
 
 
