@@ -93,12 +93,8 @@ def _aligned(
     """Return the panel's variants that have counts, and these by its alleles."""
     table = study.variants.assign(frequency=_frequency(study.counts, args.prevalence))
     shares = frequency_of(code_counts(panel.packed))
-    match = match_variants(
-        table,
-        panel.variants,
-        lambda rows: shares[rows],
-        (args.build, None),
-    )
+    builds = args.build, None
+    match = match_variants(table, panel.variants, lambda rows: shares[rows], builds)
     log += match.record.lines()
     if not match.record.matched:
         raise ValueError(f"No variant of {study.path} is in {panel.path}.")

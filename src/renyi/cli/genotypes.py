@@ -437,13 +437,8 @@ def _compared(clf: GenotypeModel, other: GenotypeModel, found: Comparison) -> Fa
 
 def measured(measures: RiskMeasures) -> Facts:
     """Return measures of a score as plain values."""
-    return {
-        "auc": measures.auc,
-        "auc_interval": list(measures.auc_interval),
-        "nagelkerke_r2": measures.nagelkerke_r2,
-        "liability_r2": measures.liability_r2,
-        "prevalence": measures.prevalence,
-    }
+    names = ("auc", "auc_interval", "nagelkerke_r2", "liability_r2", "prevalence")
+    return {name: getattr(measures, name) for name in names}
 
 
 def _fit_text(facts: Facts) -> str:

@@ -32,11 +32,11 @@ from renyi.counting.onehot import (
     bit_planes,
     kernels_for,
     mirror,
+    read_only,
     subtract_differences,
 )
 
 Floats = NDArray[np.float64]
-Ways = tuple[tuple[bool, int], ...]  # bits that differ in both planes? how often?
 
 CODES = 4
 TWO, MISSING, ONE, NONE = range(CODES)  # copies of A1
@@ -50,6 +50,7 @@ CHUNK = 4_096  # variants whose points are added up before they join the rest
 BLOCKS = 2  # of planes that are compared before counts are written
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
 TOGETHER = 16  # variants that are added to a score at a time
+WAYS = (False, 1), (True, 3)  # bits that differ in both planes? how often?
 PRODUCT_SECONDS = 2e-9  # per genotype and output, with numpy
 COUNT_SECONDS = 3e-10  # per genotype, with numpy
 _UNPACKED: NDArray[np.uint8] = (
@@ -215,13 +216,6 @@ def _slices(size: int, step: int) -> Iterator[slice]:
         yield slice(low, min(low + step, size))
 
 
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that loops are compiled for once, whoever may write to it."""
-    view = np.ascontiguousarray(np.asarray(array)).view()
-    view.flags.writeable = False
-    return view
-
-
 def _side_by_side(function: Callable[..., None], tasks: Iterable[Any]) -> None:
     """Call a function of every task, so that each core is kept busy."""
     waiting = deque(tasks)
@@ -265,7 +259,7 @@ def class_code_counts(
     )
     masks = np.packbits(bits.reshape(n_classes, -1), axis=1, bitorder="little")
     masks, totals = masks.view(np.uint64), np.bincount(labels, minlength=n_classes)
-    data = _fixed(G.data)
+    data = read_only(G.data)
     _side_by_side(
         lambda part: kernels.mask_counts(
             data, G.numbers(part), masks, totals, out[part]
@@ -326,31 +320,31 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
         return
     lookups = load(LOOKUPS)
     assert lookups is not None  # since the others are there
-    ways = (False, 1), (True, 3)
     if lookups.PAYS:
-        _subtract_lookups(G, lookups, ways[: 1 + copies], out)
+        _subtract_lookups(G, lookups, copies, out)
     else:
-        _subtract_planes(G, kernels, ways[: 1 + copies], out)
+        _subtract_planes(G, kernels, copies, out)
     mirror(out)
 
 
-def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+def _subtract_lookups(
+    G: PackedGenotypes, loops: Any, copies: bool, out: Floats
+) -> None:
     """Do so by lookups; of pairs of variants first, then of pairs of samples."""
     periods = min(loops.PERIODS, -(-G.d // (2 * loops.STEPS)))
     pairs, chunks = periods * loops.STEPS, -(-G.n // loops.WIDE)
     codes = np.zeros((chunks, pairs, loops.WIDE), np.uint8)
     places = np.zeros((chunks * loops.WIDE // 2, pairs), np.uint16)
-    data, samples, threads = _fixed(G.data), _fixed(G.places), cores()
-    merge = len(ways) > 1
+    data, samples, threads = read_only(G.data), read_only(G.places), cores()
     for part in _slices(G.d, 2 * pairs):
         rows = G.numbers(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_codes(
-                data, rows, samples, t, threads, merge, codes, places
+                data, rows, samples, t, threads, copies, codes, places
             ),
             range(threads),
         )
-        for both, times in ways:
+        for both, times in WAYS[: 1 + copies]:
             table = loops.tables(both)
             _side_by_side(
                 lambda chunk, table=table, times=times: loops.subtract_counts(
@@ -360,24 +354,23 @@ def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -
             )
 
 
-def _subtract_planes(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+def _subtract_planes(G: PackedGenotypes, loops: Any, copies: bool, out: Floats) -> None:
     """Do so by planes of bits."""
     size = 64 * loops.WORDS  # variants of a block
     blocks = min(BLOCKS, -(-G.d // size))
     planes = loops.empty_planes(G.n, blocks)
     place = np.full(G.n_in_file, -1)
     place[G.places] = np.arange(G.n)
-    data, threads = _fixed(G.data), cores()
-    merge = len(ways) > 1
+    data, threads = read_only(G.data), cores()
     for part in _slices(G.d, blocks * size):
         rows = G.numbers(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_planes(
-                data, rows, place, t, threads, merge, planes
+                data, rows, place, t, threads, copies, planes
             ),
             range(threads),
         )
-        for both, times in ways:
+        for both, times in WAYS[: 1 + copies]:
             _side_by_side(
                 lambda t, both=both, times=times: loops.subtract_differences(
                     planes, t, 4 * threads, both, times, out
@@ -402,9 +395,9 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
             for row, value in zip(missing[some], values, strict=True):
                 out[row] += value
     else:
-        data, samples = _fixed(G.data), _fixed(G.places)
+        data, samples = read_only(G.data), read_only(G.places)
         for part in _slices(G.d, CHUNK):
-            rows, points = G.numbers(part), _fixed(table[part])
+            rows, points = G.numbers(part), read_only(table[part])
             _side_by_side(
                 lambda some, rows=rows, points=points: kernels.add_missing(
                     data, rows, samples, some.start, some.stop, points, out
@@ -439,7 +432,7 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
     k = columns.shape[2]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_scores if kernels is None else kernels.code_scores
-    data, out = _fixed(G.data), np.zeros((k, 4 * G.data.shape[1]))
+    data, out = read_only(G.data), np.zeros((k, 4 * G.data.shape[1]))
     parts = list(_slices(G.d, CHUNK))
     wave = max(1, cores())
     some = np.empty((wave, *out.shape))
@@ -496,7 +489,7 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
     k, length = columns.shape[1], G.data.shape[1]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_sums if kernels is None else kernels.code_sums
-    data, out = _fixed(G.data), np.zeros((k, G.d, CODES))
+    data, out = read_only(G.data), np.zeros((k, G.d, CODES))
     for value, target in zip(columns.T, out, strict=True):
         padded = np.zeros(4 * length)
         padded[G.places] = value

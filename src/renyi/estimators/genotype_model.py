@@ -192,7 +192,11 @@ class GenotypeModel:
         chosen: AlphaChoice | None = None
         if isinstance(alpha, str):
             some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
-            _check_both(y[some])
+            if len(np.unique(y[some])) < 2:
+                raise ValueError(
+                    "one class is too rare to choose alpha from some samples: give a "
+                    "number."
+                )
             A = products.kernel.matrix(G.take(samples=some))
             among = None if groups is None else groups[some]
             X = None if C is None else C[some]
@@ -425,13 +429,6 @@ def _check_known(given: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"{name} has no value for sample {int(missing.argmax())}: leave out those "
             f"that miss it ({int(missing.sum())})."
-        )
-
-
-def _check_both(y: NDArray[np.int64]) -> None:
-    if len(np.unique(y)) < 2:
-        raise ValueError(
-            "one class is too rare to choose alpha from some samples: give a number."
         )
 
 

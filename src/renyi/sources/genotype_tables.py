@@ -107,9 +107,7 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
         k, alleles = table.column_names.index(name), table[name]
         known = pc.if_else(pc.equal(alleles, "."), NO_ALLELE, alleles)
         table = table.set_column(k, name, known)
-    named = table["chromosome"].combine_chunks().dictionary_encode()
-    names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
-    table = table.set_column(0, "chromosome", names.take(named.indices))
+    table = table.set_column(0, "chromosome", _chromosomes(table["chromosome"]))
     _check_different(path, table["id"], skip)
     frame: pd.DataFrame = table.select(VARIANTS).to_pandas()
     return frame
@@ -123,6 +121,13 @@ def chromosome_name(text: str) -> str:
     """
     bare = text[3:] if text[:3].lower() == "chr" else text
     return _CHROMOSOMES.get(bare.upper(), bare)
+
+
+def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
+    """Return a column of chromosomes, each by its one name."""
+    named = texts.combine_chunks().dictionary_encode()
+    names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
+    return names.take(named.indices)
 
 
 def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
@@ -153,8 +158,11 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
     """
     found = [np.zeros(0, np.uint64)]
     up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
-    pieces = (chunk.slice(k, 2**15) for chunk in texts.chunks for k in _steps(chunk))
-    for piece in pieces:
+    for piece in (
+        chunk.slice(k, 2**15)
+        for chunk in texts.chunks
+        for k in range(0, len(chunk), 2**15)
+    ):
         _, ends, data = piece.buffers()
         at = np.frombuffer(ends, np.int32)[piece.offset :][: len(piece) + 1]
         raw = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].astype(np.uint64)
@@ -168,10 +176,6 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
         np.cumsum(raw, out=total[1:])
         found.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
     return np.concatenate(found)
-
-
-def _steps(chunk: Any) -> range:
-    return range(0, len(chunk), 2**15)
 
 
 def _powers(ratio: int, count: int) -> NDArray[np.uint64]:
@@ -275,8 +279,7 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     frame = table.select([*_COUNTED]).to_pandas().rename(columns=_COUNTED)
     frame["chromosome"] = "0"
     if "CHROM" in names:
-        texts = table["CHROM"].to_pandas()
-        frame["chromosome"] = texts.map({t: chromosome_name(t) for t in texts.unique()})
+        frame["chromosome"] = _chromosomes(table["CHROM"]).to_pandas()
     frame["position"] = table["POS"].to_numpy() if "POS" in names else 0
     counts = np.stack([table[name].to_numpy() for name in _COUNTS], axis=1)
     _check_counts(place, frame, counts)
@@ -304,29 +307,30 @@ def _check_counts(path: object, frame: pd.DataFrame, counts: NDArray[np.int64]) 
 
 def lines(path: Path, between: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of the lines that hold something, with their numbers."""
+    for number, line in _raw_lines(path):
+        try:
+            fields = line.decode().rstrip("\r\n").split(between)
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}, line {number} is not text in UTF-8.") from None
+        if any(fields):
+            yield number, fields
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with their numbers, the first without a byte order mark."""
     with path.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                fields = text.rstrip("\r\n").split(between)
-            except UnicodeDecodeError:
-                raise ValueError(
-                    f"{path}, line {number} is not text in UTF-8."
-                ) from None
-            if any(fields):
-                yield number, fields
+            yield number, line.removeprefix(BOM_UTF8 if number == 1 else b"")
 
 
 def _header(path: Path, *begins: str) -> tuple[list[str], int]:
     """Return the names in a header and how many lines it takes; none without one."""
     _check_not_empty(path)
-    with path.open("rb") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
-            line = line.removeprefix(BOM_UTF8 if number == 1 else b"")
-            if line.startswith(b"##"):
-                continue
-            names = line.decode(errors="replace").split()
-            return (names, number) if names[:1] and names[0] in begins else ([], 0)
+    for number, line in _raw_lines(path):
+        if line.startswith(b"##"):
+            continue
+        names = line.decode(errors="replace").split()
+        return (names, number) if names[:1] and names[0] in begins else ([], 0)
     raise ValueError(f"{path} has a header only.")
 
 
