@@ -56,7 +56,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.genotype_counts is not None or args.ld_panel is not None:
         genotype_counts.fit(args, recorded)
         return
-    if genotypes.are_asked(args):
+    if genotypes.requested(args):
         genotypes.fit(args, recorded)
         return
     from_counts = args.file.endswith(MARGINALS)

@@ -14,12 +14,12 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.genotypes import (
     CODINGS,
-    OURS,
-    TABLES,
+    OWN_OPTIONS,
+    TABLE_OPTIONS,
+    check_not_given,
     check_prefix,
     figure,
     loaded,
-    refuse,
     top_lines,
 )
 from renyi.cli.output import Args, Facts, Recorded
@@ -49,8 +49,10 @@ def fit(args: Args, recorded: Recorded) -> None:
         raise ValueError("--genotype-counts and --ld-panel go together: name both.")
     if args.files:
         raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
-    others = [n for n in (*OURS, *TABLES, "plot", "missing") if n != "build"]
-    refuse(args, others, "does not go with --genotype-counts")
+    others = [
+        n for n in (*OWN_OPTIONS, *TABLE_OPTIONS, "plot", "missing") if n != "build"
+    ]
+    check_not_given(args, others, "does not go with --genotype-counts")
     prefix = check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel

@@ -16,8 +16,8 @@ from renyi.cli.genotypes import (
     PHENOTYPE_FILE,
     covariates_of,
     figure,
-    kept_and_told,
     loaded,
+    log_left_out,
     measured,
     measured_lines,
     phenotype,
@@ -54,7 +54,7 @@ def predict(args: Args, recorded: Recorded) -> None:
         warn(f"{args.model} has no covariates: {args.covar} was not read.")
     if covariates is not None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
-        used = kept_and_told(log, "without all covariates", known)
+        used = log_left_out(log, "without all covariates", known)
         if not used.any() and set(model.covariates) <= {*covariates}:
             raise ValueError(f"{args.covar} has all covariates of no sample.")
         G, covariates = G.select(samples=used), covariates[used]

@@ -32,7 +32,7 @@ from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
-from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotype_filters import Filters, founders
 from renyi.sources.genotypes import (
     Genotypes,
     files_beside,
@@ -48,12 +48,12 @@ from renyi.sources.phenotypes import (
 from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
-OURS: tuple[str, ...] = (
+OWN_OPTIONS: tuple[str, ...] = (
     *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
     *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
     *("build", "same_strand", "device", "loco", "compare"),
 )
-TABLES: tuple[str, ...] = (
+TABLE_OPTIONS: tuple[str, ...] = (
     *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
@@ -74,7 +74,7 @@ _NO_BOUND = (
 CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 
 
-def are_asked(args: Args) -> bool:
+def requested(args: Args) -> bool:
     """Whether a command is about genotypes; refuse options for other files."""
     place = genotype_path(args.file) if args.file else None
     if place is not None and len(args.files) > 1:
@@ -82,17 +82,17 @@ def are_asked(args: Args) -> bool:
             f"{args.files[1]} is one file too many: genotypes are read from one, here "
             f"{place} (merge files with 'plink2 --pmerge-list')."
         )
-    others, what, held = OURS, "genotypes (.bed, .pgen)", "none"
+    others, what, held = OWN_OPTIONS, "genotypes (.bed, .pgen)", "none"
     if place is not None:
-        others, what, held = TABLES, "tables", "genotypes"
+        others, what, held = TABLE_OPTIONS, "tables", "genotypes"
     elif args.command == "fit":
-        others = (*OURS, "prevalence", "plot")
+        others = (*OWN_OPTIONS, "prevalence", "plot")
     source = args.file or "the query"
-    refuse(args, others, f"is for {what}, and {source} holds {held}")
+    check_not_given(args, others, f"is for {what}, and {source} holds {held}")
     return place is not None
 
 
-def refuse(args: Args, names: Sequence[str], why: str) -> None:
+def check_not_given(args: Args, names: Sequence[str], why: str) -> None:
     """Refuse options that have been given, but do not belong here."""
     for name in names:
         if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
@@ -118,12 +118,11 @@ def loaded(args: Args, log: list[str]) -> Genotypes:
     with Meter() as meter:
         found = read_genotypes(args.file, meter)
     sexes = found.samples["sex"].value_counts()
-    parents = (found.samples["father"] != "0") | (found.samples["mother"] != "0")
     samples, variants = files_beside(found.path)
     kinds = [f"{int(sexes.get('2', 0)):,} females", f"{int(sexes.get('1', 0)):,} males"]
     log += [
         f"{number_of(found.packed.n, 'sample')} ({', '.join(kinds)}; "
-        f"{int((~parents).sum()):,} founders) loaded from {samples}.",
+        f"{int(founders(found.samples).sum()):,} founders) loaded from {samples}.",
         f"{number_of(found.packed.d, 'variant')} loaded from {variants}.",
     ]
     return found
@@ -143,13 +142,13 @@ def _study(args: Args) -> Study:
     covariates = covariates_of(args, G.samples)
     groups = _groups(args, G.samples)
     neither = f"that are neither {classes[0]} nor {classes[1]}"
-    used = kept_and_told(log, neither, y >= 0)
+    used = log_left_out(log, neither, y >= 0)
     if covariates is not None:
-        used &= kept_and_told(
+        used &= log_left_out(
             log, "without all covariates", covariates.notna().all(axis=1)
         )
     if groups is not None:
-        used &= kept_and_told(log, "without a group", groups.notna())
+        used &= log_left_out(log, "without a group", groups.notna())
     if not used.any():
         raise ValueError(f"No sample of {G.path} is left: {' '.join(log[2:])}")
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
@@ -188,7 +187,7 @@ def _study(args: Args) -> Study:
     )
 
 
-def kept_and_told(log: list[str], why: str, used: Any) -> NDArray[np.bool_]:
+def log_left_out(log: list[str], why: str, used: Any) -> NDArray[np.bool_]:
     """Return which samples are used; log how many are not, and why."""
     found = np.asarray(used, bool)
     gone = int((~found).sum())
@@ -252,7 +251,7 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    prefix, picture = check_prefix(args), _check_asked(args)
+    prefix, picture = check_prefix(args), _check_options(args)
     begun = datetime.now().astimezone()
     study = _study(args)
     X = None
@@ -299,7 +298,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         print("\n".join(study.log) + "\n\n" + text)
 
 
-def _check_asked(args: Args) -> Path | None:
+def _check_options(args: Args) -> Path | None:
     """Refuse what cannot be done before any work is; return where to draw, if asked."""
     _missing(args)
     if args.loco:

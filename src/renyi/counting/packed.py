@@ -133,7 +133,7 @@ class PackedGenotypes:
         """Place in the file of every sample kept."""
         return np.arange(self.n) if self.samples is None else self.samples
 
-    def numbers(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
+    def file_rows(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
         """Return the rows of some of the variants kept, and filler."""
         kept = np.arange(part.start, part.stop)
         rows = kept if self.variants is None else self.variants[part]
@@ -262,7 +262,7 @@ def class_code_counts(
     data = read_only(G.data)
     _side_by_side(
         lambda part: kernels.mask_counts(
-            data, G.numbers(part), masks, totals, out[part]
+            data, G.file_rows(part), masks, totals, out[part]
         ),
         _slices(G.d, CHUNK),
     )
@@ -337,7 +337,7 @@ def _subtract_lookups(
     places = np.zeros((chunks * loops.WIDE // 2, pairs), np.uint16)
     data, samples, threads = read_only(G.data), read_only(G.places), cores()
     for part in _slices(G.d, 2 * pairs):
-        rows = G.numbers(part)
+        rows = G.file_rows(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_codes(
                 data, rows, samples, t, threads, copies, codes, places
@@ -363,7 +363,7 @@ def _subtract_planes(G: PackedGenotypes, loops: Any, copies: bool, out: Floats) 
     place[G.places] = np.arange(G.n)
     data, threads = read_only(G.data), cores()
     for part in _slices(G.d, blocks * size):
-        rows = G.numbers(part)
+        rows = G.file_rows(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_planes(
                 data, rows, place, t, threads, copies, planes
@@ -397,7 +397,7 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
     else:
         data, samples = read_only(G.data), read_only(G.places)
         for part in _slices(G.d, CHUNK):
-            rows, points = G.numbers(part), read_only(table[part])
+            rows, points = G.file_rows(part), read_only(table[part])
             _side_by_side(
                 lambda some, rows=rows, points=points: kernels.add_missing(
                     data, rows, samples, some.start, some.stop, points, out
@@ -439,7 +439,7 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
 
     def add_part(task: tuple[int, slice]) -> None:
         t, part = task
-        rows = G.numbers(part, TOGETHER)
+        rows = G.file_rows(part, TOGETHER)
         some[t] = 0
         for column in range(k):
             table = np.zeros((len(rows), CODES))
@@ -496,7 +496,7 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
         vectors = _pair_vectors(padded)
         _side_by_side(
             lambda part, vectors=vectors, target=target: add(
-                data, G.numbers(part), vectors, target[part]
+                data, G.file_rows(part), vectors, target[part]
             ),
             _slices(G.d, CHUNK),
         )

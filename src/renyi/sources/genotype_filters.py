@@ -213,20 +213,25 @@ def minor_allele_frequencies(
 
     `counts` are those of the codes of all samples, where they are known.
     """
-    samples = genotypes.samples
-    founders = ((samples["father"] == "0") & (samples["mother"] == "0")).to_numpy(bool)
+    first = founders(genotypes.samples)
     on_x, males = _sex_linked(genotypes)
     packed = genotypes.packed
-    if counts is None or not founders.all():
-        counts = code_counts(packed.take(samples=founders))
+    if counts is None or not first.all():
+        counts = code_counts(packed.take(samples=first))
     copies, total = _allele_counts(counts)
-    if on_x.any() and (males & founders).any():
-        one, of = _allele_counts(code_counts(packed.take(males & founders, on_x)))
+    if on_x.any() and (males & first).any():
+        one, of = _allele_counts(code_counts(packed.take(males & first, on_x)))
         copies[on_x] -= one / 2  # a male's two equal copies are one
         total[on_x] -= of / 2
     share = np.zeros(len(total))
     np.divide(copies, total, out=share, where=total > 0)
     return np.minimum(share, 1 - share, out=share)
+
+
+def founders(samples: pd.DataFrame) -> Mask:
+    """Return which samples have no parents in the study."""
+    alone = (samples["father"] == "0") & (samples["mother"] == "0")
+    return alone.to_numpy(bool)
 
 
 def frequency_of(counts: NDArray[Any]) -> Floats:
