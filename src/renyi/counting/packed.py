@@ -135,9 +135,12 @@ class PackedGenotypes:
 
     def file_rows(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
         """Return the rows of some of the variants kept, and filler."""
-        kept = np.arange(part.start, part.stop)
-        rows = kept if self.variants is None else self.variants[part]
-        return np.append(rows, np.full(-len(rows) % multiple, rows[0]))
+        count = part.stop - part.start
+        rows = np.arange(part.start, part.start - (-count // multiple) * multiple)
+        if self.variants is not None:
+            rows[:count] = self.variants[part]
+        rows[count:] = rows[0]
+        return rows
 
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
         """Return unpacked codes of variants `low` to `high` of those kept."""
