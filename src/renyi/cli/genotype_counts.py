@@ -25,8 +25,9 @@ from renyi.cli.genotypes import (
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
+from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
-from renyi.exports.score_files import POINTS, GenotypeScores
+from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most, number_of, percent, printable, wrapped
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_filters import Filters, frequency_of
@@ -82,7 +83,8 @@ def fit(args: Args, recorded: Recorded) -> None:
     }
     if prefix is not None:
         model.save(f"{prefix}.json")
-        facts["written"] = {"model": f"{prefix}.json", "points": prefix + POINTS}
+        names = {"model": f"{prefix}.json", "points": prefix + GENOTYPE_POINTS}
+        facts["written"] = names
     if args.json:
         output.print_json({"source": args.genotype_counts, **facts})
     else:

@@ -24,9 +24,8 @@ from renyi.cli.genotypes import (
     sample_ids,
 )
 from renyi.cli.output import Args, Facts, Recorded
-from renyi.endings import WRITTEN
+from renyi.endings import PGS, PLINK2, WRITTEN, either
 from renyi.exports.score_files import GenotypeScores, read_scores
-from renyi.exports.score_formats import PLINK2
 from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
 from renyi.sources.files import existing
@@ -142,12 +141,10 @@ def export(args: Args) -> None:
     """Write the points of a model for plink2, or for the PGS Catalog."""
     pgs = args.scores == "pgs"
     if args.out is None:
-        names = (
-            "a file (.txt or .txt.gz)" if pgs else "how the names of its files begin"
-        )
+        names = f"a file ({either(PGS)})" if pgs else "how the names of its files begin"
         raise ValueError(f"--scores {args.scores} needs --out: {names}.")
     for ending in ("",) if pgs else PLINK2:
-        output.check_place(args, args.out + ending, (".txt", ".txt.gz") * pgs)
+        output.check_place(args, args.out + ending, PGS * pgs)
     model = read_scores(existing(args.model))
     if pgs:
         model.to_pgs(args.out)

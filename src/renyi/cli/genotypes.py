@@ -24,10 +24,10 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
 from renyi.drawing import axes
-from renyi.endings import PICTURE
+from renyi.endings import GENOTYPE_POINTS, LOCO, PICTURE
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
-from renyi.exports.score_files import POINTS, GenotypeScores
+from renyi.exports.score_files import GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised
@@ -59,7 +59,6 @@ TABLE_OPTIONS: tuple[str, ...] = (
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
 )
-LOCO = ".loco.tsv"
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
 _USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
@@ -273,7 +272,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         facts["compared"] = compared
     step = output.keeping(args)
     if prefix is not None:
-        names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
+        names = (f"{prefix}.json", prefix + GENOTYPE_POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
         if rest is not None:
             facts["written"]["loco"] = prefix + LOCO
@@ -355,7 +354,7 @@ def check_prefix(args: Args) -> str | None:
     """Return how the names of the model's files begin, if they may be written."""
     prefix = output.prefix_of(args, counts=False)
     if prefix is not None:
-        output.check_place(args, prefix + POINTS)
+        output.check_place(args, prefix + GENOTYPE_POINTS)
     return prefix
 
 

@@ -33,6 +33,7 @@ from renyi.counting.packed import (
     code_counts,
     scores,
 )
+from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import (
     MatchRecord,
     build_of,
@@ -63,7 +64,6 @@ Floats = NDArray[np.float64]
 
 FORMAT = "renyi-genotype-scores"
 VERSION = 1
-POINTS = ".points"
 _TEXTS = ("chromosome", "id", "a1", "a2")
 _HEAD: dict[str, tuple[type, ...]] = {
     "format": (str,),
@@ -179,10 +179,9 @@ class GenotypeScores:
     ) -> GenotypeScores:
         """Make one with frequencies and means, from counts (d, 4) by code."""
         counts = np.asarray(counts, np.float64)
-        total = np.maximum(counts.sum(axis=1), 1)
         table = variants[list(VARIANTS)].reset_index(drop=True)
         table["frequency"] = frequency_of(counts)
-        table["mean"] = (np.nan_to_num(points) * counts).sum(axis=1) / total
+        table["mean"] = _mean_points(points, counts)
         return cls(table, np.asarray(points, np.float64), **others)
 
     # ---- scores
@@ -234,7 +233,9 @@ class GenotypeScores:
         points[match.swapped] = points[match.swapped][:, REVERSED]
         unknown = np.isnan(points[:, MISSING])
         if unknown.any():
-            points[unknown, MISSING] = _means(points, kept, unknown)
+            counts = code_counts(kept.take(variants=unknown)).astype(np.float64)
+            counts[:, MISSING] = 0
+            points[unknown, MISSING] = _mean_points(points[unknown], counts)
         total = scores(kept, points) + self.intercept + self._absent(match.model)
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
@@ -303,9 +304,11 @@ class GenotypeScores:
     def save(self, path: Place) -> None:
         """Write the model: a JSON head, and the points in a file beside it."""
         head = Path(path)
-        beside = head.with_suffix(POINTS)
+        beside = head.with_suffix(GENOTYPE_POINTS)
         if head == beside:
-            raise ValueError(f"{head} must not end with {POINTS}: name it .json.")
+            raise ValueError(
+                f"{head} must not end with {beside.suffix}: name it .json."
+            )
         arrays = self._arrays()
         header = {"format": FORMAT, "version": VERSION, "variants": len(self.points)}
         document = {
@@ -442,18 +445,16 @@ def _frequencies(G: PackedGenotypes, rows: NDArray[np.int64]) -> Floats:
     return out
 
 
-def _means(points: Floats, G: PackedGenotypes, unknown: NDArray[np.bool_]) -> Floats:
-    """Return the mean points of the genotypes of some variants that are not missing."""
-    counts = code_counts(G.take(variants=unknown)).astype(np.float64)
-    counts[:, MISSING] = 0
+def _mean_points(points: Floats, counts: Floats) -> Floats:
+    """Return the mean points of every variant, from counts (d, 4) by code."""
     total = np.maximum(counts.sum(axis=1), 1)
-    return np.asarray((np.nan_to_num(points[unknown]) * counts).sum(axis=1) / total)
+    return np.asarray((np.nan_to_num(points) * counts).sum(axis=1) / total)
 
 
 def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a model, all but its variants, of plain values."""
-    check_fields({name: data[name] for name in _MODEL}, _MODEL, "model")
     fields = {name: data[name] for name in _MODEL}
+    check_fields(fields, _MODEL, "model")
     classes, covariates = fields["classes"], fields["covariates"]
     if classes is not None:
         if [type(each) for each in classes] != [str, str]:

@@ -38,6 +38,7 @@ from pyarrow import csv
 
 from renyi.checks import check_memory
 from renyi.counting.packed import CODES, MISSING, NONE, ONE, TWO
+from renyi.endings import PLINK2
 from renyi.exports.allele_matching import NO_ID, chromosomes, variant_names
 from renyi.sources.genotype_filters import genotype_shares
 from renyi.sources.genotype_tables import HAPLOID, NO_ALLELE
@@ -47,7 +48,6 @@ from renyi.writing import Place, replace_together, replacing
 Floats = NDArray[np.float64]
 
 REVERSED = [NONE, MISSING, ONE, TWO]
-PLINK2 = (".additive.tsv", ".dominant.tsv", ".plink2.txt")  # files of both passes
 PGS = "###PGS CATALOG SCORING FILE"
 _ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
 _PIECE = 2**24  # bytes of text read at a time
