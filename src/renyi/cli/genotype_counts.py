@@ -24,7 +24,7 @@ from renyi.cli.genotypes import (
 )
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
-from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
+from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores
 from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import GenotypeScores
@@ -171,7 +171,7 @@ def fit_counts(
     f = np.zeros((G.d, 4))
     f[:, OBSERVED] = share * (1 - share) * (p[:, 1] - p[:, 0])
     f[:, MISSING] = (kernel.means * f[:, OBSERVED]).sum(axis=1)
-    K, u = kernel.matrix(G), scores(G, f)
+    K, u = kernel.matrix(), scores(G, f)
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
     if not np.trace(K) > 1e-9 * G.n:
@@ -180,7 +180,7 @@ def fit_counts(
     square = float((f[:, OBSERVED] ** 2).sum())
     study = Summary(share, int(people[1]), int(people[0]), square)
     fitted = fit_summary((K + K.T) / 2, u - u.mean(), study, alpha)
-    z = (f - kernel.points(sums(G, fitted.beta))) / fitted.alpha
+    z = (f - kernel.points(fitted.beta)) / fitted.alpha
     mu = share * p[:, 1] + (1 - share) * p[:, 0]
     start = share - 0.5 - float((mu * z[:, OBSERVED]).sum())
     means = [start + float((p[:, k] * z[:, OBSERVED]).sum()) for k in (1, 0)]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from renyi import rules
 from renyi.checks import check_choice, memory_budget
 from renyi.counting import packed
-from renyi.counting.genotype_kernel import MISSING_AS, GenotypeProducts
+from renyi.counting.genotype_kernel import MISSING_AS, GenotypeKernel
 from renyi.counting.packed import PackedGenotypes, packed_of
 from renyi.solvers.calibration import Calibration, temperature
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
@@ -143,14 +143,14 @@ class GenotypeModel:
         members = _groups(groups, genotypes.n)
         if not genotypes.d:
             raise ValueError("there are no variants to fit: keep at least one.")
-        products = self._products(genotypes)
+        kernel = self._kernel(genotypes)
         if self._exact(genotypes.n):
-            A = products.matrix()
+            A = kernel.matrix()
             fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
             del A
         else:
-            fit = self._iterate(products, labels, alpha, C, members)
-        self._keep(products, fit, labels, C, members)
+            fit = self._iterate(kernel, labels, alpha, C, members)
+        self._keep(kernel, fit, labels, C, members)
         return self
 
     def _check(self) -> float | str:
@@ -165,8 +165,8 @@ class GenotypeModel:
             )
         return alpha
 
-    def _products(self, G: PackedGenotypes) -> GenotypeProducts:
-        return GenotypeProducts.of(G, self.dominance, self.missing, self.device)
+    def _kernel(self, G: PackedGenotypes) -> GenotypeKernel:
+        return GenotypeKernel.of(G, self.dominance, self.missing, self.device)
 
     def _exact(self, n: int) -> bool:
         if self.solver == "auto":
@@ -175,7 +175,7 @@ class GenotypeModel:
 
     def _iterate(
         self,
-        products: GenotypeProducts,
+        kernel: GenotypeKernel,
         y: NDArray[np.int64],
         alpha: float | str,
         C: Floats | None,
@@ -186,7 +186,7 @@ class GenotypeModel:
         The best total penalty n·alpha is a ratio of two variances, and does not grow
         with the number of samples.
         """
-        G, rng = products.G, np.random.default_rng(self.random_state)
+        G, rng = kernel.G, np.random.default_rng(self.random_state)
         members = np.arange(G.n) if groups is None else groups
         folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
         chosen: AlphaChoice | None = None
@@ -197,13 +197,13 @@ class GenotypeModel:
                     "one class is too rare to choose alpha from some samples: give a "
                     "number."
                 )
-            A = products.kernel.matrix(G.take(samples=some))
+            part = replace(kernel, G=G.take(samples=some), on_gpu=None)
             among = None if groups is None else groups[some]
             X = None if C is None else C[some]
-            chosen = fit_kernel(A, y[some], alpha, G.d, X, among).choice
+            chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
             alpha = chosen.alpha * len(some) / G.n
         diagonal = float(G.d if self.dominance else 1.5 * G.d)
-        fit = fit_products(products.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
+        fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
         if chosen is None:
             return fit
         method = AlphaChoice(chosen.method, alpha, fit.choice.risk, fit.choice.error)
@@ -211,15 +211,15 @@ class GenotypeModel:
 
     def _keep(
         self,
-        products: GenotypeProducts,
+        kernel: GenotypeKernel,
         fit: KernelFit,
         y: NDArray[np.int64],
         C: Floats | None,
         groups: NDArray[np.int64] | None,
     ) -> None:
         """Store points, coefficients and figures."""
-        G, coefficients = products.G, fit.coefficients
-        self.points_ = products.points(fit.beta)
+        G, coefficients = kernel.G, fit.coefficients
+        self.points_ = kernel.points(fit.beta)
         fitted = y - G.n * fit.choice.alpha * fit.beta
         if not len(coefficients):
             rest = fitted - packed.scores(G, self.points_)
@@ -343,17 +343,17 @@ class GenotypeModel:
 
         exact, found = self._exact(whole.n), {}
         if exact:
-            A = self._products(whole).matrix()
+            A = self._kernel(whole).matrix()
         for name in pd.unique(names):
             if exact:  # A is the sum of those of the chromosomes
                 part = whole.take(variants=names == name)
-                rest = self._products(part).matrix()
+                rest = self._kernel(part).matrix()
                 np.subtract(A, rest, out=rest)
                 fit = fit_kernel(rest, labels, self.alpha_, whole.d, C, members)
             else:
                 part = whole.take(variants=names != name)
-                products = self._products(part)
-                fit = self._iterate(products, labels, self.alpha_, C, members)
+                kernel = self._kernel(part)
+                fit = self._iterate(kernel, labels, self.alpha_, C, members)
             _check_determined(fit)
             alone = covariates_alone(labels, C, fit.together)
             found[str(name)] = fit.left_out - alone

@@ -25,10 +25,7 @@ from renyi.checks import check_memory
 from renyi.counting.packed import (
     CODES,
     MISSING,
-    NONE,
     OBSERVED,
-    ONE,
-    TWO,
     PackedGenotypes,
     code_counts,
     scores,
@@ -289,8 +286,7 @@ class GenotypeScores:
         table = self.variants.iloc[first][list(VARIANTS)].reset_index(drop=True)
         points = self.points[first]
         table["swing"] = swing[first]
-        for name, code in (("two", TWO), ("one", ONE), ("none", NONE)):
-            table[name] = points[:, code]
+        table[["two", "one", "none"]] = points[:, OBSERVED]
         return table
 
     @property

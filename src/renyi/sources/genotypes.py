@@ -22,9 +22,7 @@ from renyi import endings
 from renyi.checks import check_memory
 from renyi.counting.packed import (
     MISSING,
-    NONE,
-    ONE,
-    TWO,
+    OBSERVED,
     PackedGenotypes,
     pack,
     variant_bytes,
@@ -40,7 +38,7 @@ _MAGIC = b"\x6c\x1b"
 _BED_HEAD, _PGEN_HEAD = 3, 12  # bytes before the genotypes, or before the index
 _BLOCK = 2**25  # bytes of calls that are unpacked at a time
 # Codes by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
-_CODES = np.array([NONE, ONE, TWO, MISSING], np.uint8)
+_CODES = np.array([*OBSERVED[::-1], MISSING], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
