@@ -20,6 +20,7 @@ from renyi.cli.genotypes import (
     check_prefix,
     figure,
     loaded,
+    print_fit,
     top_lines,
 )
 from renyi.cli.output import Args, Facts, Recorded
@@ -85,10 +86,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         model.save(f"{prefix}.json")
         names = {"model": f"{prefix}.json", "points": prefix + GENOTYPE_POINTS}
         facts["written"] = names
-    if args.json:
-        output.print_json({"source": args.genotype_counts, **facts})
-    else:
-        print("\n".join(log) + "\n\n" + _text(facts, certified))
+    print_fit(args, args.genotype_counts, facts, _text(facts, certified))
 
 
 def _aligned(

@@ -291,10 +291,15 @@ def fit(args: Args, recorded: Recorded) -> None:
                 write(pd.concat([sample_ids(study.genotypes), rest], axis=1))
         with replacing(f"{prefix}.log") as stream:
             stream.write(_log(args, begun, study.log, text))
+    print_fit(args, args.file, facts, text)
+
+
+def print_fit(args: Args, source: str, facts: Facts, text: str) -> None:
+    """Print the facts as JSON, or the log and the text."""
     if args.json:
-        output.print_json({"source": args.file, **facts})
+        output.print_json({"source": source, **facts})
     else:
-        print("\n".join(study.log) + "\n\n" + text)
+        print("\n".join(facts["log"]) + "\n\n" + text)
 
 
 def _check_options(args: Args) -> Path | None:
