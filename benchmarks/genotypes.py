@@ -105,7 +105,7 @@ def measured(prefix: str, alpha: str) -> dict[str, object]:
     watch(genotypes, "read_genotypes", "read")
     watch(genotype_kernel, "agreement", "agreement")
     watch(genotype_model, "fit_kernel", "fit_kernel")
-    watch(packed, "sums", "sums")
+    watch(genotype_kernel, "sums", "sums")
     watch(packed, "scores", "scores")
     loaded = time.perf_counter() - begun[0], time.process_time() - begun[1]
     G = genotypes.read_genotypes(prefix)

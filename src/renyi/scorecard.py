@@ -24,7 +24,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.counting.onehot import lookup_sum, offsets
+from renyi.counting.onehot import (
+    feature_means,
+    largest_sum,
+    lookup_sum,
+    offsets,
+    score_error,
+)
 from renyi.encoding import recoding
 from renyi.encoding.column_rules import check_class_list
 from renyi.encoding.columns import Label, label_text
@@ -33,7 +39,6 @@ from renyi.encoding.tuples import encoder_from_dict
 from renyi.figures import point_digits
 from renyi.rules import logistic, project
 from renyi.solvers.calibration import Calibration
-from renyi.solvers.point_sums import feature_means, largest_sum, score_error
 from renyi.storage import NUMBER, check_fields, read_json, valid, write_json
 from renyi.storage import finite_numbers as _numbers
 

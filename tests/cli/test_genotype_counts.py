@@ -80,6 +80,16 @@ def test_haploid_calls_of_a_panel_are_left_out(good, panel):
     assert "2 variants of Y and MT" in facts["notes"][0]
 
 
+def test_the_header_of_counts_may_begin_as_that_of_a_pvar_file(good, panel):
+    save_counts()
+    frame = pd.read_csv("counts.tsv", sep="\t", dtype=str)
+    bim = pd.read_csv("panel.bim", sep="\t", header=None, dtype=str)
+    frame.insert(0, "#CHROM", bim[0])
+    frame["POS"], frame["ID"] = bim[3], "."
+    frame.to_csv("counts.tsv", sep="\t", index=False)
+    assert fit(good, "--json").json["variants"] == 40
+
+
 def test_swapped_alleles_give_the_same_model(good, panel):
     save_counts()
     fit(good, "--out", "a")

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from renyi import RenyiClassifier
-from renyi.counting import packed
+from renyi.counting import genotype_kernel, packed
 from renyi.counting.packed import PackedGenotypes
 from renyi.estimators import genotype_model
 from renyi.estimators.genotype_classifier import GenotypeClassifier
@@ -202,7 +202,7 @@ class Elsewhere:
 @pytest.mark.parametrize("solver", ["exact", "cg"])
 def test_products_on_another_device(study, monkeypatch, solver, missing):
     _, y, C, _, G = study
-    monkeypatch.setattr(genotype_model, "DeviceGenotypes", Elsewhere)
+    monkeypatch.setattr(genotype_kernel, "DeviceGenotypes", Elsewhere)
     given = {"solver": solver, "missing": missing, "random_state": 0}
     here = GenotypeClassifier(2.5, **given).fit(G, y, C)
     Elsewhere.calls.clear()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.sources.genotype_filters import Filters, minor_allele_frequencies
 from renyi.sources.genotypes import read_genotypes
 from renyi.sources.phenotypes import read_sample_columns, two_classes
@@ -325,6 +326,27 @@ def test_two_classes_of_plinks_codes_and_of_words():
 
 
 # ---- filters
+
+
+def test_a_header_that_names_families_alone_is_refused(study):
+    """Their values would go to samples whose IID is the name of a family."""
+    G = read_genotypes(study)
+    samples = G.samples.assign(fid=G.samples["iid"].to_numpy()[::-1])
+    lines = "".join(f"{fid} {k}\n" for k, fid in enumerate(samples["fid"]))
+    Path("ages.txt").write_text(f"FID AGE\n{lines}")
+    with pytest.raises(ValueError, match=r"ages\.txt, line 1.*FID without IID"):
+        read_sample_columns("ages.txt", samples)
+    Path("list.txt").write_text("#FID\nF0\n")
+    with pytest.raises(ValueError, match=r"list\.txt, line.*FID"):
+        Filters(keep="list.txt").apply(G)
+
+
+@pytest.mark.parametrize("option", ["keep", "remove", "extract", "exclude"])
+def test_a_list_that_is_too_large_is_not_read(study, option):
+    G = read_genotypes(study)
+    Path("list.txt").write_text("F0 I0\n" * 1_000)
+    with memory_limit(100_000), pytest.raises(MemoryBudgetError, match="list.txt"):
+        Filters(**{option: "list.txt"}).apply(G)
 
 
 def test_filters_by_lists_and_places(study):

@@ -54,11 +54,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import centred, offsets, score_error
 from renyi.counting.sparse_counts import Table
 from renyi.encoding.columns import Columns
 from renyi.scorecard import Match, Scorecard
-from renyi.solvers.point_sums import centred, score_error
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]

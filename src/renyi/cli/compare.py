@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def run(args: Args, recorded: Recorded) -> None:
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = comparison_page(found, title, shlex.join(["renyi", *args.argv]))
+        text = comparison_page(found, title, output.command_line(args))
         with replacing(place) as stream:
             stream.write(encoded(text))
         facts["written"] = str(place)

@@ -56,7 +56,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.genotype_counts is not None or args.ld_panel is not None:
         genotype_counts.fit(args, recorded)
         return
-    if genotypes.are_asked(args):
+    if genotypes.requested(args):
         genotypes.fit(args, recorded)
         return
     from_counts = args.file.endswith(MARGINALS)
@@ -343,12 +343,7 @@ def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
     if facts["important"] is not None:  # of a mixture of models it is
         blocks.append(_features(facts["important"]))
     blocks += [[text] for text in more]
-    if facts["notes"]:
-        blocks.append(["Notes", *_bullets(facts["notes"])])
-    written = facts.get("written", {}).items()
-    end = [f"Wrote {place} ({what})" for what, place in written]
-    blocks.append([*end, f"Next: {facts['next']}"])
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    return output.joined(blocks, facts)
 
 
 def _learned(facts: Facts) -> list[str]:
@@ -488,7 +483,12 @@ def _doubtful(c: Certificate) -> list[str]:
         "More rows, fewer columns or merged labels (--min-count) would make the bound "
         "speak of new rows."
     )
-    return ["Certificate", _indented(head), *_bullets(c.warnings), _indented(advice)]
+    return [
+        "Certificate",
+        _indented(head),
+        *output.bullets(c.warnings),
+        _indented(advice),
+    ]
 
 
 def _features(found: list[Facts]) -> list[str]:
@@ -532,7 +532,3 @@ def one_line(text: str, width: int) -> str:
 
 def _indented(text: str) -> str:
     return wrapped(text, "  ", "  ")
-
-
-def _bullets(texts: Iterable[str]) -> list[str]:
-    return [wrapped(text, "  - ", "    ") for text in texts]

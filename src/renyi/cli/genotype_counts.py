@@ -13,33 +13,33 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.cli import output
 from renyi.cli.genotypes import (
-    OURS,
-    TABLES,
+    CODINGS,
+    OWN_OPTIONS,
+    TABLE_OPTIONS,
+    check_not_given,
     check_prefix,
     figure,
     loaded,
-    refuse,
+    print_fit,
     top_lines,
 )
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
-from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
+from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores
+from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
-from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
+from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most, number_of, percent, printable, wrapped
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
-from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
-from renyi.sources.genotype_filters import Filters
+from renyi.sources.genotype_filters import Filters, frequency_of
+from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
 from renyi.sources.genotypes import Genotypes
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
 
 CLASSES = ("control", "case")
-_FAR, _SURE = (
-    0.15,
-    6.0,
-)  # how far apart frequencies contradict: and in errors
+_FAR, _SURE = 0.15, 6.0  # how far apart frequencies contradict: and in errors
 _SMALLEST = 1e-6  # alpha: below, points are rounding
 _MOST = 0.01  # share of variants that may contradict, and are dropped
 _TOP, _SHOWN = 10, 5
@@ -51,18 +51,18 @@ def fit(args: Args, recorded: Recorded) -> None:
         raise ValueError("--genotype-counts and --ld-panel go together: name both.")
     if args.files:
         raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
-    others = [n for n in (*OURS, *TABLES, "plot", "missing") if n != "build"]
-    refuse(args, others, "does not go with --genotype-counts")
+    others = [
+        n for n in (*OWN_OPTIONS, *TABLE_OPTIONS, "plot", "missing") if n != "build"
+    ]
+    check_not_given(args, others, "does not go with --genotype-counts")
     prefix = check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel
     study = read_genotype_counts(args.genotype_counts)
     panel = Filters().apply(loaded(args, log), log.append)  # without haploid calls
     panel, counts = _aligned(args, study, panel, log)
-    share = args.prevalence or float(
-        np.median(counts[:, 1].sum(1) / counts.sum((1, 2)))
-    )
-    alpha = None if args.alpha in ("auto", "loo") else args.alpha
+    share = args.prevalence or float(np.median(_class_shares(counts, None)[:, 1]))
+    alpha = None if isinstance(args.alpha, str) else args.alpha
     if alpha is not None and alpha < _SMALLEST:
         raise ValueError(f"--alpha {alpha:g} is too small for counts of genotypes.")
     model, certified = fit_counts(panel, counts, share, alpha, args.build)
@@ -84,11 +84,9 @@ def fit(args: Args, recorded: Recorded) -> None:
     }
     if prefix is not None:
         model.save(f"{prefix}.json")
-        facts["written"] = {"model": f"{prefix}.json", "points": prefix + POINTS}
-    if args.json:
-        output.print_json({"source": args.genotype_counts, **facts})
-    else:
-        print("\n".join(log) + "\n\n" + _text(facts, certified))
+        names = {"model": f"{prefix}.json", "points": prefix + GENOTYPE_POINTS}
+        facts["written"] = names
+    print_fit(args, args.genotype_counts, facts, _text(facts, certified))
 
 
 def _aligned(
@@ -97,12 +95,8 @@ def _aligned(
     """Return the panel's variants that have counts, and these by its alleles."""
     table = study.variants.assign(frequency=_frequency(study.counts, args.prevalence))
     shares = frequency_of(code_counts(panel.packed))
-    match = match_variants(
-        table,
-        panel.variants,
-        lambda rows: shares[rows],
-        (args.build, None),
-    )
+    builds = args.build, None
+    match = match_variants(table, panel.variants, lambda rows: shares[rows], builds)
     log += match.record.lines()
     if not match.record.matched:
         raise ValueError(f"No variant of {study.path} is in {panel.path}.")
@@ -139,10 +133,8 @@ def _agreeing(
     people = (shares**2 / counts.sum(axis=2)).sum(axis=1) + 1 / panel.packed.n
     error = np.sqrt(mean * (1 - mean) / 2 * people)
     apart = abs(ours - theirs)
-    bad = ~(
-        apart <= np.maximum(_FAR, _SURE * error)
-    )  # NaN, which the panel misses, too
-    kept: NDArray[np.bool_] = ~bad
+    kept = np.asarray(apart <= np.maximum(_FAR, _SURE * error))  # NaN is missed: not
+    bad = ~kept
     if not bad.any():
         return kept
     worst = np.argsort(-np.nan_to_num(apart, nan=1.0), kind="stable")[:_SHOWN]
@@ -177,7 +169,7 @@ def fit_counts(
     f = np.zeros((G.d, 4))
     f[:, OBSERVED] = share * (1 - share) * (p[:, 1] - p[:, 0])
     f[:, MISSING] = (kernel.means * f[:, OBSERVED]).sum(axis=1)
-    K, u = kernel.matrix(G), scores(G, f)
+    K, u = kernel.matrix(), scores(G, f)
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
     if not np.trace(K) > 1e-9 * G.n:
@@ -186,7 +178,7 @@ def fit_counts(
     square = float((f[:, OBSERVED] ** 2).sum())
     study = Summary(share, int(people[1]), int(people[0]), square)
     fitted = fit_summary((K + K.T) / 2, u - u.mean(), study, alpha)
-    z = (f - kernel.points(sums(G, fitted.beta))) / fitted.alpha
+    z = (f - kernel.points(fitted.beta)) / fitted.alpha
     mu = share * p[:, 1] + (1 - share) * p[:, 0]
     start = share - 0.5 - float((mu * z[:, OBSERVED]).sum())
     means = [start + float((p[:, k] * z[:, OBSERVED]).sum()) for k in (1, 0)]
@@ -214,7 +206,7 @@ def _text(facts: Facts, certified: Certified) -> str:
         "Learned to tell cases from controls by counts, with pairs of a panel.",
         f"  counts    {facts['cases']:,} cases, {facts['controls']:,} controls",
         f"  panel     {number_of(facts['panel'], 'sample')}",
-        f"  variants  {facts['variants']:,}, points for 0, 1 and 2 copies",
+        f"  variants  {facts['variants']:,}, {CODINGS[True]}",
         f"  alpha     {facts['alpha']:.4g}",
         f"  share     {facts['share']:.4g} of the population are taken to be cases",
     ]
@@ -239,9 +231,4 @@ def _text(facts: Facts, certified: Certified) -> str:
         many = number_of(facts["missing"], "missing call")
         proof += f" The panel has {many}; it holds if each was the mean of the others."
     blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = [f"Wrote {place} ({what})" for what, place in facts["written"].items()]
-    if written:
-        blocks.append(written)
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    return output.joined(blocks, facts)

@@ -16,14 +16,15 @@ from renyi.cli.genotypes import (
     PHENOTYPE_FILE,
     covariates_of,
     figure,
-    kept_and_told,
     loaded,
+    log_left_out,
     measured,
     measured_lines,
     phenotype,
+    sample_ids,
 )
 from renyi.cli.output import Args, Facts, Recorded
-from renyi.endings import WRITTEN
+from renyi.endings import PGS, PLINK2, WRITTEN, either
 from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
@@ -52,12 +53,12 @@ def predict(args: Args, recorded: Recorded) -> None:
         warn(f"{args.model} has no covariates: {args.covar} was not read.")
     if covariates is not None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
-        used = kept_and_told(log, "without all covariates", known)
+        used = log_left_out(log, "without all covariates", known)
         if not used.any() and set(model.covariates) <= {*covariates}:
             raise ValueError(f"{args.covar} has all covariates of no sample.")
         G, covariates = G.select(samples=used), covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
-    table = G.samples[["fid", "iid"]].rename(columns=str.upper)
+    table = sample_ids(G)
     facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}
     if model.classes is not None:
         p = model.probabilities(scored.scores, args.prevalence)
@@ -140,20 +141,16 @@ def export(args: Args) -> None:
     """Write the points of a model for plink2, or for the PGS Catalog."""
     pgs = args.scores == "pgs"
     if args.out is None:
-        names = (
-            "a file (.txt or .txt.gz)" if pgs else "how the names of its files begin"
-        )
+        names = f"a file ({either(PGS)})" if pgs else "how the names of its files begin"
         raise ValueError(f"--scores {args.scores} needs --out: {names}.")
-    for ending in ("",) if pgs else (".additive.tsv", ".dominant.tsv", ".plink2.txt"):
-        output.check_place(args, args.out + ending, (".txt", ".txt.gz") * pgs)
+    for ending in ("",) if pgs else PLINK2:
+        output.check_place(args, args.out + ending, PGS * pgs)
     model = read_scores(existing(args.model))
     if pgs:
         model.to_pgs(args.out)
         print(f"Wrote {args.out}", file=sys.stderr)
         return
     model.to_plink2(args.out)
-    print(
-        f"Wrote {args.out}.additive.tsv, {args.out}.dominant.tsv and "
-        f"{args.out}.plink2.txt, which has the two commands and the offset",
-        file=sys.stderr,
-    )
+    *tables, note = (args.out + ending for ending in PLINK2)
+    wrote = f"Wrote {', '.join(tables)} and {note}"
+    print(f"{wrote}, which has the two commands and the offset", file=sys.stderr)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,18 +21,24 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
 from renyi.drawing import axes
-from renyi.endings import PICTURE
+from renyi.endings import GENOTYPE_POINTS, LOCO, PICTURE
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
-from renyi.exports.score_files import POINTS, GenotypeScores
+from renyi.exports.score_files import GenotypeScores
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
-from renyi.sources.genotype_filters import Filters
-from renyi.sources.genotypes import Genotypes, genotype_path, read_genotypes
+from renyi.sources.genotype_filters import Filters, founders
+from renyi.sources.genotypes import (
+    Genotypes,
+    files_beside,
+    genotype_path,
+    read_genotypes,
+)
 from renyi.sources.phenotypes import (
     NO_VALUE,
     SampleColumns,
@@ -41,18 +48,17 @@ from renyi.sources.phenotypes import (
 from renyi.writing import replacing
 
 # Options that only genotypes have, and those that only tables have.
-OURS: tuple[str, ...] = (
+OWN_OPTIONS: tuple[str, ...] = (
     *("pheno", "pheno_name", "classes", "covar", "covar_name", "groups", "additive"),
     *("keep", "remove", "extract", "exclude", "chr", "region", "mind", "geno", "maf"),
     *("build", "same_strand", "device", "loco", "compare"),
 )
-TABLES: tuple[str, ...] = (
+TABLE_OPTIONS: tuple[str, ...] = (
     *("target", "where", "sql", "table", "checkpoint", "id", "drop", "numeric"),
     *("categorical", "weight", "bins", "min_count", "unseen", "class_conditional"),
     *("order", "rule", "class_weight", "objective", "calibration", "no_intercept"),
     *("confidence", "method", "marginals", "spreadsheet"),
 )
-LOCO = ".loco.tsv"
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
 _USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
@@ -64,11 +70,10 @@ _NO_BOUND = (
     "left-out samples; a bound that holds needs samples that "
     "the model has not seen."
 )
-_CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
-_ROLES = (".fam", ".bim"), (".psam", ".pvar")
+CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 
 
-def are_asked(args: Args) -> bool:
+def requested(args: Args) -> bool:
     """Whether a command is about genotypes; refuse options for other files."""
     place = genotype_path(args.file) if args.file else None
     if place is not None and len(args.files) > 1:
@@ -76,17 +81,17 @@ def are_asked(args: Args) -> bool:
             f"{args.files[1]} is one file too many: genotypes are read from one, here "
             f"{place} (merge files with 'plink2 --pmerge-list')."
         )
-    others, what, held = OURS, "genotypes (.bed, .pgen)", "none"
+    others, what, held = OWN_OPTIONS, "genotypes (.bed, .pgen)", "none"
     if place is not None:
-        others, what, held = TABLES, "tables", "genotypes"
+        others, what, held = TABLE_OPTIONS, "tables", "genotypes"
     elif args.command == "fit":
-        others = (*OURS, "prevalence", "plot")
+        others = (*OWN_OPTIONS, "prevalence", "plot")
     source = args.file or "the query"
-    refuse(args, others, f"is for {what}, and {source} holds {held}")
+    check_not_given(args, others, f"is for {what}, and {source} holds {held}")
     return place is not None
 
 
-def refuse(args: Args, names: Sequence[str], why: str) -> None:
+def check_not_given(args: Args, names: Sequence[str], why: str) -> None:
     """Refuse options that have been given, but do not belong here."""
     for name in names:
         if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
@@ -112,16 +117,19 @@ def loaded(args: Args, log: list[str]) -> Genotypes:
     with Meter() as meter:
         found = read_genotypes(args.file, meter)
     sexes = found.samples["sex"].value_counts()
-    parents = (found.samples["father"] != "0") | (found.samples["mother"] != "0")
-    stem = found.path.rpartition(".")[0]
-    samples, variants = _ROLES[found.path.endswith(".pgen")]
+    samples, variants = files_beside(found.path)
     kinds = [f"{int(sexes.get('2', 0)):,} females", f"{int(sexes.get('1', 0)):,} males"]
     log += [
         f"{number_of(found.packed.n, 'sample')} ({', '.join(kinds)}; "
-        f"{int((~parents).sum()):,} founders) loaded from {stem}{samples}.",
-        f"{number_of(found.packed.d, 'variant')} loaded from {stem}{variants}.",
+        f"{int(founders(found.samples).sum()):,} founders) loaded from {samples}.",
+        f"{number_of(found.packed.d, 'variant')} loaded from {variants}.",
     ]
     return found
+
+
+def sample_ids(G: Genotypes) -> pd.DataFrame:
+    """Return how samples are named in tables that are written."""
+    return G.samples[["fid", "iid"]].rename(columns=str.upper)
 
 
 def _study(args: Args) -> Study:
@@ -133,17 +141,17 @@ def _study(args: Args) -> Study:
     covariates = covariates_of(args, G.samples)
     groups = _groups(args, G.samples)
     neither = f"that are neither {classes[0]} nor {classes[1]}"
-    used = kept_and_told(log, neither, y >= 0)
+    used = log_left_out(log, neither, y >= 0)
     if covariates is not None:
-        used &= kept_and_told(
+        used &= log_left_out(
             log, "without all covariates", covariates.notna().all(axis=1)
         )
     if groups is not None:
-        used &= kept_and_told(log, "without a group", groups.notna())
+        used &= log_left_out(log, "without a group", groups.notna())
     if not used.any():
         raise ValueError(f"No sample of {G.path} is left: {' '.join(log[2:])}")
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
-    G = Genotypes(G.packed, rows, G.variants, G.path).select(samples=used)
+    G = replace(G, samples=rows).select(samples=used)
     filters = Filters(
         keep=args.keep,
         remove=args.remove,
@@ -178,7 +186,7 @@ def _study(args: Args) -> Study:
     )
 
 
-def kept_and_told(log: list[str], why: str, used: Any) -> NDArray[np.bool_]:
+def log_left_out(log: list[str], why: str, used: Any) -> NDArray[np.bool_]:
     """Return which samples are used; log how many are not, and why."""
     found = np.asarray(used, bool)
     gone = int((~found).sum())
@@ -192,8 +200,7 @@ def phenotype(args: Args, G: Genotypes) -> tuple[Sequence[str | None], str]:
     if args.pheno is None:
         if args.pheno_name is not None:
             raise ValueError("--pheno-name names a column of --pheno: add the file.")
-        ending = _ROLES[G.path.endswith(".pgen")][0]
-        return G.samples["phenotype"].tolist(), G.path.rpartition(".")[0] + ending
+        return G.samples["phenotype"].tolist(), files_beside(G.path)[0]
     found = read_sample_columns(args.pheno, G.samples)
     names = [str(name) for name in found.texts]
     if args.pheno_name is None and len(names) != 1:
@@ -243,7 +250,7 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
 
 def fit(args: Args, recorded: Recorded) -> None:
     """Train a classifier of genotypes, and say how well it answers left-out samples."""
-    prefix, picture = check_prefix(args), _check_asked(args)
+    prefix, picture = check_prefix(args), _check_options(args)
     begun = datetime.now().astimezone()
     study = _study(args)
     X = None
@@ -263,9 +270,9 @@ def fit(args: Args, recorded: Recorded) -> None:
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:
         facts["compared"] = compared
-    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    step = output.keeping(args)
     if prefix is not None:
-        names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
+        names = (f"{prefix}.json", prefix + GENOTYPE_POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
         if rest is not None:
             facts["written"]["loco"] = prefix + LOCO
@@ -280,24 +287,24 @@ def fit(args: Args, recorded: Recorded) -> None:
     if prefix is not None:
         model.save(f"{prefix}.json")
         if rest is not None:
-            ids = study.genotypes.samples[["fid", "iid"]].rename(columns=str.upper)
             with output.writing(Path(prefix + LOCO), {}) as write:
-                write(pd.concat([ids.reset_index(drop=True), rest], axis=1))
+                write(pd.concat([sample_ids(study.genotypes), rest], axis=1))
         with replacing(f"{prefix}.log") as stream:
             stream.write(_log(args, begun, study.log, text))
+    print_fit(args, args.file, facts, text)
+
+
+def print_fit(args: Args, source: str, facts: Facts, text: str) -> None:
+    """Print the facts as JSON, or the log and the text."""
     if args.json:
-        output.print_json({"source": args.file, **facts})
+        output.print_json({"source": source, **facts})
     else:
-        print("\n".join(study.log) + "\n\n" + text)
+        print("\n".join(facts["log"]) + "\n\n" + text)
 
 
-def _check_asked(args: Args) -> Path | None:
+def _check_options(args: Args) -> Path | None:
     """Refuse what cannot be done before any work is; return where to draw, if asked."""
-    if len(_missing(args)) != 1 or _missing(args)[0] not in ("category", "mean"):
-        raise ValueError(
-            "--missing is category (a genotype of its own) or mean for genotypes, not "
-            f"{' '.join(args.missing)}."
-        )
+    _missing(args)
     if args.loco:
         if args.out is None:
             raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
@@ -309,8 +316,15 @@ def _check_asked(args: Args) -> Path | None:
     return picture
 
 
-def _missing(args: Args) -> list[str]:
-    return args.missing or ["category"]
+def _missing(args: Args) -> str:
+    """Return what missing calls count as."""
+    found = " ".join(args.missing) if args.missing else MISSING_AS[0]
+    if found not in MISSING_AS:
+        raise ValueError(
+            "--missing is category (a genotype of its own) or mean for genotypes, not "
+            f"{found}."
+        )
+    return found
 
 
 def _learned(
@@ -321,7 +335,7 @@ def _learned(
         GenotypeModel(
             alpha="auto" if args.alpha == "loo" else args.alpha,
             dominance=dominance,
-            missing=_missing(args)[0],
+            missing=_missing(args),
             device=args.device or "cpu",
             random_state=args.seed or 0,
         )
@@ -345,7 +359,7 @@ def check_prefix(args: Args) -> str | None:
     """Return how the names of the model's files begin, if they may be written."""
     prefix = output.prefix_of(args, counts=False)
     if prefix is not None:
-        output.check_place(args, prefix + POINTS)
+        output.check_place(args, prefix + GENOTYPE_POINTS)
     return prefix
 
 
@@ -390,7 +404,7 @@ def _facts(
         "dominance": clf.dominance,
         "missing": clf.missing,
         "alpha": float(clf.alpha_),
-        "alpha_given": args.alpha not in ("auto", "loo"),
+        "alpha_given": not isinstance(args.alpha, str),
         "method": figures.method,
         "loo_error": figures.error,
         "majority_error": figures.majority_error,
@@ -426,18 +440,13 @@ def _compared(clf: GenotypeModel, other: GenotypeModel, found: Comparison) -> Fa
 
 def measured(measures: RiskMeasures) -> Facts:
     """Return measures of a score as plain values."""
-    return {
-        "auc": measures.auc,
-        "auc_interval": list(measures.auc_interval),
-        "nagelkerke_r2": measures.nagelkerke_r2,
-        "liability_r2": measures.liability_r2,
-        "prevalence": measures.prevalence,
-    }
+    names = ("auc", "auc_interval", "nagelkerke_r2", "liability_r2", "prevalence")
+    return {name: getattr(measures, name) for name in names}
 
 
 def _fit_text(facts: Facts) -> str:
     first, second = facts["classes"].items()
-    how = _CODINGS[facts["dominance"]]
+    how = CODINGS[facts["dominance"]]
     gaps = {"category": "a genotype of their own", "mean": "the mean of the others"}
     chosen = "as given" if facts["alpha_given"] else "chosen by left-out samples"
     learned = [
@@ -467,17 +476,12 @@ def _fit_text(facts: Facts) -> str:
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
     blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = facts.get("written", {}).items()
-    end = [f"Wrote {place} ({what})" for what, place in written]
-    blocks.append([*end, f"Next: {facts['next']}"])
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    return output.joined(blocks, facts)
 
 
 def _compared_lines(compared: Facts) -> list[str]:
     """Return both codings and their difference in words."""
-    names = {"dominance": f"dominance, {_CODINGS[True]}", "additive": _CODINGS[False]}
+    names = {"dominance": f"dominance, {CODINGS[True]}", "additive": CODINGS[False]}
     names["covariates"] = "covariates alone"
     kept, measures = compared["in_model"], ("error", "auc", "r2")
     lines = [
@@ -541,7 +545,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
-        f"Command: {shlex.join(['renyi', *args.argv])}",
+        f"Command: {output.command_line(args)}",
         f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
         "",
         *log,
@@ -550,4 +554,4 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
         "",
         f"End time: {now:%Y-%m-%d %H:%M:%S %z}",
     ]
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return output.log_bytes(lines)

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, either
 from renyi.estimators import model_file
-from renyi.figures import HIDDEN, printable
+from renyi.figures import HIDDEN, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
@@ -94,6 +95,21 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print notes to stderr."""
     for text in notes:
         print(f"note: {text}", file=sys.stderr)
+
+
+def bullets(texts: Iterable[str]) -> list[str]:
+    """Return sentences as a list."""
+    return [wrapped(text, "  - ", "    ") for text in texts]
+
+
+def joined(blocks: Iterable[list[str]], facts: Facts) -> str:
+    """Return blocks of lines, then notes, what was written, and what may come next."""
+    notes = [["Notes", *bullets(facts["notes"])]] if facts["notes"] else []
+    written = facts.get("written", {}).items()
+    end = [f"Wrote {place} ({what})" for what, place in written]
+    end += [f"Next: {facts['next']}"] if "next" in facts else []
+    shown = [*blocks, *notes, end] if end else [*blocks, *notes]
+    return "\n\n".join("\n".join(lines) for lines in shown)
 
 
 def print_json(value: Any) -> None:
@@ -239,7 +255,8 @@ def _files_read(args: Args) -> Iterator[str | Path]:
     for name in filter(None, names):
         yield name
         if str(name).endswith(GENOTYPES):
-            yield from map(Path(name).with_suffix, BESIDE_GENOTYPES)
+            beside = chain(*BESIDE_GENOTYPES.values())
+            yield from map(Path(name).with_suffix, beside)
         if name in datasets.names():
             yield datasets.path(name)
         with contextlib.suppress(ValueError, OSError):
@@ -247,6 +264,21 @@ def _files_read(args: Args) -> Iterator[str | Path]:
 
 
 # ---- models, with a log that says what was done, when, and with which settings
+
+
+def command_line(args: Args) -> str:
+    """Return the command as it was given."""
+    return shlex.join(["renyi", *args.argv])
+
+
+def keeping(args: Args) -> str:
+    """Return how the model of a command is kept, which has not been."""
+    return f"{command_line(args)} --out PREFIX   (keeps the model)"
+
+
+def log_bytes(lines: Iterable[str]) -> bytes:
+    """Return the lines of a log as its file has them."""
+    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
 def prefix_of(args: Args, counts: bool = True) -> str | None:
@@ -275,7 +307,7 @@ def keep_model(
 ) -> None:
     """Write a model with its log and marginals if asked to; print the facts of it."""
     prefix, others = prefix_of(args, counts=False), facts.pop("written", {})
-    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    step = keeping(args)
     names: dict[str, str] = {}
     if prefix is not None:
         names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
@@ -309,14 +341,14 @@ def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
     lines = [
         f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
         f"renyi     {__version__}",
-        f"command   {shlex.join(['renyi', *args.argv])}",
+        f"command   {command_line(args)}",
         *(f"option    {key} = {value!r}" for key, value in options.items()),
         *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in settings),
         *(f"warning   {w.category.__name__}: {w.message}" for w in others),
         "",
         text,
     ]
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return log_bytes(lines)
 
 
 # ---- tables, batch after batch, in bounded memory

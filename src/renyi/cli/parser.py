@@ -180,7 +180,8 @@ def _add_genotypes(parser: Any) -> None:
     text = "one weight per copy, not points for each number of copies"
     _add(study, "--additive", text)
     _add(study, "--compare", "judge the models with and without --additive")
-    _add(study, "--loco", "write scores without each chromosome to PREFIX.loco.tsv")
+    text = f"write scores without each chromosome to PREFIX{endings.LOCO}"
+    _add(study, "--loco", text)
     _add(study, "--prevalence SHARE", "state R² on the liability scale at this share")
     text = f"draw what variants matter ({endings.either(endings.PICTURE)})"
     _add(study, "--plot FILE", text)
@@ -402,8 +403,9 @@ def _add_export(commands: Any) -> None:
     text = "whole points to add up by hand, no more than N for a category (two classes)"
     _add(kind, "--points N", text)
     text = (
-        "a model of genotypes as files that plink2 --score reads (PREFIX.additive.tsv "
-        "and more), or as a scoring file of the PGS Catalog (.txt or .txt.gz)"
+        "a model of genotypes as files that plink2 --score reads (PREFIX"
+        f"{endings.PLINK2[0]} and more), or as a scoring file of the PGS Catalog "
+        f"({endings.either(endings.PGS)})"
     )
     _add(kind, "--scores", text)
     points = parser.add_argument_group("points")

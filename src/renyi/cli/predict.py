@@ -40,7 +40,7 @@ _NULLABLE = {pa.type_for_alias(t.lower()): pd.Series(dtype=t).dtype for t in _IN
 
 def run(args: Args, recorded: Recorded) -> None:
     """Answer the rows of a table with a model."""
-    if genotypes.are_asked(args):
+    if genotypes.requested(args):
         genotype_scores.predict(args, recorded)
         return
     place = None

@@ -17,58 +17,84 @@ minus what the count had there; then the same with a and b exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.counting.gpu import DeviceGenotypes
 from renyi.counting.packed import (
     CODES,
     COPIES,
     MISSING,
+    NONE,
     OBSERVED,
+    ONE,
     PackedGenotypes,
     agreement,
     code_counts,
     copy_products,
     missing_products,
+    scores,
+    sums,
 )
 
 Floats = NDArray[np.float64]
 
+MISSING_AS = ("category", "mean")
+"""What a missing genotype counts as."""
+
 
 @dataclass(frozen=True, eq=False)
 class GenotypeKernel:
-    """A coding of genotypes, with the means that stand for missing ones.
+    """Genotypes under a coding, with the means that stand for missing ones.
 
     `means` are the frequencies of the codes 0, 2, 3 among those observed, (d, 3), or
-    None if missing is a category.
+    None if missing is a category. Products are computed `on_gpu` if there is one.
     """
 
+    G: PackedGenotypes
     dominance: bool
     means: Floats | None
+    on_gpu: DeviceGenotypes | None = None
 
     @classmethod
-    def of(cls, G: PackedGenotypes, dominance: bool, missing: str) -> GenotypeKernel:
-        """Take the means of some samples, if need be."""
+    def of(
+        cls, G: PackedGenotypes, dominance: bool, missing: str, device: str = "cpu"
+    ) -> GenotypeKernel:
+        """Take the means of these samples, if need be."""
+        on_gpu = DeviceGenotypes(G) if device == "cuda" else None
         if missing == "category":
-            return cls(dominance, None)
+            return cls(G, dominance, None, on_gpu)
         seen = code_counts(G)[:, OBSERVED].astype(np.float64)
-        return cls(dominance, seen / np.maximum(seen.sum(axis=1, keepdims=True), 1))
+        means = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        return cls(G, dominance, means, on_gpu)
 
-    def matrix(
-        self, G: PackedGenotypes, count: Callable[[], Floats] | None = None
-    ) -> Floats:
-        """Return A; `count` counts agreements elsewhere, say on a GPU."""
-        if self.dominance:
-            A = agreement(G) if count is None else count()
+    def matrix(self) -> Floats:
+        """Return A."""
+        if not self.dominance:
+            A = copy_products(self.G)
+        elif self.on_gpu is None:
+            A = agreement(self.G)
         else:
-            A = copy_products(G)
-        table = self._of_missing(G.d)
+            A = self.on_gpu.agreement()
+        table = self._of_missing(self.G.d)
         if table is not None:
-            A += missing_products(G, table)
+            A += missing_products(self.G, table)
         return A
+
+    def multiply(self, V: Floats) -> Floats:
+        """Return A V of V (n, k)."""
+        if self.on_gpu is None:
+            return scores(self.G, self.points(V))
+        if self.dominance and self.means is None:
+            return self.on_gpu.gram(V)
+        return self.on_gpu.scores(self.points(V))
+
+    def points(self, beta: Floats) -> Floats:
+        """Return the points of the codes, (d, 4) or (d, 4, k), from weights β."""
+        found = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
+        return self._coded(found)
 
     def _of_missing(self, d: int) -> Floats | None:
         """Return what the counts lack where one sample misses: by the other's code."""
@@ -91,8 +117,8 @@ class GenotypeKernel:
         assert self.means is not None
         return np.asarray(self.means @ COPIES[OBSERVED])
 
-    def points(self, sums: Floats) -> Floats:
-        """Return the points of the codes, (d, 4) or (d, 4, k), from sums by code.
+    def _coded(self, sums: Floats) -> Floats:
+        """Return the points of the codes from sums of weights by code.
 
         Where both are the same, the sums themselves.
         """
@@ -105,7 +131,7 @@ class GenotypeKernel:
             out[:, OBSERVED] += self.means[:, :, None] * S[:, [MISSING]]
             out[:, MISSING] = (self.means[:, :, None] * out[:, OBSERVED]).sum(axis=1)
         else:
-            per_copy = S[:, 2] + 2 * S[:, 3]
+            per_copy = S[:, ONE] + 2 * S[:, NONE]
             if self.means is not None:
                 mean = self._mean_copies()[:, None]
                 per_copy += mean * S[:, MISSING]

@@ -32,15 +32,15 @@ from renyi.counting.onehot import (
     bit_planes,
     kernels_for,
     mirror,
+    read_only,
     subtract_differences,
 )
 
 Floats = NDArray[np.float64]
-Ways = tuple[tuple[bool, int], ...]  # bits that differ in both planes? how often?
 
-MISSING = 1
 CODES = 4
-OBSERVED = [0, 2, 3]
+TWO, MISSING, ONE, NONE = range(CODES)  # copies of A1
+OBSERVED = [TWO, ONE, NONE]
 COPIES = np.array([0.0, np.nan, 1.0, 2.0])
 """Copies of the second allele by code."""
 KERNELS = "renyi.counting.packed_kernels"
@@ -50,6 +50,7 @@ CHUNK = 4_096  # variants whose points are added up before they join the rest
 BLOCKS = 2  # of planes that are compared before counts are written
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
 TOGETHER = 16  # variants that are added to a score at a time
+WAYS = (False, 1), (True, 3)  # bits that differ in both planes? how often?
 PRODUCT_SECONDS = 2e-9  # per genotype and output, with numpy
 COUNT_SECONDS = 3e-10  # per genotype, with numpy
 _UNPACKED: NDArray[np.uint8] = (
@@ -91,9 +92,10 @@ class PackedGenotypes:
                 "packed genotypes must be bytes of shape (variants, bytes per variant),"
                 f" not {self.data.dtype} of shape {self.data.shape}."
             )
-        if self.data.shape[1] != -(-self.n_in_file // 4):
+        width = variant_bytes(self.n_in_file)
+        if self.data.shape[1] != width:
             raise ValueError(
-                f"{self.n_in_file} samples take {-(-self.n_in_file // 4)} bytes per "
+                f"{self.n_in_file} samples take {width} bytes per "
                 f"variant, and the packed genotypes have {self.data.shape[1]}."
             )
         for name, size in (("samples", self.n_in_file), ("variants", len(self.data))):
@@ -106,11 +108,8 @@ class PackedGenotypes:
         if table.ndim != 2 or table.max(initial=0) >= CODES:
             raise ValueError("codes of genotypes must be 0 to 3, (variants, samples).")
         d, n = table.shape
-        padded = np.zeros((d, -(-n // 4) * 4), np.uint8)
-        padded[:, :n] = table
-        data = padded[:, 0::4].copy()
-        for place in range(1, 4):
-            data |= padded[:, place::4] << np.uint8(2 * place)
+        data = np.empty((d, variant_bytes(n)), np.uint8)
+        pack(np.pad(table, ((0, 0), (0, -n % 4))), data)
         return cls(data, n)
 
     @property
@@ -134,14 +133,13 @@ class PackedGenotypes:
         """Place in the file of every sample kept."""
         return np.arange(self.n) if self.samples is None else self.samples
 
-    def numbers(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
+    def file_rows(self, part: slice, multiple: int = 1) -> NDArray[np.int64]:
         """Return the rows of some of the variants kept, and filler."""
-        size = -(-(part.stop - part.start) // multiple) * multiple
-        rows = np.full(size, 0 if self.variants is None else self.variants[part.start])
-        if self.variants is None:
-            rows[: part.stop - part.start] = np.arange(part.start, part.stop)
-        else:
-            rows[: part.stop - part.start] = self.variants[part]
+        count = part.stop - part.start
+        rows = np.arange(part.start, part.start - (-count // multiple) * multiple)
+        if self.variants is not None:
+            rows[:count] = self.variants[part]
+        rows[count:] = rows[0]
         return rows
 
     def codes(self, low: int = 0, high: int | None = None) -> NDArray[np.uint8]:
@@ -162,6 +160,28 @@ class PackedGenotypes:
             _kept(self.samples, samples, self.n),
             _kept(self.variants, variants, self.d),
         )
+
+
+def variant_bytes(n: int) -> int:
+    """Return the bytes of a variant of n samples."""
+    return -(-n // 4)
+
+
+def pack(codes: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    """Write codes of whole bytes of samples, (variants, 4 x bytes), four to a byte."""
+    np.copyto(out, codes[:, 0::4])
+    for place in range(1, 4):
+        out |= codes[:, place::4] << np.uint8(2 * place)
+
+
+def packed_of(G: Any) -> PackedGenotypes:
+    """Return packed genotypes, or those of an object that has them as ``packed``."""
+    found = getattr(G, "packed", G)
+    if not isinstance(found, PackedGenotypes):
+        raise TypeError(
+            f"genotypes must be packed (read_genotypes reads them), not {type(G)}."
+        )
+    return found
 
 
 def _check_kept(name: str, kept: NDArray[Any] | None, size: int) -> None:
@@ -199,16 +219,7 @@ def _slices(size: int, step: int) -> Iterator[slice]:
         yield slice(low, min(low + step, size))
 
 
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that loops are compiled for once, whoever may write to it."""
-    view = np.ascontiguousarray(np.asarray(array)).view()
-    view.flags.writeable = False
-    return view
-
-
-def _side_by_side(
-    function: Callable[..., None], tasks: Iterable[tuple[Any, ...]]
-) -> None:
+def _side_by_side(function: Callable[..., None], tasks: Iterable[Any]) -> None:
     """Call a function of every task, so that each core is kept busy."""
     waiting = deque(tasks)
 
@@ -218,7 +229,7 @@ def _side_by_side(
                 task = waiting.popleft()
             except IndexError:
                 return
-            function(*task)
+            function(task)
 
     run_all([work] * max(1, min(cores(), len(waiting))))
 
@@ -251,12 +262,12 @@ def class_code_counts(
     )
     masks = np.packbits(bits.reshape(n_classes, -1), axis=1, bitorder="little")
     masks, totals = masks.view(np.uint64), np.bincount(labels, minlength=n_classes)
-    data = _fixed(G.data)
+    data = read_only(G.data)
     _side_by_side(
         lambda part: kernels.mask_counts(
-            data, G.numbers(part), masks, totals, out[part]
+            data, G.file_rows(part), masks, totals, out[part]
         ),
-        ((part,) for part in _slices(G.d, CHUNK)),
+        _slices(G.d, CHUNK),
     )
     return out
 
@@ -312,63 +323,62 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
         return
     lookups = load(LOOKUPS)
     assert lookups is not None  # since the others are there
-    ways = (False, 1), (True, 3)
     if lookups.PAYS:
-        _subtract_lookups(G, lookups, ways[: 1 + copies], out)
+        _subtract_lookups(G, lookups, copies, out)
     else:
-        _subtract_planes(G, kernels, ways[: 1 + copies], out)
+        _subtract_planes(G, kernels, copies, out)
     mirror(out)
 
 
-def _subtract_lookups(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+def _subtract_lookups(
+    G: PackedGenotypes, loops: Any, copies: bool, out: Floats
+) -> None:
     """Do so by lookups; of pairs of variants first, then of pairs of samples."""
     periods = min(loops.PERIODS, -(-G.d // (2 * loops.STEPS)))
     pairs, chunks = periods * loops.STEPS, -(-G.n // loops.WIDE)
     codes = np.zeros((chunks, pairs, loops.WIDE), np.uint8)
     places = np.zeros((chunks * loops.WIDE // 2, pairs), np.uint16)
-    data, samples, threads = _fixed(G.data), _fixed(G.places), cores()
-    merge = len(ways) > 1
+    data, samples, threads = read_only(G.data), read_only(G.places), cores()
     for part in _slices(G.d, 2 * pairs):
-        rows = G.numbers(part)
+        rows = G.file_rows(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_codes(
-                data, rows, samples, t, threads, merge, codes, places
+                data, rows, samples, t, threads, copies, codes, places
             ),
-            ((t,) for t in range(threads)),
+            range(threads),
         )
-        for both, times in ways:
+        for both, times in WAYS[: 1 + copies]:
             table = loops.tables(both)
             _side_by_side(
                 lambda chunk, table=table, times=times: loops.subtract_counts(
                     table, codes, places, chunk, times, out
                 ),
-                ((chunk,) for chunk in reversed(range(chunks))),
+                reversed(range(chunks)),
             )
 
 
-def _subtract_planes(G: PackedGenotypes, loops: Any, ways: Ways, out: Floats) -> None:
+def _subtract_planes(G: PackedGenotypes, loops: Any, copies: bool, out: Floats) -> None:
     """Do so by planes of bits."""
     size = 64 * loops.WORDS  # variants of a block
     blocks = min(BLOCKS, -(-G.d // size))
     planes = loops.empty_planes(G.n, blocks)
     place = np.full(G.n_in_file, -1)
     place[G.places] = np.arange(G.n)
-    data, threads = _fixed(G.data), cores()
-    merge = len(ways) > 1
+    data, threads = read_only(G.data), cores()
     for part in _slices(G.d, blocks * size):
-        rows = G.numbers(part)
+        rows = G.file_rows(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_planes(
-                data, rows, place, t, threads, merge, planes
+                data, rows, place, t, threads, copies, planes
             ),
-            ((t,) for t in range(threads)),
+            range(threads),
         )
-        for both, times in ways:
+        for both, times in WAYS[: 1 + copies]:
             _side_by_side(
                 lambda t, both=both, times=times: loops.subtract_differences(
                     planes, t, 4 * threads, both, times, out
                 ),
-                ((t,) for t in range(4 * threads)),
+                range(4 * threads),
             )
 
 
@@ -388,14 +398,14 @@ def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
             for row, value in zip(missing[some], values, strict=True):
                 out[row] += value
     else:
-        data, samples = _fixed(G.data), _fixed(G.places)
+        data, samples = read_only(G.data), read_only(G.places)
         for part in _slices(G.d, CHUNK):
-            rows, points = G.numbers(part), _fixed(table[part])
+            rows, points = G.file_rows(part), read_only(table[part])
             _side_by_side(
                 lambda some, rows=rows, points=points: kernels.add_missing(
                     data, rows, samples, some.start, some.stop, points, out
                 ),
-                ((some,) for some in _slices(G.n, -(-G.n // cores()))),
+                _slices(G.n, -(-G.n // cores())),
             )
     out += out.T.copy()
     return out
@@ -425,13 +435,14 @@ def scores(G: PackedGenotypes, points: ArrayLike) -> Floats:
     k = columns.shape[2]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_scores if kernels is None else kernels.code_scores
-    data, out = _fixed(G.data), np.zeros((k, 4 * G.data.shape[1]))
+    data, out = read_only(G.data), np.zeros((k, 4 * G.data.shape[1]))
     parts = list(_slices(G.d, CHUNK))
     wave = max(1, cores())
     some = np.empty((wave, *out.shape))
 
-    def add_part(t: int, part: slice) -> None:
-        rows = G.numbers(part, TOGETHER)
+    def add_part(task: tuple[int, slice]) -> None:
+        t, part = task
+        rows = G.file_rows(part, TOGETHER)
         some[t] = 0
         for column in range(k):
             table = np.zeros((len(rows), CODES))
@@ -481,16 +492,16 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
     k, length = columns.shape[1], G.data.shape[1]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_sums if kernels is None else kernels.code_sums
-    data, out = _fixed(G.data), np.zeros((k, G.d, CODES))
+    data, out = read_only(G.data), np.zeros((k, G.d, CODES))
     for value, target in zip(columns.T, out, strict=True):
         padded = np.zeros(4 * length)
         padded[G.places] = value
         vectors = _pair_vectors(padded)
         _side_by_side(
             lambda part, vectors=vectors, target=target: add(
-                data, G.numbers(part), vectors, target[part]
+                data, G.file_rows(part), vectors, target[part]
             ),
-            ((part,) for part in _slices(G.d, CHUNK)),
+            _slices(G.d, CHUNK),
         )
     return out[0] if given.ndim == 1 else np.moveaxis(out, 0, 2).copy()
 

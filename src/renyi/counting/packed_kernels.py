@@ -25,14 +25,14 @@ from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
 from renyi.counting.kernels import _empty_planes, _function, _pointer, _popcount
+from renyi.counting.packed import SPAN, TOGETHER
 
 WORDS = 128  # of a plane that are compared before the next are fetched
 SQUARE = 96  # samples that meet as many others while both lie in the near cache
 STRIP = 12  # of these others that lie in the nearest
 TALL, WIDE = 2, 2  # samples of a tile: four sums and eight planes fit in 16 registers
 MANY = 4  # variants whose sums by code are added up side by side
-SPAN = 16  # bytes of a variant whose vectors stay in the nearest cache
-QUADS = 4  # groups of four variants that are added to scores at a time
+QUADS = TOGETHER // 4  # groups of four variants that are added to scores at a time
 BYTES = 512  # of a variant whose scores stay in the nearest cache
 
 _WORD, _BYTE = ir.IntType(64), ir.IntType(8)
@@ -409,7 +409,10 @@ def _add_many_codes(context, data, rows, r, byte, count, vectors, out):
 
 @compile_loop
 def code_sums(data, rows, vectors, out):
-    """Add the values of all samples to ``out[r, code]`` for row ``rows[r]``."""
+    """Add the values of all samples to ``out[r, code]`` for row ``rows[r]``.
+
+    The vectors of `SPAN` bytes stay in the nearest cache.
+    """
     length = data.shape[1]
     block = max(32, 2**18 // max(1, length)) // MANY * MANY
     for low in range(0, rows.size, block):

@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from renyi import rules
 from renyi.checks import check_choice, memory_budget
 from renyi.counting import packed
-from renyi.counting.genotype_kernel import GenotypeKernel
-from renyi.counting.gpu import DeviceGenotypes
-from renyi.counting.packed import PackedGenotypes
+from renyi.counting.genotype_kernel import MISSING_AS, GenotypeKernel
+from renyi.counting.packed import PackedGenotypes, packed_of
 from renyi.solvers.calibration import Calibration, temperature
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import (
@@ -137,25 +136,25 @@ class GenotypeModel:
         -------
         self
         """
-        genotypes = _packed(G)
+        genotypes = packed_of(G)
         alpha = self._check()
         self.classes_, labels = _two_classes(y, genotypes.n)
         C = _covariates(covariates, genotypes.n)
         members = _groups(groups, genotypes.n)
         if not genotypes.d:
             raise ValueError("there are no variants to fit: keep at least one.")
-        on_gpu, kernel = self._products(genotypes)
+        kernel = self._kernel(genotypes)
         if self._exact(genotypes.n):
-            A = _in_common(genotypes, on_gpu, kernel)
+            A = kernel.matrix()
             fit = fit_kernel(A, labels, alpha, genotypes.d, C, members)
             del A
         else:
-            fit = self._iterate(genotypes, on_gpu, kernel, labels, alpha, C, members)
-        self._keep(genotypes, on_gpu, kernel, fit, labels, C, members)
+            fit = self._iterate(kernel, labels, alpha, C, members)
+        self._keep(kernel, fit, labels, C, members)
         return self
 
     def _check(self) -> float | str:
-        check_choice("missing", self.missing, ("category", "mean"))
+        check_choice("missing", self.missing, MISSING_AS)
         check_choice("solver", self.solver, ("auto", "exact", "cg"))
         check_choice("device", self.device, ("cpu", "cuda"))
         alpha = check_alpha(self.alpha)
@@ -166,11 +165,8 @@ class GenotypeModel:
             )
         return alpha
 
-    def _products(
-        self, G: PackedGenotypes
-    ) -> tuple[DeviceGenotypes | None, GenotypeKernel]:
-        on_gpu = DeviceGenotypes(G) if self.device == "cuda" else None
-        return on_gpu, GenotypeKernel.of(G, self.dominance, self.missing)
+    def _kernel(self, G: PackedGenotypes) -> GenotypeKernel:
+        return GenotypeKernel.of(G, self.dominance, self.missing, self.device)
 
     def _exact(self, n: int) -> bool:
         if self.solver == "auto":
@@ -179,8 +175,6 @@ class GenotypeModel:
 
     def _iterate(
         self,
-        G: PackedGenotypes,
-        on_gpu: DeviceGenotypes | None,
         kernel: GenotypeKernel,
         y: NDArray[np.int64],
         alpha: float | str,
@@ -192,29 +186,24 @@ class GenotypeModel:
         The best total penalty n·alpha is a ratio of two variances, and does not grow
         with the number of samples.
         """
-        rng = np.random.default_rng(self.random_state)
+        G, rng = kernel.G, np.random.default_rng(self.random_state)
         members = np.arange(G.n) if groups is None else groups
         folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
         chosen: AlphaChoice | None = None
         if isinstance(alpha, str):
             some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
-            part = G.take(samples=some)
-            _check_both(y[some])
-            A = kernel.matrix(part)
+            if len(np.unique(y[some])) < 2:
+                raise ValueError(
+                    "one class is too rare to choose alpha from some samples: give a "
+                    "number."
+                )
+            part = replace(kernel, G=G.take(samples=some), on_gpu=None)
             among = None if groups is None else groups[some]
             X = None if C is None else C[some]
-            chosen = fit_kernel(A, y[some], alpha, G.d, X, among).choice
+            chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
             alpha = chosen.alpha * len(some) / G.n
-
-        def multiply(V: Floats) -> Floats:
-            if on_gpu is not None and self.dominance and self.missing == "category":
-                return on_gpu.gram(V)
-            if on_gpu is not None:
-                return on_gpu.scores(kernel.points(on_gpu.sums(V)))
-            return packed.scores(G, kernel.points(packed.sums(G, V)))
-
         diagonal = float(G.d if self.dominance else 1.5 * G.d)
-        fit = fit_products(multiply, y, alpha, folds, diagonal, C, TOLERANCE)
+        fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
         if chosen is None:
             return fit
         method = AlphaChoice(chosen.method, alpha, fit.choice.risk, fit.choice.error)
@@ -222,8 +211,6 @@ class GenotypeModel:
 
     def _keep(
         self,
-        G: PackedGenotypes,
-        on_gpu: DeviceGenotypes | None,
         kernel: GenotypeKernel,
         fit: KernelFit,
         y: NDArray[np.int64],
@@ -231,12 +218,11 @@ class GenotypeModel:
         groups: NDArray[np.int64] | None,
     ) -> None:
         """Store points, coefficients and figures."""
-        sums = packed.sums(G, fit.beta) if on_gpu is None else on_gpu.sums(fit.beta)
-        self.points_ = kernel.points(sums)
-        coefficients = fit.coefficients
+        G, coefficients = kernel.G, fit.coefficients
+        self.points_ = kernel.points(fit.beta)
+        fitted = y - G.n * fit.choice.alpha * fit.beta
         if not len(coefficients):
-            rest: Floats = y - G.n * fit.choice.alpha * fit.beta
-            rest -= packed.scores(G, self.points_)
+            rest = fitted - packed.scores(G, self.points_)
             found = np.linalg.lstsq(unpenalised(G.n, C), rest)[0]
             coefficients = np.asarray(found, np.float64)
         self.intercept_ = float(coefficients[0]) - 0.5
@@ -251,7 +237,6 @@ class GenotypeModel:
         if C is not None:
             alone = covariates_alone(y, C, fit.together)
             self.left_out_genetic_ = _levelled(fit.left_out - alone, condition)
-        fitted = y - G.n * fit.choice.alpha * fit.beta
         self.left_out_cells_ = _runs(fitted, condition)
         self.figures_ = _figures(fit, scores, y, alone, groups, self.left_out_cells_, C)
         self.loo_error_ = self.figures_.error
@@ -274,7 +259,7 @@ class GenotypeModel:
         return found if C is None else found + C @ self.covariate_coef_
 
     def _same_variants(self, G: Any) -> PackedGenotypes:
-        genotypes = _packed(G)
+        genotypes = packed_of(G)
         if genotypes.d != len(self.points_):
             raise ValueError(
                 f"the model has {len(self.points_):,} variants and these genotypes "
@@ -358,19 +343,17 @@ class GenotypeModel:
 
         exact, found = self._exact(whole.n), {}
         if exact:
-            A = _in_common(whole, *self._products(whole))
+            A = self._kernel(whole).matrix()
         for name in pd.unique(names):
             if exact:  # A is the sum of those of the chromosomes
                 part = whole.take(variants=names == name)
-                rest = _in_common(part, *self._products(part))
+                rest = self._kernel(part).matrix()
                 np.subtract(A, rest, out=rest)
                 fit = fit_kernel(rest, labels, self.alpha_, whole.d, C, members)
             else:
                 part = whole.take(variants=names != name)
-                on_gpu, kernel = self._products(part)
-                fit = self._iterate(
-                    part, on_gpu, kernel, labels, self.alpha_, C, members
-                )
+                kernel = self._kernel(part)
+                fit = self._iterate(kernel, labels, self.alpha_, C, members)
             _check_determined(fit)
             alone = covariates_alone(labels, C, fit.together)
             found[str(name)] = fit.left_out - alone
@@ -425,15 +408,6 @@ class GenotypeModel:
 # ---- what is given
 
 
-def _packed(G: Any) -> PackedGenotypes:
-    found = getattr(G, "packed", G)
-    if not isinstance(found, PackedGenotypes):
-        raise TypeError(
-            f"genotypes must be packed (read_genotypes reads them), not {type(G)}."
-        )
-    return found
-
-
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     given = np.asarray(y)
     if given.shape != (n,):
@@ -455,13 +429,6 @@ def _check_known(given: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"{name} has no value for sample {int(missing.argmax())}: leave out those "
             f"that miss it ({int(missing.sum())})."
-        )
-
-
-def _check_both(y: NDArray[np.int64]) -> None:
-    if len(np.unique(y)) < 2:
-        raise ValueError(
-            "one class is too rare to choose alpha from some samples: give a number."
         )
 
 
@@ -492,12 +459,6 @@ def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     if len(found) < 2:
         raise ValueError("groups must be two or more, to leave one out.")
     return None if len(found) == n else members.astype(np.int64)
-
-
-def _in_common(
-    G: PackedGenotypes, on_gpu: DeviceGenotypes | None, kernel: GenotypeKernel
-) -> Floats:
-    return kernel.matrix(G, None if on_gpu is None else on_gpu.agreement)
 
 
 # ---- figures

@@ -26,14 +26,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from renyi.figures import number_of, printable
-from renyi.sources import genotype_tables
-from renyi.sources.genotype_tables import chromosome_name
+from renyi.sources.genotype_tables import NO_ALLELE, chromosome_name
 
 Places = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 Frequencies = Callable[[Places], NDArray[np.float64]]
 
-NO_ALLELE = genotype_tables.NO_ALLELE[1]
 NO_ID = (".", "0", "", "NA")
 REASONS = {
     "absent": "not in the file",

@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.checks import check_memory
-from renyi.counting.packed import CODES, MISSING, PackedGenotypes, code_counts, scores
+from renyi.counting.packed import (
+    CODES,
+    MISSING,
+    OBSERVED,
+    PackedGenotypes,
+    code_counts,
+    scores,
+)
+from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import (
     MatchRecord,
     build_of,
@@ -30,18 +38,12 @@ from renyi.exports.allele_matching import (
     match_variants,
     texts_of,
 )
-from renyi.exports.score_formats import (
-    NONE,
-    ONE,
-    REVERSED,
-    TWO,
-    read_pgs,
-    write_pgs,
-    write_plink2,
-)
+from renyi.exports.score_formats import REVERSED, read_pgs, write_pgs, write_plink2
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
 from renyi.solvers.risk_measures import intercept_at
+from renyi.sources.genotype_filters import frequency_of, genotype_shares
+from renyi.sources.genotype_tables import VARIANTS
 from renyi.storage import (
     NUMBER,
     check_fields,
@@ -59,8 +61,6 @@ Floats = NDArray[np.float64]
 
 FORMAT = "renyi-genotype-scores"
 VERSION = 1
-POINTS = ".points"
-COLUMNS = ("chromosome", "id", "position", "a1", "a2")
 _TEXTS = ("chromosome", "id", "a1", "a2")
 _HEAD: dict[str, tuple[type, ...]] = {
     "format": (str,),
@@ -145,7 +145,7 @@ class GenotypeScores:
     def __post_init__(self) -> None:
         """Check that there are finite points for every variant."""
         object.__setattr__(self, "build", build_of(self.build))
-        for name in COLUMNS:
+        for name in VARIANTS:
             if name not in self.variants:
                 raise ValueError(f"variants lack the column {name!r}")
         if self.points.shape != (len(self.variants), CODES):
@@ -176,10 +176,9 @@ class GenotypeScores:
     ) -> GenotypeScores:
         """Make one with frequencies and means, from counts (d, 4) by code."""
         counts = np.asarray(counts, np.float64)
-        total = np.maximum(counts.sum(axis=1), 1)
-        table = variants[list(COLUMNS)].reset_index(drop=True)
+        table = variants[list(VARIANTS)].reset_index(drop=True)
         table["frequency"] = frequency_of(counts)
-        table["mean"] = (np.nan_to_num(points) * counts).sum(axis=1) / total
+        table["mean"] = _mean_points(points, counts)
         return cls(table, np.asarray(points, np.float64), **others)
 
     # ---- scores
@@ -231,7 +230,9 @@ class GenotypeScores:
         points[match.swapped] = points[match.swapped][:, REVERSED]
         unknown = np.isnan(points[:, MISSING])
         if unknown.any():
-            points[unknown, MISSING] = _means(points, kept, unknown)
+            counts = code_counts(kept.take(variants=unknown)).astype(np.float64)
+            counts[:, MISSING] = 0
+            points[unknown, MISSING] = _mean_points(points[unknown], counts)
         total = scores(kept, points) + self.intercept + self._absent(match.model)
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
@@ -282,17 +283,16 @@ class GenotypeScores:
         """Return the variants whose points differ most between genotypes."""
         swing = self.swings
         first = np.argsort(-swing, kind="stable")[:count]
-        table = self.variants.iloc[first][list(COLUMNS)].reset_index(drop=True)
+        table = self.variants.iloc[first][list(VARIANTS)].reset_index(drop=True)
         points = self.points[first]
         table["swing"] = swing[first]
-        for name, code in (("two", TWO), ("one", ONE), ("none", NONE)):
-            table[name] = points[:, code]
+        table[["two", "one", "none"]] = points[:, OBSERVED]
         return table
 
     @property
     def swings(self) -> Floats:
         """By how much the points of a variant's genotypes differ at most."""
-        points = self.points[:, [TWO, ONE, NONE]]
+        points = self.points[:, OBSERVED]
         return np.asarray(points.max(axis=1) - points.min(axis=1))
 
     # ---- model file
@@ -300,9 +300,11 @@ class GenotypeScores:
     def save(self, path: Place) -> None:
         """Write the model: a JSON head, and the points in a file beside it."""
         head = Path(path)
-        beside = head.with_suffix(POINTS)
+        beside = head.with_suffix(GENOTYPE_POINTS)
         if head == beside:
-            raise ValueError(f"{head} must not end with {POINTS}: name it .json.")
+            raise ValueError(
+                f"{head} must not end with {beside.suffix}: name it .json."
+            )
         arrays = self._arrays()
         header = {"format": FORMAT, "version": VERSION, "variants": len(self.points)}
         document = {
@@ -378,22 +380,6 @@ class GenotypeScores:
             variants, points = _variants(arrays, data["variants"])
             return cls(variants, points, **model)
 
-    def _filled(self) -> Floats:
-        """Return points in which missing genotypes have those of the mean."""
-        points, unknown = self.points, np.isnan(self.points[:, MISSING])
-        if unknown.any():
-            if "frequency" not in self.variants:
-                raise ValueError(
-                    "the points of missing genotypes are not known, nor the "
-                    "frequencies by which they are the mean."
-                )
-            f = self.variants["frequency"].to_numpy(np.float64)[unknown]
-            shares = np.column_stack([f**2, 2 * f * (1 - f), (1 - f) ** 2])
-            known = points[unknown][:, [TWO, ONE, NONE]]
-            points = points.copy()
-            points[unknown, MISSING] = (np.nan_to_num(shares) * known).sum(axis=1)
-        return points
-
     def to_plink2(self, prefix: str) -> float:
         """Write files for two passes of plink2 --score; return the offset to add.
 
@@ -406,7 +392,7 @@ class GenotypeScores:
         if self.covariates:
             terms = (f"{float(c)!r} × {name}" for name, c in self.covariates.items())
             note = f"Covariates are not in it: add {', '.join(terms)}.\n"
-        points = self._filled()
+        points = filled_points(self)
         return write_plink2(prefix, self.variants, points, self.intercept, note)
 
     def to_pgs(self, path: Place, name: str = "renyi", trait: str = "NR") -> None:
@@ -431,34 +417,40 @@ class GenotypeScores:
             return cls(found.variants, found.points, **model)
 
 
+def filled_points(model: GenotypeScores) -> Floats:
+    """Return points in which missing genotypes have those of the mean."""
+    points, unknown = model.points, np.isnan(model.points[:, MISSING])
+    if unknown.any():
+        if "frequency" not in model.variants:
+            raise ValueError(
+                "the points of missing genotypes are not known, nor the "
+                "frequencies by which they are the mean."
+            )
+        f = model.variants["frequency"].to_numpy(np.float64)[unknown]
+        shares, known = genotype_shares(f), points[unknown][:, OBSERVED]
+        points = points.copy()
+        points[unknown, MISSING] = (np.nan_to_num(shares) * known).sum(axis=1)
+    return points
+
+
 def _frequencies(G: PackedGenotypes, rows: NDArray[np.int64]) -> Floats:
     """Return the frequency of A1 at some variants, in any order; NaN if unobserved."""
     order = np.argsort(rows, kind="stable")
-    counts = code_counts(G.take(variants=rows[order])).astype(np.float64)
     out = np.empty(len(rows))
-    out[order] = frequency_of(counts)
+    out[order] = frequency_of(code_counts(G.take(variants=rows[order])))
     return out
 
 
-def frequency_of(counts: NDArray[Any]) -> Floats:
-    """Return the frequency of A1 from counts (d, 4) by code; NaN if unobserved."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        observed = counts.sum(axis=1) - counts[:, MISSING]
-        return np.asarray((counts[:, TWO] + counts[:, ONE] / 2) / observed)
-
-
-def _means(points: Floats, G: PackedGenotypes, unknown: NDArray[np.bool_]) -> Floats:
-    """Return the mean points of the genotypes of some variants that are not missing."""
-    counts = code_counts(G.take(variants=unknown)).astype(np.float64)
-    counts[:, MISSING] = 0
+def _mean_points(points: Floats, counts: Floats) -> Floats:
+    """Return the mean points of every variant, from counts (d, 4) by code."""
     total = np.maximum(counts.sum(axis=1), 1)
-    return np.asarray((np.nan_to_num(points[unknown]) * counts).sum(axis=1) / total)
+    return np.asarray((np.nan_to_num(points) * counts).sum(axis=1) / total)
 
 
 def _plain_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a model, all but its variants, of plain values."""
-    check_fields({name: data[name] for name in _MODEL}, _MODEL, "model")
     fields = {name: data[name] for name in _MODEL}
+    check_fields(fields, _MODEL, "model")
     classes, covariates = fields["classes"], fields["covariates"]
     if classes is not None:
         if [type(each) for each in classes] != [str, str]:
@@ -478,12 +470,11 @@ def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
     points, columns = arrays["points"], {"position": arrays["position"]}
     for name in _TEXTS:
         ends, data = arrays[f"{name}_end"], arrays[name]
-        if ends.dtype != "<i8" or ends.ndim != 1 or not len(ends):
+        good = ends.dtype == "<i8" and ends.ndim == 1 and len(ends) > 0
+        if not good or data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
             raise ValueError(f"its column {name!r} is not valid")
-        if data.dtype != "|u1" or ends[0] != 0 or ends[-1] != len(data):
-            raise ValueError(f"its column {name!r} is not valid")
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-        column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers[1:])
+        buffers = pa.py_buffer(ends), pa.py_buffer(data)
+        column = pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers)
         column.validate(full=True)  # the ends ascend, and texts are UTF-8
         if name != "id":
             codes = arrays[f"{name}_code"]
@@ -501,7 +492,7 @@ def _variants(arrays: Mapping[str, Any], d: int) -> tuple[pd.DataFrame, Floats]:
             raise ValueError(f"its column {name!r} does not fit {d:,} variants")
     if points.dtype != "<f8":
         raise ValueError("its points are not numbers")
-    order = [*COLUMNS, *(n for n in ("frequency", "mean") if n in columns)]
+    order = [*VARIANTS, *(n for n in ("frequency", "mean") if n in columns)]
     return pd.DataFrame({name: columns[name] for name in order}), points
 
 

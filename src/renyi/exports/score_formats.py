@@ -37,17 +37,19 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.checks import check_memory
-from renyi.counting.packed import CODES, MISSING
-from renyi.exports.allele_matching import NO_ALLELE, NO_ID, chromosomes, variant_names
+from renyi.counting.packed import CODES, MISSING, NONE, ONE, TWO
+from renyi.endings import PLINK2
+from renyi.exports.allele_matching import NO_ID, chromosomes, variant_names
+from renyi.sources.genotype_filters import genotype_shares
+from renyi.sources.genotype_tables import HAPLOID, NO_ALLELE
 from renyi.storage import InvalidFileError, first_line, parse, valid
 from renyi.writing import Place, replace_together, replacing
 
 Floats = NDArray[np.float64]
 
-TWO, ONE, NONE = 0, 2, 3  # codes of so many copies of A1
 REVERSED = [NONE, MISSING, ONE, TWO]
 PGS = "###PGS CATALOG SCORING FILE"
-_ONE_COPY = ("X", "Y", "MT")  # of which samples may have one only
+_ONE_COPY = ("X", *HAPLOID)  # of which samples may have one only
 _PIECE = 2**24  # bytes of text read at a time
 _HEADER = 2**20  # bytes of a header at most
 _MEMORY_PER_BYTE = 4  # of text, while it is read
@@ -70,7 +72,7 @@ information
 ##RENYI
 #renyi_model={model}
 """
-_PLINK2 = """\
+_PLINK2_NOTE = """\
 Score of a sample = {offset!r} + ADDITIVE_SUM + DOMINANT_SUM of these two passes:
 
 plink2 --bfile STUDY --score {prefix}.additive.tsv header-read no-mean-imputation \
@@ -108,18 +110,15 @@ def write_plink2(
         pairs = ((ids, ids), (a1, a2), (first, half))
         additive = [np.concatenate(pair) for pair in pairs]
     offset = float(w[:, MISSING].sum()) + intercept
-    text = _PLINK2.format(offset=offset, prefix=shlex.quote(str(prefix))) + note
-    writers: dict[Path, Any] = {}
-    for name, columns in (("additive", additive), ("dominant", [ids, a1, dominant])):
-        table = pa.table(
-            dict(zip(("ID", "ALLELE", name.upper()), columns, strict=True))
-        )
+    text = _PLINK2_NOTE.format(offset=offset, prefix=shlex.quote(str(prefix))) + note
+    writers: list[Any] = []
+    for name, columns in (("ADDITIVE", additive), ("DOMINANT", [ids, a1, dominant])):
+        table = pa.table(dict(zip(("ID", "ALLELE", name), columns, strict=True)))
         table = table.filter(pc.field("ALLELE") != NO_ALLELE)
-        place = Path(f"{prefix}.{name}.tsv")
-        writers[place] = lambda stream, table=table: _write_tsv(stream, table)
-    place = Path(f"{prefix}.plink2.txt")
-    writers[place] = lambda stream: stream.write(text.encode())
-    replace_together(writers)
+        writers.append(lambda stream, table=table: _write_tsv(stream, table))
+    writers.append(lambda stream: stream.write(text.encode()))
+    places = [Path(f"{prefix}{ending}") for ending in PLINK2]
+    replace_together(dict(zip(places, writers, strict=True)))
     return offset
 
 
@@ -332,7 +331,7 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
     if np.isfinite(f).any():
         variants["frequency"] = f
         if model is not None:  # of whose intercept the means are a part
-            shares = np.column_stack([(1 - f) ** 2, 2 * f * (1 - f), f**2])
+            shares = genotype_shares(f)[:, ::-1]
             means = (shares * points[:, [NONE, ONE, TWO]]).sum(axis=1)
             known = _numbers(rows, "mean_weight", np.nan)
             means = np.where(np.isnan(known), means, known)

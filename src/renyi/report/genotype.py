@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.checks import is_number
-from renyi.counting.packed import MISSING
+from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports.score_files import GenotypeScores
-from renyi.exports.score_formats import NONE, ONE, TWO
+from renyi.exports.score_files import GenotypeScores, filled_points
 from renyi.figures import percent
 from renyi.report.build import MOST_CATEGORIES, rows_of
 from renyi.report.errors import GUESSING, guessing, quoted
 from renyi.report.page import name
 from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
 from renyi.report.record import Report
+from renyi.sources.genotype_filters import genotype_shares
 
-_ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
+_ORDER = [*OBSERVED, MISSING]  # of the genotypes to choose from
 _MOST = 1e15  # samples that a model may tell of
 
 
@@ -96,12 +96,12 @@ def _variants(
     model: GenotypeScores, kept: NDArray[np.int64]
 ) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """Return some variants as columns and features, with the likeliest genotypes."""
-    table, points = model.variants.iloc[kept], model._filled()[kept][:, _ORDER]
+    table, points = model.variants.iloc[kept], filled_points(model)[kept][:, _ORDER]
     swings = model.swings[kept].tolist()
     f = np.full(len(kept), 0.5)
     if "frequency" in table:
         f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
-    likely = np.argmax([f**2, 2 * f * (1 - f), (1 - f) ** 2], axis=0).tolist()
+    likely = genotype_shares(f).argmax(axis=1).tolist()
     columns, features = [], []
     for j, row in enumerate(table.itertuples(index=False)):
         title = f"{row.id} ({row.chromosome}:{row.position})"

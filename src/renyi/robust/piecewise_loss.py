@@ -45,11 +45,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi import rules
-from renyi.counting.onehot import offsets
+from renyi.counting.onehot import centred, offsets
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Layout, Outcomes
 from renyi.scorecard import Scorecard
-from renyi.solvers.point_sums import centred
 
 KINK = float(np.sqrt(2) - 1)  # margin at which sharp turns deterministic
 _TIE = 1e-12

@@ -125,12 +125,10 @@ def conjugate_gradients(
     scale: Floats,
     tolerance: float = _SOLVED,
     rounds: int = _ROUNDS,
-    told: Callable[[int, float], None] | None = None,
 ) -> Solution:
     """Solve ``(A + alpha) Z = R``, scaled by the diagonal of A, every column by itself.
 
-    A column is solved when its residual is so small a share of it; `told` hears of
-    every round and of the largest share that is left.
+    A column is solved when its residual is so small a share of it.
     """
     inverse = 1 / (scale + alpha)[:, None]
     Z, residual = np.zeros_like(R), R.copy()
@@ -141,8 +139,6 @@ def conjugate_gradients(
         left = _ratio(np.linalg.norm(residual, axis=0), norms)
         largest = float(left.max(initial=0.0))
         active = left > tolerance
-        if done and told is not None:
-            told(done, largest)
         if done == rounds or not active.any():
             break
         image = multiply(direction) + alpha * direction

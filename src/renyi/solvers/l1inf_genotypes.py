@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.checks import check_positive, check_share, check_whole
-from renyi.counting.packed import CODES, PackedGenotypes, sums
+from renyi.counting.packed import CODES, PackedGenotypes, packed_of, sums
 from renyi.solvers.l1inf import RowsProblem, StepCounter
 from renyi.solvers.l1inf_path import (
     MAX_PASSES,
@@ -117,7 +117,7 @@ def genotype_path(
     >>> int(path.variants[0]), bool((path.gaps <= 1e-4).all())
     (7, True)
     """
-    genotypes: PackedGenotypes = getattr(G, "packed", G)
+    genotypes = packed_of(G)
     check_whole("n_lambdas", n_lambdas, 2)
     check_share("ratio", ratio)
     check_positive("tol", tol)
@@ -132,7 +132,7 @@ def genotype_path(
     steps = StepCounter()
     chosen = np.sort(np.argsort(-norms, kind="stable")[:START])
     for _ in range(_ROUNDS):
-        solved, codes = chosen, _codes(genotypes, chosen)
+        solved, codes = chosen, genotypes.take(variants=chosen).codes()
         sizes = np.full(len(chosen), CODES)
         problem = RowsProblem(codes, sizes, labels, 2, steps=steps)
         found = solve_path(problem, lambdas, tol / 2, max_passes)
@@ -148,10 +148,6 @@ def genotype_path(
             "not-converged",
         )
     return _result(found, gaps, solved)
-
-
-def _codes(G: PackedGenotypes, variants: Places) -> NDArray[np.uint8]:
-    return G.take(variants=variants).codes()
 
 
 def _norms(G: PackedGenotypes, state: Floats) -> Floats:

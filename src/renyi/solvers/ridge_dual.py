@@ -74,6 +74,7 @@ EIGEN_ROWS = 1_000
 """Up to here all alphas are tried by one decomposition; beyond, some by factors."""
 _STRIDE = 2  # steps of the grid by which those are sought
 _FLAT = 1e-3  # a step that improves by no larger share is the last
+_DETERMINED = 1e-10  # of I − H: below, the others do not determine a fit
 _SMALLEST = 1e-4  # alpha worth trying, as a share of the mean eigenvalue
 
 
@@ -317,9 +318,7 @@ def _without(
     """
     if groups is None:
         own = 1.0 if factor is None else np.einsum("ij,ij->j", factor, factor)
-        kept = own - (U**2).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(kept > 1e-10, residual / kept, np.inf)
+        return _each_alone(residual, own - (U**2).sum(axis=1))
     out = np.full(len(residual), np.inf)
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order])) + 1
@@ -328,14 +327,20 @@ def _without(
         if factor is None:  # (I − UUᵀ)⁻¹ = I + U(I − UᵀU)⁻¹Uᵀ, however many rows
             values, vectors = np.linalg.eigh(np.eye(u.shape[1]) - u.T @ u)
             part = u @ vectors
-            left = r + part @ ((part.T @ r) / np.maximum(values, 1e-10))
+            left = r + part @ ((part.T @ r) / np.maximum(values, _DETERMINED))
         else:
             part = factor[:, rows]
             values, vectors = np.linalg.eigh(part.T @ part - u @ u.T)
-            left = vectors @ ((vectors.T @ r) / np.maximum(values, 1e-10))
-        if values[0] > 1e-10:
+            left = vectors @ ((vectors.T @ r) / np.maximum(values, _DETERMINED))
+        if values[0] > _DETERMINED:
             out[rows] = left
     return out
+
+
+def _each_alone(residual: Floats, kept: Floats) -> Floats:
+    """Return residuals of rows left out one by one, from the diagonal of I − H."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(kept > _DETERMINED, residual / kept, np.inf)
 
 
 def covariates_alone(
@@ -364,12 +369,11 @@ def _choose(
         a = vectors @ (shrink * (vectors.T @ target)[:, None])
         off = (U**2).sum(axis=1)[:, None] / (1 + alphas)
         kept = alphas * (vectors**2 @ shrink - off)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residual = alphas * np.sqrt(n) * a / kept
-        residual = np.where(kept > 1e-10, residual, np.inf)
+        residual = _each_alone(alphas * np.sqrt(n) * a, kept)
         wrong = ((y[:, None] - residual) > 0.5) != (y[:, None] > 0.5)
-        found = HeldOut((residual**2).mean(axis=0), (residual**2).mean(axis=0))
-        choice = choose("loo", alphas, found._replace(error=wrong.mean(axis=0)), n, D)
+        risks = (residual**2).mean(axis=0)
+        found = HeldOut(risks, risks, wrong.mean(axis=0))
+        choice = choose("loo", alphas, found, n, D)
         return choice, *_leave_groups_out(problem, choice.alpha, groups)
     alphas = alphas[alphas >= _SMALLEST * max(G.trace() - U.shape[1], 0) / n]
     _, norm, df = spectrum(lambda V: G @ V, target[:, None], alphas)

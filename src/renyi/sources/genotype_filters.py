@@ -14,23 +14,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.counting.packed import code_counts, missing_per_sample
+from renyi.counting.packed import MISSING, ONE, TWO, code_counts, missing_per_sample
 from renyi.figures import number_of
-from renyi.sources.genotype_tables import chromosome_name
+from renyi.sources.genotype_tables import HAPLOID, chromosome_name
 from renyi.sources.genotypes import Genotypes
 from renyi.sources.phenotypes import listed_samples, listed_variants
 from renyi.warnings import warn
 
-_HAPLOID = ("Y", "MT")
 _UP = 1 + 1e-11  # a share that is equal to a limit stays within it, as in plink2
-_TWO, _MISSING, _ONE, _NONE = range(4)  # copies of A1, by code
 _REGION = re.compile(r"([^:]+):(\d[\d,]{0,20})-(\d[\d,]{0,20})")
 
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Say = Callable[[str], object]
 
@@ -85,7 +85,7 @@ class Filters:
         counts = None
         if self.geno is not None:
             counts = code_counts(found.packed)
-            kept = counts[:, _MISSING] <= self.geno * found.packed.n * _UP
+            kept = counts[:, MISSING] <= self.geno * found.packed.n * _UP
             found, counts = _narrowed(found, "geno", say, variants=kept), counts[kept]
         if self.maf is not None:
             kept = minor_allele_frequencies(found, counts) >= self.maf / _UP
@@ -164,7 +164,7 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
 
 def without_haploid(genotypes: Genotypes) -> Genotypes:
     """Leave out Y and MT, whose calls count as two copies of what is one."""
-    haploid = genotypes.variants["chromosome"].isin(_HAPLOID).to_numpy(bool)
+    haploid = genotypes.variants["chromosome"].isin(HAPLOID).to_numpy(bool)
     if haploid.all():
         raise ValueError(
             f"Only variants of Y and MT are left of {genotypes.path}: their calls are "
@@ -183,7 +183,7 @@ def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
     if not (on_x.any() and males.any()):
         return genotypes
     wrong = np.zeros(genotypes.packed.d, np.int64)
-    wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, _ONE]
+    wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, ONE]
     if wrong.any():
         many = number_of(int(np.count_nonzero(wrong)), "variant")
         worst = int(wrong.argmax())
@@ -208,20 +208,19 @@ def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
 
 def minor_allele_frequencies(
     genotypes: Genotypes, counts: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the frequency of the rarer allele among founders, 0 without calls.
 
     `counts` are those of the codes of all samples, where they are known.
     """
-    samples = genotypes.samples
-    founders = ((samples["father"] == "0") & (samples["mother"] == "0")).to_numpy(bool)
+    first = founders(genotypes.samples)
     on_x, males = _sex_linked(genotypes)
     packed = genotypes.packed
-    if counts is None or not founders.all():
-        counts = code_counts(packed.take(samples=founders))
+    if counts is None or not first.all():
+        counts = code_counts(packed.take(samples=first))
     copies, total = _allele_counts(counts)
-    if on_x.any() and (males & founders).any():
-        one, of = _allele_counts(code_counts(packed.take(males & founders, on_x)))
+    if on_x.any() and (males & first).any():
+        one, of = _allele_counts(code_counts(packed.take(males & first, on_x)))
         copies[on_x] -= one / 2  # a male's two equal copies are one
         total[on_x] -= of / 2
     share = np.zeros(len(total))
@@ -229,10 +228,27 @@ def minor_allele_frequencies(
     return np.minimum(share, 1 - share, out=share)
 
 
-def _allele_counts(
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def founders(samples: pd.DataFrame) -> Mask:
+    """Return which samples have no parents in the study."""
+    alone = (samples["father"] == "0") & (samples["mother"] == "0")
+    return alone.to_numpy(bool)
+
+
+def frequency_of(counts: NDArray[Any]) -> Floats:
+    """Return the frequency of A1 from counts (d, 4) by code; NaN if unobserved."""
+    copies, total = _allele_counts(counts)
+    with np.errstate(invalid="ignore"):
+        return copies / total
+
+
+def _allele_counts(counts: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return the copies of A1 and of both alleles at every variant."""
     numbers = counts.astype(np.float64)
-    copies = 2 * numbers[:, _TWO] + numbers[:, _ONE]
-    return copies, 2 * (numbers.sum(axis=1) - numbers[:, _MISSING])
+    copies = 2 * numbers[:, TWO] + numbers[:, ONE]
+    return copies, 2 * (numbers.sum(axis=1) - numbers[:, MISSING])
+
+
+def genotype_shares(frequency: Floats) -> Floats:
+    """Return the shares (d, 3) of two, one and no copies of A1 (Hardy–Weinberg)."""
+    f = frequency
+    return np.column_stack([f**2, 2 * f * (1 - f), (1 - f) ** 2])

@@ -1,15 +1,21 @@
-"""Variants and samples: .bim, .pvar, .fam and .psam files.
+"""Variants and samples: .bim, .pvar, .fam and .psam files; counts of genotypes.
 
 There may be millions of lines, so Arrow reads them; only a file with a fault is read
 line by line, to name the line. Fields are separated by tabs or spaces, as PLINK has it.
+
+*Counts* of cases and controls are a table with a line per variant, separated by tabs,
+with a header: ID, A1, A2, CHROM and POS if they are known, and six counts, CASE_A1A1,
+CASE_A1A2, CASE_A2A2 and the same of CONTROL.
 """
 
 from __future__ import annotations
 
 import io
 import mmap
+import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,13 +28,15 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from renyi.checks import check_memory
+from renyi.sources.files import existing, require
+from renyi.storage import first_line
 from renyi.warnings import warn
 
 VARIANTS = ("chromosome", "id", "position", "a1", "a2")
 SAMPLES = ("fid", "iid", "father", "mother", "sex", "phenotype")
-NO_ALLELE = ".", "0"  # in .pvar, in .bim
+NO_ALLELE = "0"  # in .pvar a point
+HAPLOID = ("Y", "MT")
 _BIM = ("chromosome", "id", "centimorgans", "position", "a1", "a2")
-_FAM = SAMPLES
 _PVAR = {
     "#CHROM": "chromosome",
     "ID": "id",
@@ -41,10 +49,14 @@ _SEXES = {"1": "1", "2": "2", "M": "1", "F": "2", "m": "1", "f": "2"}
 _CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
 _CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
 _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
-MEMORY_PER_BYTE = 6  # of text, while it is read
+_MEMORY_PER_BYTE = 6  # of text, while it is read
 _RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
 _TEXT = pa.string()
+_GROUPS, _GENOTYPES = ("CONTROL", "CASE"), ("A1A1", "A1A2", "A2A2")
+_COUNTS = [f"{group}_{genotype}" for group in _GROUPS for genotype in _GENOTYPES]
+_COUNTED = {"ID": "id", "A1": "a1", "A2": "a2"}
+_MOST = 10**12  # people
 
 
 # ---- variants
@@ -93,11 +105,9 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
     table = table.set_column(2, "position", texts.cast(pa.int64()))
     for name in ("a1", "a2"):
         k, alleles = table.column_names.index(name), table[name]
-        none = pc.equal(alleles, NO_ALLELE[0])
-        table = table.set_column(k, name, pc.if_else(none, NO_ALLELE[1], alleles))
-    named = table["chromosome"].combine_chunks().dictionary_encode()
-    names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
-    table = table.set_column(0, "chromosome", names.take(named.indices))
+        known = pc.if_else(pc.equal(alleles, "."), NO_ALLELE, alleles)
+        table = table.set_column(k, name, known)
+    table = table.set_column(0, "chromosome", _chromosomes(table["chromosome"]))
     _check_different(path, table["id"], skip)
     frame: pd.DataFrame = table.select(VARIANTS).to_pandas()
     return frame
@@ -111,6 +121,13 @@ def chromosome_name(text: str) -> str:
     """
     bare = text[3:] if text[:3].lower() == "chr" else text
     return _CHROMOSOMES.get(bare.upper(), bare)
+
+
+def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
+    """Return a column of chromosomes, each by its one name."""
+    named = texts.combine_chunks().dictionary_encode()
+    names = pa.array([chromosome_name(text) for text in named.dictionary.to_pylist()])
+    return names.take(named.indices)
 
 
 def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
@@ -141,8 +158,11 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
     """
     found = [np.zeros(0, np.uint64)]
     up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
-    pieces = (chunk.slice(k, 2**15) for chunk in texts.chunks for k in _steps(chunk))
-    for piece in pieces:
+    for piece in (
+        chunk.slice(k, 2**15)
+        for chunk in texts.chunks
+        for k in range(0, len(chunk), 2**15)
+    ):
         _, ends, data = piece.buffers()
         at = np.frombuffer(ends, np.int32)[piece.offset :][: len(piece) + 1]
         raw = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].astype(np.uint64)
@@ -158,10 +178,6 @@ def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
     return np.concatenate(found)
 
 
-def _steps(chunk: Any) -> range:
-    return range(0, len(chunk), 2**15)
-
-
 def _powers(ratio: int, count: int) -> NDArray[np.uint64]:
     """Return the powers of a number from the zeroth on, modulo 2⁶⁴."""
     factors = np.full(count, ratio, np.uint64)
@@ -174,7 +190,7 @@ def _powers(ratio: int, count: int) -> NDArray[np.uint64]:
 
 def read_fam(path: Path) -> pd.DataFrame:
     """Read the samples of a .fam file."""
-    return _samples(path, _fields(path, _FAM, SAMPLES).to_pandas(), 0)
+    return _samples(path, _fields(path, SAMPLES, SAMPLES).to_pandas(), 0)
 
 
 def read_psam(path: Path) -> pd.DataFrame:
@@ -221,34 +237,100 @@ def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
     return frame
 
 
+# ---- counts
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeCounts:
+    """Variants, and counts of shape (d, 2, 3): controls and cases, 2, 1, 0 copies."""
+
+    variants: pd.DataFrame
+    counts: NDArray[np.int64]
+    path: str
+
+
+def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
+    """Read the counts of a file."""
+    place = existing(path)
+    check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
+    kinds = dict.fromkeys((*_COUNTED, "CHROM"), _TEXT)
+    kinds |= dict.fromkeys((*_COUNTS, "POS"), pa.int64())
+    kinds |= {f"#{name}": kind for name, kind in kinds.items()}
+    try:
+        table = csv.read_csv(
+            place,
+            parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=csv.ConvertOptions(
+                column_types=kinds, null_values=[], strings_can_be_null=False
+            ),
+        )
+        names = table.column_names
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{place} cannot be read: {first_line(error)}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{place} is not text in UTF-8.") from None
+    names = [name.removeprefix("#") for name in names]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{place} names a column twice in its header.")
+    table = table.rename_columns(names)
+    require(place, names, [*_COUNTED, *_COUNTS])
+    if not table.num_rows:
+        raise ValueError(f"{place} has no variants below its header.")
+    frame = table.select([*_COUNTED]).to_pandas().rename(columns=_COUNTED)
+    frame["chromosome"] = "0"
+    if "CHROM" in names:
+        frame["chromosome"] = _chromosomes(table["CHROM"]).to_pandas()
+    frame["position"] = table["POS"].to_numpy() if "POS" in names else 0
+    counts = np.stack([table[name].to_numpy() for name in _COUNTS], axis=1)
+    _check_counts(place, frame, counts)
+    return GenotypeCounts(frame, counts.reshape(-1, 2, 3), str(place))
+
+
+def _check_counts(path: object, frame: pd.DataFrame, counts: NDArray[np.int64]) -> None:
+    """Refuse counts below 0, and variants without cases or without controls."""
+    none = counts.reshape(-1, 2, 3).sum(axis=2).min(axis=1) <= 0
+    for bad, what in (
+        (counts.min(axis=1) < 0, "a negative count"),
+        (counts.max(axis=1) > _MOST, f"a count above {_MOST:,}"),
+        (none, "no counts of cases or of controls"),
+    ):
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(
+                f"{path}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
+                f"{what}."
+            )
+
+
 # ---- lines and fields
 
 
 def lines(path: Path, between: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yield the fields of the lines that hold something, with their numbers."""
+    for number, line in _raw_lines(path):
+        try:
+            fields = line.decode().rstrip("\r\n").split(between)
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}, line {number} is not text in UTF-8.") from None
+        if any(fields):
+            yield number, fields
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with their numbers, the first without a byte order mark."""
     with path.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                fields = text.rstrip("\r\n").split(between)
-            except UnicodeDecodeError:
-                raise ValueError(
-                    f"{path}, line {number} is not text in UTF-8."
-                ) from None
-            if any(fields):
-                yield number, fields
+            yield number, line.removeprefix(BOM_UTF8 if number == 1 else b"")
 
 
 def _header(path: Path, *begins: str) -> tuple[list[str], int]:
     """Return the names in a header and how many lines it takes; none without one."""
     _check_not_empty(path)
-    with path.open("rb") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
-            line = line.removeprefix(BOM_UTF8 if number == 1 else b"")
-            if line.startswith(b"##"):
-                continue
-            names = line.decode(errors="replace").split()
-            return (names, number) if names[:1] and names[0] in begins else ([], 0)
+    for number, line in _raw_lines(path):
+        if line.startswith(b"##"):
+            continue
+        names = line.decode(errors="replace").split()
+        return (names, number) if names[:1] and names[0] in begins else ([], 0)
     raise ValueError(f"{path} has a header only.")
 
 
@@ -257,7 +339,7 @@ def _fields(
 ) -> pa.Table:
     """Read some of the columns of a file, as text."""
     _check_not_empty(path)
-    check_memory(MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
+    check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
     between = _between(path, tabs=path.suffix == ".pvar" and skip > 0)
     found = (
         None if between is None else _parsed(str(path), between, names, wanted, skip)

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from renyi import endings
 from renyi.checks import check_memory
-from renyi.counting.packed import PackedGenotypes
+from renyi.counting.packed import (
+    MISSING,
+    OBSERVED,
+    PackedGenotypes,
+    pack,
+    variant_bytes,
+)
 from renyi.figures import number_of
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.files import existing
@@ -31,8 +37,8 @@ from renyi.warnings import warn
 _MAGIC = b"\x6c\x1b"
 _BED_HEAD, _PGEN_HEAD = 3, 12  # bytes before the genotypes, or before the index
 _BLOCK = 2**25  # bytes of calls that are unpacked at a time
-# Codes of .bed by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
-_CODES = np.array([3, 2, 0, 1], np.uint8)
+# Codes by copies of ALT: none, one, two; -9 (missing) is 3 in its last bits.
+_CODES = np.array([*OBSERVED[::-1], MISSING], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +124,9 @@ def genotype_path(path: str | os.PathLike[str]) -> Path | None:
 
 def _check_foreign(name: str) -> None:
     """Refuse files of other programs, and those beside genotypes."""
-    stem, _, ending = name.rpartition(".")
-    for other, parts in ((".bed", ("bim", "fam")), (".pgen", ("pvar", "psam"))):
-        if ending in parts and os.path.isfile(stem + other):
+    stem, dot, ending = name.rpartition(".")
+    for other, parts in endings.BESIDE_GENOTYPES.items():
+        if dot + ending in parts and os.path.isfile(stem + other):
             raise ValueError(f"{name} belongs to genotypes: name {stem}{other}.")
     for ending, words in _CONVERSIONS.items():
         if name.endswith(ending):
@@ -178,20 +184,17 @@ def read_genotypes(
         raise ValueError(
             f"{existing(path)} holds no genotypes: name a .bed or a .pgen file."
         )
+    about = [_check_beside(place, Path(each)) for each in files_beside(str(place))]
+    head = _head(place)
     is_bed = place.suffix == ".bed"
-    about = [
-        _beside(place, ending)
-        for ending in ((".fam", ".bim") if is_bed else (".psam", ".pvar"))
-    ]
-    mode = _mode(place)
     samples = (read_fam if is_bed else read_psam)(about[0])
     variants = (read_bim if is_bed else read_pvar)(about[1])
     n, d = len(samples), len(variants)
-    if mode == 1:  # a .pgen file may be a .bed file by its contents
+    if head[2] == 1:  # a .pgen file may be a .bed file by its contents
         data = _mapped(place, n, d, about)
     else:
-        data = _unpacked(place, n, d, about, progress)
-    packed = PackedGenotypes(data, n, None, None)
+        data = _unpacked(place, head, n, d, about, progress)
+    packed = PackedGenotypes(data, n)
     return _placed(Genotypes(packed, samples, variants, str(place)))
 
 
@@ -207,8 +210,15 @@ def _placed(genotypes: Genotypes) -> Genotypes:
     return genotypes.select(variants=kept)
 
 
-def _beside(place: Path, ending: str) -> Path:
-    found = place.with_suffix(ending)
+def files_beside(path: str) -> tuple[str, str]:
+    """Return the files of samples and of variants that belong to a file of calls."""
+    stem, dot, ending = path.rpartition(".")
+    samples, variants = endings.BESIDE_GENOTYPES[dot + ending]
+    return stem + samples, stem + variants
+
+
+def _check_beside(place: Path, found: Path) -> Path:
+    """Refuse what is compressed or not there."""
     packed = found.with_name(found.name + ".zst")
     if not found.exists() and packed.exists():
         raise ValueError(
@@ -222,16 +232,17 @@ def _beside(place: Path, ending: str) -> Path:
     return found
 
 
-def _mode(place: Path) -> int:
-    """Return how a file is stored; refuse what holds no genotypes."""
+def _head(place: Path) -> bytes:
+    """Return how a file begins, its mode third; refuse what holds no genotypes."""
     with place.open("rb") as stream:
-        head = stream.read(3)
+        head = stream.read(_PGEN_HEAD)
     if len(head) < 3:
         what = f"it has {number_of(len(head), 'byte')} only"
         raise ValueError(f"{place} is not a {place.suffix} file: {what}.")
     if head[:2] != _MAGIC:
         raise ValueError(
-            f"{place} is not a {place.suffix} file: it begins with {head.hex(' ')!r}, "
+            f"{place} is not a {place.suffix} file: it begins with "
+            f"{head[:3].hex(' ')!r}, "
             f"not with {_MAGIC.hex(' ')!r}."
         )
     stem = place.with_suffix("")
@@ -245,7 +256,7 @@ def _mode(place: Path) -> int:
             f"{place} is not a .bed file: its third byte is {head[2]}, not 1"
             f"{' (a .pgen file may have been renamed)' if head[2] < 0x20 else ''}."
         )
-    return head[2]
+    return head
 
 
 # ---- .bed
@@ -253,7 +264,7 @@ def _mode(place: Path) -> int:
 
 def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]:
     """Map the genotypes of a .bed file into memory, if its size is right."""
-    width = -(-n // 4)
+    width = variant_bytes(n)
     size, needed = place.stat().st_size - _BED_HEAD, width * d
     if size != needed:
         state = "truncated" if size < needed else "longer than it should be"
@@ -276,11 +287,14 @@ def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]
 
 
 def _unpacked(
-    place: Path, n: int, d: int, about: list[Path], progress: ProgressCallback | None
+    place: Path,
+    head: bytes,
+    n: int,
+    d: int,
+    about: list[Path],
+    progress: ProgressCallback | None,
 ) -> NDArray[np.uint8]:
     """Read the hard calls of a .pgen file, some variants at a time, and pack them."""
-    with place.open("rb") as stream:
-        head = stream.read(_PGEN_HEAD)
     if len(head) < _PGEN_HEAD:
         raise ValueError(f"{place} is truncated: it has {len(head)} bytes.")
     for what, at, count, path in (
@@ -295,7 +309,7 @@ def _unpacked(
             )
     _check_length(place, head, n, d)
     reader = _pgenlib().PgenReader
-    width = -(-n // 4)
+    width = variant_bytes(n)
     check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
     begun, step = time.monotonic(), max(1, _BLOCK // (4 * width))
     try:
@@ -307,7 +321,9 @@ def _unpacked(
                 high = min(low + step, d)
                 calls.read_range(low, high, room[: high - low])
                 block[: high - low, :n] = room[: high - low]
-                _pack(block[: high - low], data[low:high], n)
+                codes = _CODES[block[: high - low] & 3]  # -9 & 3 is 3
+                codes[:, n:] = 0
+                pack(codes, data[low:high])
                 if progress is not None:
                     spent = time.monotonic() - begun
                     progress(Progress(f"reading {place}", spent, high / d))
@@ -325,7 +341,7 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
     Of the modes that plink2 writes: records of one width (2), and records of any width
     (16), whose widths are in a header, 65,536 variants at a time.
     """
-    size, end = place.stat().st_size, _PGEN_HEAD + -(-n // 4) * d
+    size, end = place.stat().st_size, _PGEN_HEAD + variant_bytes(n) * d
     kind, alleles, flags = head[11] & 15, head[11] >> 4 & 3, head[11] >> 6
     if head[2] == 0x10 and kind < 8:
         blocks, last, width = -(-d // 2**16), (d - 1) % 2**16 + 1, kind % 4 + 1
@@ -348,15 +364,6 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
         raise ValueError(
             f"{place} is {state}: {end:,} bytes by its own index, and it has {size:,}."
         )
-
-
-def _pack(calls: NDArray[np.int8], out: NDArray[np.uint8], n: int) -> None:
-    """Write copies of ALT as codes of .bed, four to a byte, zeros beyond the last."""
-    codes = _CODES[calls & 3]  # -9 & 3 is 3
-    codes[:, n:] = 0
-    np.copyto(out, codes[:, 0::4])
-    for k in (1, 2, 3):
-        out |= codes[:, k::4] << np.uint8(2 * k)
 
 
 def _pgenlib() -> Any:

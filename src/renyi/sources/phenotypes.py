@@ -22,6 +22,8 @@ NO_VALUE = frozenset(("", "-9", "NA", "nan", "NaN", "."))  # of PLINK's programs
 _UNKNOWN = NO_VALUE | {"0"}  # of cases, where 1 is a control and 2 a case
 _MEMORY_PER_BYTE = 60  # of text, while it is read
 
+Row = tuple[int, list[str]]  # number of a line, its fields
+
 
 class SampleColumns(NamedTuple):
     """Columns of a file, a row for each sample that was asked for."""
@@ -74,21 +76,19 @@ def read_sample_columns(
     With a header (FID IID, IID or #IID first) or without; then columns are `named`
     PHENO1, PHENO2, …, and FID IID or IID comes first, whichever are ids of samples.
     """
-    place = existing(path)
-    check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
+    place = _existing(path)
     rows = list(lines(place))
     if not rows:
         raise ValueError(f"{place} is empty: it needs a line per sample.")
     line, first = rows[0]
-    names = [first[0].removeprefix("#"), *first[1:]]
-    if names[0] in ("FID", "IID"):
-        rows, ids = rows[1:], 2 if names[:2] == ["FID", "IID"] else 1
+    has_header, ids = _ids_of(place, rows, samples, 1)
+    if has_header:
+        names, rows = [first[0].removeprefix("#"), *first[1:]], rows[1:]
         if not rows:
             raise ValueError(f"{place} has a header only.")
         if len({*names}) < len(names):
             raise ValueError(f"{place}, line {line}: the header has a name twice.")
     else:
-        ids = 1 if len(first) == 2 else _leading_ids(rows, samples)
         names = [f"{named}{k - ids + 1}" for k in range(len(first))]
     for line, fields in rows:
         if len(fields) != len(names):
@@ -114,13 +114,10 @@ def read_sample_columns(
 
 def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which samples a file lists, by FID and IID or by IID alone."""
-    place = existing(path)
+    place = _existing(path)
     rows = list(lines(place))
-    if rows and rows[0][1][0].removeprefix("#") in ("FID", "IID"):
-        ids = 2 if rows[0][1][0].endswith("FID") else 1
-        rows = rows[1:]
-    else:
-        ids = 1 if rows and len(rows[0][1]) == 1 else _leading_ids(rows, samples)
+    has_header, ids = _ids_of(place, rows, samples, 0)
+    rows = rows[has_header:]
     for line, fields in rows:
         if len(fields) < ids:
             raise ValueError(
@@ -132,14 +129,36 @@ def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]
 
 def listed_variants(path: str | Path, variants: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which variants a file lists, by their ids."""
-    place = existing(path)
-    check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
+    place = _existing(path)
     ids = [field for _, fields in lines(place) for field in fields]
     return variants["id"].isin(ids).to_numpy(bool)
 
 
-def _leading_ids(rows: list[tuple[int, list[str]]], samples: pd.DataFrame) -> int:
-    """Return how many fields of lines without a header are ids: FID IID, or IID."""
+def _existing(path: str | Path) -> Path:
+    """Return a file whose lines there is memory for."""
+    place = existing(path)
+    check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
+    return place
+
+
+def _ids_of(
+    path: Path, rows: list[Row], samples: pd.DataFrame, values: int
+) -> tuple[bool, int]:
+    """Return whether there is a header, and how many fields are ids: FID IID, or IID.
+
+    There are `values` beside them, or more.
+    """
+    line, first = rows[0] if rows else (0, [""])
+    head = first[0].removeprefix("#")
+    if head == "FID" and first[1:2] != ["IID"]:
+        raise ValueError(
+            f"{path}, line {line}: the header names FID without IID: samples are named "
+            "by FID and IID, or by IID."
+        )
+    if head in ("FID", "IID"):
+        return True, 2 if head == "FID" else 1
+    if len(first) == 1 + values:
+        return False, 1
     alone = {*samples["iid"]}
     if _without_families(samples):
         both = sum(len(fields) > 1 and fields[1] in alone for _, fields in rows)
@@ -147,7 +166,7 @@ def _leading_ids(rows: list[tuple[int, list[str]]], samples: pd.DataFrame) -> in
         pairs = {*zip(samples["fid"], samples["iid"], strict=True)}
         both = sum(tuple(fields[:2]) in pairs for _, fields in rows)
     one = sum(fields[0] in alone for _, fields in rows)
-    return 2 if both >= one else 1
+    return False, 2 if both >= one else 1
 
 
 def _without_families(samples: pd.DataFrame) -> bool:
@@ -155,9 +174,7 @@ def _without_families(samples: pd.DataFrame) -> bool:
     return bool((samples["fid"] == "0").all())
 
 
-def _rows_of(
-    path: Path, rows: list[tuple[int, list[str]]], samples: pd.DataFrame
-) -> NDArray[np.int64]:
+def _rows_of(path: Path, rows: list[Row], samples: pd.DataFrame) -> NDArray[np.int64]:
     """Return the row that is about each sample, -1 where none is."""
     if _without_families(samples):
         rows = [(line, key[-1:]) for line, key in rows]
