@@ -229,10 +229,7 @@ class Scorecard:
     def probabilities_at(self, t: Floats) -> Floats:
         """Class probabilities where the estimates that decide are t."""
         c = self.calibration
-        if c is None:
-            return project(t)
-        slope = 1.0 if c.moves_decisions else float(c.slope)
-        return logistic(t, slope / 2 if self.n_classes == 2 else slope)
+        return project(t) if c is None else logistic(t, c.slope_of(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.

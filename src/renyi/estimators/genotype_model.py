@@ -293,7 +293,7 @@ class GenotypeModel:
         assert self.calibration_ is not None
         scores = self.decision_function(G, covariates)[:, None]
         both = np.hstack([-scores, scores])
-        return rules.logistic(both, float(self.calibration_.slope) / 2)
+        return rules.logistic(both, self.calibration_.slope_of(2))
 
     def score(self, G: Any, y: ArrayLike, covariates: ArrayLike | None = None) -> float:
         """Return the share of right answers."""

@@ -30,6 +30,7 @@ from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
 from renyi.exports import markdown
 from renyi.figures import (
     at_most,
+    capitalised,
     number_of,
     percent,
     printable,
@@ -172,7 +173,7 @@ class IntegerScorecard:
             f"{first!r}. What is not listed has 0 points.",
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
-            *(f"{text[0].upper()}{text[1:]}" for text in c.warnings),
+            *map(capitalised, c.warnings),
             "On every distribution with the pair counts of these "
             f"{number_of(c.n, 'row')}, the card errs at most {at_most(after)}, the "
             f"model before rounding {at_most(before)}. Rounding costs {price} of the "

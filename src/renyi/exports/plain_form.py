@@ -75,8 +75,7 @@ def plain_model(card: Scorecard, odds: float = 1.0) -> PlainModel:
     calibration, threshold, slope = card.calibration, 0.0, 0.0
     if calibration is not None:
         card, odds = (card if odds == 1 else moved_to(card, odds)), 1.0
-        slope = 1.0 if calibration.moves_decisions else float(calibration.slope)
-        slope /= 2 if card.n_classes == 2 else 1
+        slope = calibration.slope_of(card.n_classes)
     elif odds != 1:
         threshold = threshold_at(card, odds)
     card, single = card.mapped, card.encoder.single

@@ -102,6 +102,5 @@ def _probability(card: Scorecard) -> str:
             "Probabilities are the nearest ones to the points, each increased by "
             f"1/{card.n_classes}."
         )
-    slope = 1.0 if c.moves_decisions else float(c.slope)
-    slope /= 2 if card.n_classes == 2 else 1
-    return f"Probabilities are in proportion to exp({slope:.6g} × points of the class)."
+    slope = f"{c.slope_of(card.n_classes):.6g}"
+    return f"Probabilities are in proportion to exp({slope} × points of the class)."

@@ -267,7 +267,7 @@ class GenotypeScores:
         if self.calibration is None:
             p = project(t)
         else:
-            p = logistic(t, float(self.calibration.slope) / 2)
+            p = logistic(t, self.calibration.slope_of(2))
         if prevalence is not None:
             if self.share is None:
                 raise ValueError(

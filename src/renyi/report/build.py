@@ -164,11 +164,8 @@ def _of_scorecard(
             rule_unseen=None if own is None else rows_of(own[span.stop :][:1])[0],
         )
 
-    c, K = card.calibration, card.n_classes
-    slope = None
-    if c is not None:
-        slope = 1.0 if c.moves_decisions else float(c.slope)
-        slope = slope / 2 if K == 2 else slope
+    c = card.calibration
+    slope = None if c is None else c.slope_of(card.n_classes)
     rest = points[at].sum(axis=0) + np.atleast_1d(shown.intercept)
     ruled_rest = None
     if own is not None:

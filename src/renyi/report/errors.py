@@ -1,4 +1,4 @@
-"""How often a model errs, in a sentence, in a few figures and as a ladder of bounds.
+"""How often a model errs, in a capitalised, in a few figures and as a ladder of bounds.
 
 Three certificates may be at hand: the model's `own` (of its training marginals, or of
 halves that judged each other), that of marginals (`counted`), and that of held-out rows
@@ -12,7 +12,7 @@ from typing import Any
 from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
-from renyi.figures import at_most, number_of, percent
+from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
 from renyi.report.page import name
 from renyi.report.parts import Rung, Tile
 
@@ -29,11 +29,6 @@ _MEANING = {
 def quoted(label: Label) -> str:
     """Return a name in quotation marks, as it is shown."""
     return f"“{name(label_text(label))}”"
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital letter."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def verdict(
@@ -82,7 +77,7 @@ def verdict(
         )
     if not expected:
         untried = "was not tried on new rows (give the report some to see its errors)"
-        return f"{sentence(model)} {untried}, but {bound}."
+        return f"{capitalised(model)} {untried}, but {bound}."
     return f"{expected}; {bound}."
 
 
@@ -115,7 +110,7 @@ def _of_halves(c: Certificate, model: str) -> str:
             f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
             f"their {pairs(c)}"
         )
-    return f"{sentence(told)}."
+    return f"{capitalised(told)}."
 
 
 def _error(c: Certificate) -> float | None:
@@ -131,7 +126,7 @@ def _tried(c: Certificate) -> str:
 
 
 def _sure(c: Certificate) -> str:
-    return f"{100 * (c.confidence or 0):.10g} %"
+    return chosen_percent(c.confidence or 0)
 
 
 def tiles(
@@ -189,7 +184,7 @@ def warnings(
         if c.order == 1 and len(c.steps) < 3:
             text += " The exact worst case may be far lower: report with --exact."
         found.append(text)
-    return tuple(map(sentence, dict.fromkeys(found)))
+    return tuple(map(capitalised, dict.fromkeys(found)))
 
 
 def ladder(
@@ -212,7 +207,7 @@ def ladder(
     alone = ALONE if counted and counted.doubtful else ""
     for step in steps:
         found.append(
-            _rung(sentence(step.name), step, _MEANING.get(step.name, "") + alone)
+            _rung(capitalised(step.name), step, _MEANING.get(step.name, "") + alone)
         )
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))

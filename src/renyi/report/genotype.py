@@ -44,7 +44,7 @@ def genotype_report(
         rest = float(np.nan_to_num(means.to_numpy(np.float64)[left]).sum())
     scale = Scale(
         rows_of([[model.intercept + rest]])[0],
-        None if c is None else float(c.slope) / 2,
+        None if c is None else c.slope_of(2),
         None if c is None else c.kind,
         covariates={k: float(v) for k, v in model.covariates.items()},
     )

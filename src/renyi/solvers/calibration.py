@@ -70,6 +70,11 @@ class Calibration:
         """Whether the largest score may be another one after the map."""
         return self.kind != "temperature"
 
+    def slope_of(self, n_classes: int) -> float:
+        """Return c of p ∝ exp(c·t), where t are the estimates that decide."""
+        slope = 1.0 if self.moves_decisions else float(self.slope)
+        return slope / 2 if n_classes == 2 else slope
+
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         plain = {"slope": self.slope.tolist(), "intercept": self.intercept.tolist()}
