@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from renyi.figures import percent
 from renyi.report.page import Child, Head, Html, cell, details, join, table, tag
+from renyi.report.parts import Kind
 
-Kind = Literal["estimate", "bound", "interval", "reference"]
 Point = tuple[float, float]
 
 _HEIGHT = 22  # of a row
@@ -59,7 +58,6 @@ def intervals(
     caption: str,
     *,
     heads: tuple[str, str, str] = ("What", "Error", "Numbers"),
-    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1),
 ) -> Html:
     """Return dots, bounds and intervals on one scale that begins at 0.
 
@@ -71,18 +69,31 @@ def intervals(
     rows = [
         (
             join([m.label, *([tag("small", m.note)] if m.note else [])]),
-            cell(_mark(m, end), class_="chart", role="cell"),
+            _mark(m, end),
             m.shown,
         )
         for m in marks
     ]
-    axis = join([heads[1], _axis(end, form)])
-    return table(
-        [Head(heads[0]), Head(axis), Head(heads[2], True)],
-        rows,
-        caption,
-        class_="chart",
-    )
+    axis = join([heads[1], _axis(end, _percent)])
+    return _chart((heads[0], axis, heads[2]), rows, caption)
+
+
+def _percent(share: float) -> str:
+    """Return what a scale of shares writes at a place."""
+    return percent(share, 0 if share >= 0.1 or share == 0 else 1)
+
+
+def _chart(
+    heads: tuple[str, str, str], rows: Iterable[tuple[str, Html, str]], caption: str
+) -> Html:
+    """Return a table of labels, their drawings, and the numbers as text."""
+    body = [
+        (label, cell(drawn, class_="chart", role="cell"), shown)
+        for label, drawn, shown in rows
+    ]
+    first, second, third = heads
+    top = [Head(first), Head(second), Head(third, True)]
+    return table(top, body, caption, class_="chart")
 
 
 def _axis(end: float, form: Callable[[float], str]) -> Html:
@@ -148,14 +159,8 @@ def bars(
     """Return horizontal bars: of each the label, the number, and it as text."""
     most = max((abs(value) for _, value, _ in rows), default=0.0)
     both = any(value < 0 for _, value, _ in rows)
-    body = [
-        (label, cell(bar(value, most, both=both), class_="chart", role="cell"), shown)
-        for label, value, shown in rows
-    ]
-    first, second, third = heads
-    return table(
-        [Head(first), Head(second), Head(third, True)], body, caption, class_="chart"
-    )
+    drawn = ((label, bar(value, most, both=both), text) for label, value, text in rows)
+    return _chart(heads, drawn, caption)
 
 
 # ---- lines
@@ -272,7 +277,7 @@ class Panel:
 
     head: str
     marks: Sequence[Mark | None]
-    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1)
+    form: Callable[[float], str] = _percent
 
 
 def panels(

@@ -1,4 +1,4 @@
-"""How often a model errs, in a capitalised, in a few figures and as a ladder of bounds.
+"""How often a model errs, in a sentence, in a few figures and as a ladder of bounds.
 
 Three certificates may be at hand: the model's `own` (of its training marginals, or of
 halves that judged each other), that of marginals (`counted`), and that of held-out rows
@@ -9,20 +9,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from renyi.certificates.record import BoundReport, Certificate, Step
+from renyi.certificates.record import (
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
+    PROGRAM,
+    BoundReport,
+    Certificate,
+    Step,
+)
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
 from renyi.report.page import name
 from renyi.report.parts import Rung, Tile
 
-GUESSING = "guessing without a model"
+_GUESSING = "guessing without a model"
 ALONE = ", of these very rows alone"
 _MEANING = {
-    "closed form": "follows from the counts by a formula",
-    "class-conditional": "uses pairs counted within each class, too",
-    "linear program": "the best of a family of bounds",
-    "exact worst case": "the worst population there is, found by search",
+    CLOSED: "follows from the counts by a formula",
+    CONDITIONAL: "uses pairs counted within each class, too",
+    PROGRAM: "the best of a family of bounds",
+    EXACT: "the worst population there is, found by search",
 }
 
 
@@ -156,16 +164,21 @@ def tiles(
             note = f"on any population with their {pairs(c)}, "
             note += f"with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
-    return found + guessing(shares)
+    return found + guessing(shares)[0]
 
 
-def guessing(shares: dict[str, float] | None) -> list[Tile]:
+def guessing(shares: dict[str, float] | None) -> tuple[list[Tile], list[Rung]]:
     """Return what always answering the most frequent class comes to."""
     if not shares:
-        return []
+        return [], []
     label, share = max(shares.items(), key=lambda pair: pair[1])
-    note = f"for comparison: {GUESSING}"
-    return [Tile(percent(1 - share), f"wrong if always {quoted(label)}", note)]
+    note = f"for comparison: {_GUESSING}"
+    tile = Tile(percent(1 - share), f"wrong if always {quoted(label)}", note)
+    return [tile], [_always(label, 1 - share)]
+
+
+def _always(label: Label, error: float) -> Rung:
+    return Rung(f"Always {quoted(label)}", "reference", error, meaning=_GUESSING)
 
 
 def warnings(
@@ -212,12 +225,10 @@ def ladder(
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))
     if counted is not None and counted.majority and counted.one_feature:
-        (label, always), (feature, error) = counted.majority, counted.one_feature
-        title, best = f"By {quoted(feature)} alone", "the best single feature"
-        found += [
-            Rung(f"Always {quoted(label)}", "reference", always, meaning=GUESSING),
-            Rung(title, "reference", error, meaning=best),
-        ]
+        (feature, error), best = counted.one_feature, "the best single feature"
+        title = f"By {quoted(feature)} alone"
+        found.append(_always(*counted.majority))
+        found.append(Rung(title, "reference", error, meaning=best))
     return found
 
 

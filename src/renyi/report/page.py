@@ -108,6 +108,7 @@ def table(
     sortable: bool = False,
     search: str | None = None,
     visible_caption: bool = False,
+    tall: bool = False,
     class_: str | None = None,
 ) -> Html:
     """Return a table in a box that scrolls, the first cell of a row being its head.
@@ -141,8 +142,9 @@ def table(
         class_=class_,
         role=whole,
     )
+    scroll = "scroll tall" if tall else "scroll"
     box = tag(
-        "div", found, class_="scroll", role="region", aria_label=caption, tabindex=0
+        "div", found, class_=scroll, role="region", aria_label=caption, tabindex=0
     )
     if search is None:
         return box

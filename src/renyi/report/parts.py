@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from renyi.figures import at_least, at_most, percent, point_digits
 
 Texts = tuple[str, ...]
 Numbers = tuple[float, ...]
 
 FEW = 5  # rows; a figure of fewer may tell of a person
+
+
+Kind = Literal["estimate", "bound", "interval", "reference"]
+_IMPORTANT = 20  # features that are shown as such
 
 
 @dataclass(frozen=True)
@@ -25,12 +32,23 @@ class Rung:
     """A number about errors: an estimate, a bound, an interval, or a comparison."""
 
     name: str
-    kind: Literal["estimate", "bound", "interval", "reference"]
+    kind: Kind
     value: float | None = None
     low: float | None = None
     high: float | None = None
     meaning: str = ""
     stopped: bool = False  # before it had said all it could
+
+    @property
+    def shown(self) -> str:
+        """The numbers as text; bounds are rounded outwards."""
+        if self.value is not None:
+            return percent(self.value)
+        assert self.high is not None
+        upper = at_most(self.high)
+        if self.low is None:
+            return f"at most {upper}"
+        return f"{at_least(self.low)} to {upper}"
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,13 @@ class Feature:
     new: int | None = None
     rule_points: tuple[Numbers, ...] | None = None  # where the rule goes by others
     rule_unseen: Numbers | None = None
+
+
+def most_important(features: Sequence[Feature]) -> list[tuple[Feature, str]]:
+    """Return the first features, and their importance as text."""
+    some = features[:_IMPORTANT]
+    digits = point_digits(max((f.importance for f in some), default=0.0))
+    return [(f, f"{f.importance:.{digits}f}") for f in some]
 
 
 @dataclass(frozen=True)

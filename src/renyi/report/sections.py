@@ -31,14 +31,13 @@ from renyi.report.page import (
     tag,
     text,
 )
-from renyi.report.parts import FEW, Feature, Rung
+from renyi.report.parts import FEW, Feature, Rung, most_important
 
 if TYPE_CHECKING:
     from renyi.report.record import Report
 
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
-_IMPORTANT = 20
 _CARD = 150
 
 
@@ -183,31 +182,23 @@ def _scope(c: Certificate) -> str:
 
 
 def _mark(rung: Rung) -> Mark:
-    shown = "" if rung.value is None else percent(rung.value)
-    if rung.high is not None:
-        shown = f"at most {at_most(rung.high)}"
-        if rung.low is not None:
-            shown = f"{at_least(rung.low)} to {at_most(rung.high)}"
     note = rung.meaning + ("; stopped before the end" if rung.stopped else "")
-    return Mark(
-        name(rung.name), rung.value, rung.low, rung.high, rung.kind, shown, note
-    )
+    ends = rung.value, rung.low, rung.high
+    return Mark(name(rung.name), *ends, rung.kind, rung.shown, note)
 
 
 def _importance(report: Report) -> Section:
-    some = report.features[:_IMPORTANT]
-    digits = point_digits(max((f.importance for f in some), default=0.0))
-    rows = [(name(f.name), f.importance, f"{f.importance:.{digits}f}") for f in some]
+    some = most_important(report.features)
+    rows = [(name(f.name), f.importance, importance) for f, importance in some]
     what = (
         "How much a feature moves the score from row to row: the standard deviation of "
         "its points."
     )
     if report.data.unit == "sample":
         what = "How far the points of a variant's genotypes differ at most."
-    more = len(report.features) + report.left_out - len(some)
-    rest = (
-        f" The {len(some)} largest of {more + len(some):,} are shown." if more else ""
-    )
+    total, rest = report.data.features, ""
+    if total > len(some):
+        rest = f" The {len(some)} largest of {total:,} are shown."
     heads = ("Feature", "Weight in the score", "Weight")
     body = [
         tag("p", what + rest),
@@ -272,14 +263,9 @@ def _scorecard(report: Report) -> Section:
         id="points",
         sortable=True,
         search="Find a feature or category",
+        tall=True,
     )
-    return Section(
-        "scorecard", "Scorecard", join([tag("p", how + rest), _tall(points)])
-    )
-
-
-def _tall(box: Html) -> Html:
-    return Html(box.replace('class="scroll"', 'class="scroll tall"', 1))
+    return Section("scorecard", "Scorecard", join([tag("p", how + rest), points]))
 
 
 def _begun(report: Report) -> list[Feature]:
@@ -326,17 +312,16 @@ def _card(report: Report) -> Section | None:
             tag(
                 "div",
                 tag("h3", "Points"),
-                _tall(table(heads, points[:_CARD], "Whole points")),
+                table(heads, points[:_CARD], "Whole points", tall=True),
             ),
             tag(
                 "div",
                 tag("h3", "What a total means"),
-                _tall(
-                    table(
-                        [Head(name(h)) for h in head],
-                        [tuple(map(name, row)) for row in totals],
-                        "Totals",
-                    )
+                table(
+                    [Head(name(h)) for h in head],
+                    [tuple(map(name, row)) for row in totals],
+                    "Totals",
+                    tall=True,
                 ),
             ),
             class_="pair",
