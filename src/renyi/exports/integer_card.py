@@ -343,12 +343,16 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
         place = levels.categories.index(RARE)
         labels = [label_text(label) for label in levels.rare if label != RARE]
         found[place + 1 : place + 1] = [(text, place) for text in labels]
-    # A number lies in a bin, and a cell without one is missing.
+    other = unseen_text(column)
+    return found if other is None else [*found, (other, len(levels.categories))]
+
+
+def unseen_text(column: Column) -> str | None:
+    """Return how a cell is called that training never saw, if there can be one."""
     if column.kind != "number":
-        found.append((OTHER, len(levels.categories)))
-    elif None not in column.categories:
-        found.append((MISSING_TEXT, len(levels.categories)))
-    return found
+        return OTHER
+    # A number lies in a bin, and a cell without one is missing.
+    return None if None in column.categories else MISSING_TEXT
 
 
 def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:

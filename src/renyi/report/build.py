@@ -16,7 +16,7 @@ from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
-from renyi.exports.integer_card import OTHER, IntegerScorecard, tables
+from renyi.exports.integer_card import IntegerScorecard, tables, unseen_text
 from renyi.figures import at_least
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
@@ -118,7 +118,7 @@ def _of_scorecard(
     encoder: Any = card.encoder
     sizes = encoder.columns.sizes
     starts, counts = offsets(sizes), card.counts
-    base = encoder.single.columns
+    base, refused = encoder.single.columns, encoder.unseen == "error"
     members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
     if encoder.order > 1:
         members = encoder._members
@@ -129,7 +129,7 @@ def _of_scorecard(
             kind="number" if column.kind == "number" else "label",
             categories=column.levels.texts,
             counts=_plain(total),
-            other=_other(encoder.unseen, column),
+            other=None if refused and column.kind == "label" else unseen_text(column),
             start=int(np.argmax(total)),
         )
         for column, total in zip(base, totals, strict=True)
@@ -200,14 +200,6 @@ def _keys(table: Any, size: int, new: int | None) -> tuple[int | None, ...]:
     return tuple(
         None if k == new or i < 0 else i for k, i in enumerate(first[:size].tolist())
     )
-
-
-def _other(unseen: str, column: Any) -> str | None:
-    """Return how to call what training never saw of a column, if it can be."""
-    missing = None in column.categories
-    if column.kind == "number":  # a number lies in a bin
-        return None if missing else MISSING_TEXT
-    return OTHER if unseen == "mean" else None
 
 
 def rows_of(points: Any) -> tuple[tuple[float, ...], ...]:
