@@ -13,6 +13,7 @@ import numpy as np
 from renyi.estimators.predictions import moved_to
 from renyi.exports import markdown
 from renyi.exports.integer_card import OTHER, category_places, merged_labels
+from renyi.exports.plain_form import check_odds
 from renyi.figures import percent, point_digits
 from renyi.scorecard import point_names
 
@@ -31,9 +32,12 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     """
     import pandas as pd
 
+    check_odds(card, odds)
     card = (card if odds == 1 else moved_to(card, odds)).mapped
     columns = card.encoder.columns
-    (tables, starts), (shown, _) = card.tables, _names(card)
+    tables, starts = card.tables
+    own = ["feature", "category", "count", "share"]
+    shown = [*own, *point_names(card.classes, own)]
     points = [*np.split(card.per_class(tables), starts[1:])]
     counts = np.split(card.counts, np.cumsum(columns.sizes)[:-1])
     first = card.per_class(np.atleast_2d(card.intercept))[0]
@@ -55,13 +59,6 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     frame = pd.DataFrame(made).astype({**points_of, **kinds})
     frame.columns = pd.Index(shown, dtype=object)
     return frame
-
-
-def _names(card: Scorecard) -> tuple[list[str], list[str]]:
-    """Return the names of a table's columns, those of the classes among them."""
-    own = ["feature", "category", "count", "share"]
-    classes = point_names(card.classes, own)
-    return [*own, *classes], classes
 
 
 def csv(card: Scorecard, odds: float = 1.0) -> str:
