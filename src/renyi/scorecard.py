@@ -316,7 +316,7 @@ class Scorecard:
             return self.mapped.frame()
         sizes = self.encoder.columns.sizes
         starts = offsets(sizes)
-        order = np.argsort(-self.importance, kind="stable")
+        order = by_importance(self)
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
@@ -593,6 +593,11 @@ def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
             name += " (points)"
         names.append(name)
     return names
+
+
+def by_importance(card: Scorecard) -> NDArray[np.intp]:
+    """Return the places of the features, the most important first."""
+    return np.argsort(-card.importance, kind="stable")
 
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:

@@ -38,7 +38,7 @@ from renyi.figures import (
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import Calibration
 
@@ -133,7 +133,7 @@ class IntegerScorecard:
         """Return the features that have points, by importance: what is told of each."""
         columns, found = self.scorecard.encoder.columns, []
         each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
-        for j in np.argsort(-self.scorecard.importance, kind="stable").tolist():
+        for j in by_importance(self.scorecard).tolist():
             points = [*each[j].tolist(), int(self.other_points[j])]
             rows = [
                 (columns.names[j], text, points[place])

@@ -15,7 +15,7 @@ from renyi.exports import markdown
 from renyi.exports.integer_card import OTHER, category_places, merged_labels
 from renyi.exports.plain_form import check_odds
 from renyi.figures import percent, point_digits
-from renyi.scorecard import point_names
+from renyi.scorecard import by_importance, point_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     counts = np.split(card.counts, np.cumsum(columns.sizes)[:-1])
     first = card.per_class(np.atleast_2d(card.intercept))[0]
     rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
-    for j in np.argsort(-card.importance, kind="stable").tolist():
+    for j in by_importance(card).tolist():
         column, sizes, total = columns[j], [*counts[j].tolist(), 0], counts[j].sum()
         before = None
         for text, place in category_places(column, merged):

@@ -36,7 +36,7 @@ from renyi.report.parts import (
 )
 from renyi.report.record import Report
 from renyi.rules import decide
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
 from renyi.solvers.risk_measures import auc, log_losses
 
@@ -134,7 +134,7 @@ def _of_scorecard(
         )
         for column, total in zip(base, totals, strict=True)
     )
-    order = np.argsort(-shown.importance, kind="stable")
+    order = by_importance(shown)
     kept = order[np.cumsum(sizes[order]) <= MOST_CATEGORIES]
     kept = order[:1] if not len(kept) else kept
     begin = np.array([[c.start] for c in columns])

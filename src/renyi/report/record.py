@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 FORMAT = "renyi-report"
 VERSION = 1
+ENDINGS = (".html", ".htm")
 
 
 def record_place(page: Path) -> Path:
@@ -102,7 +103,7 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, and the same as JSON beside it (`record_place`)."""
         place = Path(path)
-        if place.suffix not in (".html", ".htm"):
+        if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
         whole, plain = encoded(self.to_html()), to_bytes(self.to_dict(), indent=1)
         replace_together(
