@@ -17,7 +17,7 @@ import renyi
 from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most
-from renyi.report import build, errors
+from renyi.report import build, error_rates
 from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
 from support.forgeries import signed
@@ -169,7 +169,9 @@ def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> No
     pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
     assert "counts of pairs of features of 2 columns it learned" in pairs.verdict
     own = replace(sharp.certificate_, warning_codes=("selected-features",))
-    assert "on more than" in errors.verdict("party", own, None, None, "it learned from")
+    assert "on more than" in error_rates.verdict(
+        "party", own, None, None, "it learned from"
+    )
 
 
 def test_the_scorecard_tells_no_answer_of_a_rule_that_draws_it(votes: Any) -> None:

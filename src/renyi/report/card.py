@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
 from renyi.figures import number_of, percent, rounded_up
-from renyi.report.errors import ALONE
+from renyi.report.error_rates import ALONE
 from renyi.report.page import encoded, name
 from renyi.report.parts import Rung, most_important
 

@@ -18,8 +18,8 @@ from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports.score_files import GenotypeScores
 from renyi.exports.score_formats import NONE, ONE, TWO
 from renyi.figures import percent
-from renyi.report.build import MOST_CATEGORIES, rows_of
-from renyi.report.errors import guessing, quoted
+from renyi.report.build import MOST_CATEGORIES, row_of, rows_of
+from renyi.report.error_rates import guessing, quoted
 from renyi.report.page import name
 from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
 from renyi.report.record import Report
@@ -43,7 +43,7 @@ def genotype_report(
     if means is not None:
         rest = float(np.nan_to_num(means.to_numpy(np.float64)[left]).sum())
     scale = Scale(
-        rows_of([[model.intercept + rest]])[0],
+        row_of([model.intercept + rest]),
         None if c is None else c.slope_of(2),
         None if c is None else c.kind,
         covariates={k: float(v) for k, v in model.covariates.items()},

@@ -35,7 +35,7 @@ class Section(NamedTuple):
 
     id: str
     title: str
-    body: Html
+    body: Child
 
 
 class Head(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
@@ -17,7 +17,7 @@ from renyi.figures import (
     point_digits,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.errors import pairs, quoted
+from renyi.report.error_rates import pairs, quoted
 from renyi.report.page import (
     Head,
     Html,
@@ -31,7 +31,7 @@ from renyi.report.page import (
     tag,
     text,
 )
-from renyi.report.parts import FEW, Feature, Rung, most_important
+from renyi.report.parts import FEW, Feature, Rung, Texts, most_important
 
 if TYPE_CHECKING:
     from renyi.report.record import Report
@@ -43,30 +43,19 @@ _CARD = 150
 
 def report_page(report: Report) -> str:
     """Return the page of a report."""
-    found = [
-        _data(report),
-        _ladder(report),
-        _importance(report),
-        _scorecard(report),
-        _card(report),
-        _path(report),
-        _whatif(report),
-        _heldout(report),
-        _worst(report),
-        _made(report),
-    ]
-    footer = tag(
-        "p",
+    parts = (_data, _ladder, _importance, _scorecard, _card, _path, _whatif, _heldout)
+    sections = (part(report) for part in (*parts, _worst, _made))
+    footer = (
         "Made by renyi from a model and counts of pairs. No row of the data is in this "
-        "file, and it loads nothing.",
+        "file, and it loads nothing."
     )
     return page(
         report.title,
-        [each for each in found if each is not None],
+        filter(None, sections),
         lead=_lead(report),
         data=_page_data(report),
         scripts=("report.js",),
-        footer=footer,
+        footer=tag("p", footer),
     )
 
 
@@ -74,7 +63,7 @@ def _signed(x: float, digits: int = 4) -> str:
     return f"{'−' if x < 0 else '+'}{abs(x):.{digits}f}"
 
 
-def _lead(report: Report) -> Html:
+def _lead(report: Report) -> list[Html]:
     tiles = [
         tag("li", tag("strong", tile.value), name(tile.label), tag("small", tile.note))
         for tile in report.tiles
@@ -83,13 +72,12 @@ def _lead(report: Report) -> Html:
         tag("p", tag("strong", "Note. "), each, class_="warning")
         for each in report.warnings
     ]
-    return join(
-        [
-            tag("p", report.verdict, class_="verdict"),
-            tag("ul", tiles, class_="tiles"),
-            *warned,
-        ]
-    )
+    verdict = tag("p", report.verdict, class_="verdict")
+    return [verdict, tag("ul", tiles, class_="tiles"), *warned]
+
+
+def _note(text: str) -> Html:
+    return tag("p", text, class_="note")
 
 
 def _facts(given: Sequence[tuple[str, str]]) -> Html:
@@ -123,20 +111,16 @@ def _data(report: Report) -> Section:
             f"Categories of fewer than {FEW} rows: {rare:,}. A rare label may tell of "
             "a person: merge such labels (--min-count) before handing this on."
         )
-        body.append(tag("p", told, class_="note"))
+        body.append(_note(told))
     if d.uncertainty is not None:
         known = [(str(key), str(value)) for key, value in d.uncertainty.items()]
         body += [tag("h3", "Uncertainty of the counts"), _facts(known)]
     if d.shares:
-        rows = [
-            (name(label), share, percent(share)) for label, share in d.shares.items()
-        ]
+        rows = [(name(label), p, percent(p)) for label, p in d.shares.items()]
         heads = ("Class", "Share of the rows", "Share")
-        body += [
-            tag("h3", "The classes"),
-            bars(rows[:SHOWN], "Shares of the classes", heads=heads),
-        ]
-    return Section("data", "Data", join(body))
+        drawn = bars(rows[:SHOWN], "Shares of the classes", heads=heads)
+        body += [tag("h3", "The classes"), drawn]
+    return Section("data", "Data", body)
 
 
 def _ladder(report: Report) -> Section | None:
@@ -168,7 +152,7 @@ def _ladder(report: Report) -> Section | None:
             )
         )
     title = "What is proven" if report.certificate else "How often it is wrong"
-    return Section("certificate", title, join(body))
+    return Section("certificate", title, body)
 
 
 def _scope(c: Certificate) -> str:
@@ -200,17 +184,13 @@ def _importance(report: Report) -> Section:
     if total > len(some):
         rest = f" The {len(some)} largest of {total:,} are shown."
     heads = ("Feature", "Weight in the score", "Weight")
-    body = [
-        tag("p", what + rest),
-        bars(rows, "The features that matter most", heads=heads),
-    ]
-    return Section("importance", "What it looks at", join(body))
+    drawn = bars(rows, "The features that matter most", heads=heads)
+    return Section("importance", "What it looks at", [tag("p", what + rest), drawn])
 
 
 def _scorecard(report: Report) -> Section:
     classes, two = report.classes, len(report.classes) == 2
-    shown = _begun(report)
-    most = _most(report)
+    shown, most = _begun(report), _most(report)
     heads = [Head("Feature"), Head("Category"), Head("Rows", True)]
     if two:
         heads += [
@@ -265,7 +245,7 @@ def _scorecard(report: Report) -> Section:
         search="Find a feature or category",
         tall=True,
     )
-    return Section("scorecard", "Scorecard", join([tag("p", how + rest), points]))
+    return Section("scorecard", "Scorecard", [tag("p", how + rest), points])
 
 
 def _begun(report: Report) -> list[Feature]:
@@ -302,38 +282,23 @@ def _card(report: Report) -> Section | None:
     if card is None:
         return None
     head, *totals = card.totals
-    points = [tuple(map(name, row)) for row in card.points]
     heads = [Head("Feature"), Head("Category"), Head("Points", True)]
-    more = len(points) - _CARD
-    body = [
-        *(tag("p", each) for each in card.sentences),
-        tag(
-            "div",
-            tag(
-                "div",
-                tag("h3", "Points"),
-                table(heads, points[:_CARD], "Whole points", tall=True),
-            ),
-            tag(
-                "div",
-                tag("h3", "What a total means"),
-                table(
-                    [Head(name(h)) for h in head],
-                    [tuple(map(name, row)) for row in totals],
-                    "Totals",
-                    tall=True,
-                ),
-            ),
-            class_="pair",
-        ),
+    points = _table_of_texts(heads, card.points[:_CARD], "Whole points")
+    means = _table_of_texts([Head(name(h)) for h in head], totals, "Totals")
+    both = [
+        tag("div", tag("h3", "Points"), points),
+        tag("div", tag("h3", "What a total means"), means),
     ]
-    if more > 0:
-        body.append(
-            tag(
-                "p", f"{more:,} more rows: 'renyi export MODEL --points 10' writes all."
-            )
-        )
-    return Section("card", "Points by hand", join(body))
+    body = [tag("p", each) for each in card.sentences]
+    body.append(tag("div", both, class_="pair"))
+    if len(card.points) > _CARD:
+        more = f"{len(card.points) - _CARD:,} more rows"
+        body.append(tag("p", f"{more}: 'renyi export MODEL --points 10' writes all."))
+    return Section("card", "Points by hand", body)
+
+
+def _table_of_texts(heads: list[Head], rows: Iterable[Texts], caption: str) -> Html:
+    return table(heads, [[*map(name, row)] for row in rows], caption, tall=True)
 
 
 def _path(report: Report) -> Section | None:
@@ -369,7 +334,7 @@ def _path(report: Report) -> Section | None:
         "Features in the order in which the selection path takes them up, and what a "
         "model of the first ones promises."
     )
-    return Section("path", "Selection path", join([tag("p", about), chart]))
+    return Section("path", "Selection path", [tag("p", about), chart])
 
 
 def _tick(share: float) -> str:
@@ -425,7 +390,7 @@ def _whatif(report: Report) -> Section:
         tag("p", "This panel needs JavaScript.", id="no-script", class_="note"),
         tag("div", result, choices, id="panel", class_="panel", hidden=True),
     ]
-    return Section("whatif", "What if", join(body))
+    return Section("whatif", "What if", body)
 
 
 def _heldout(report: Report) -> Section | None:
@@ -483,10 +448,9 @@ def _heldout(report: Report) -> Section | None:
     ]
     if min(b.rows for b in h.bins) < FEW:
         few = "Some of these figures are of few rows, and may tell of single ones."
-        body.append(tag("p", few, class_="note"))
-    return Section(
-        "heldout", "On held-out rows", join([*body, tag("div", charts, class_="pair")])
-    )
+        body.append(_note(few))
+    body.append(tag("div", charts, class_="pair"))
+    return Section("heldout", "On held-out rows", body)
 
 
 def _off(counts: Sequence[int], k: int) -> str:
@@ -513,8 +477,8 @@ def _worst(report: Report) -> Section | None:
             f"Only the likeliest are shown, and none that stands for fewer than {FEW} "
             "rows: counts of few rows may settle what the rows themselves are."
         )
-        body.append(tag("p", few, class_="note"))
-    return Section("worst", "The worst population", join(body))
+        body.append(_note(few))
+    return Section("worst", "The worst population", body)
 
 
 def _made(report: Report) -> Section:
@@ -532,7 +496,7 @@ def _page_data(report: Report) -> dict[str, Any]:
         level = levels.setdefault((column.categories, column.other), len(levels))
         shown = [name(column.name), level, column.start]
         columns.append([*shown, None if column.counts is None else list(column.counts)])
-    single = report.data.order == 1
+    single, most = report.data.order == 1, _most(report)
     return {
         "classes": [name(each) for each in report.classes],
         "rule": report.rule,
@@ -544,8 +508,8 @@ def _page_data(report: Report) -> dict[str, Any]:
         "columns": columns,
         "features": [list(_feature_data(f, single)) for f in report.features],
         "shown": len(_begun(report)),
-        "most": _most(report),
-        "digits": point_digits(_most(report)),
+        "most": most,
+        "digits": point_digits(most),
     }
 
 
