@@ -182,7 +182,11 @@ class IntegerScorecard:
 
     def __str__(self) -> str:
         """Return the points, what totals mean, and what rounding costs."""
-        tables = [_frame(self._listed(merged=False)), _grouped(self)]
+        import pandas as pd
+
+        head = ["total", label_text(self.scorecard.classes[1]), "answer"]
+        totals = pd.DataFrame(_grouped(self), columns=head)
+        tables = [_frame(self._listed(merged=False)), totals]
         parts = [printable(table.to_string(index=False)) for table in tables]
         return "\n\n".join([*parts, *(wrapped(each) for each in self.sentences())])
 
@@ -372,19 +376,16 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
     return told
 
 
-def _grouped(card: IntegerScorecard) -> pd.DataFrame:
-    """Totals as texts, those with the same probability and answer in one row."""
-    import pandas as pd
-
-    totals, second = card.totals(), label_text(card.scorecard.classes[1])
+def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
+    """Return totals, their probability and answer as texts, alike ones in one row."""
+    totals = card.totals()
     shown = totals["probability"].map(_share)
     group = (shown.ne(shown.shift()) | totals["total"].eq(card.threshold)).cumsum()
     first = totals.groupby(group)["total"].agg(["min", "max"])
     spans = [f"{a}" if a == b else f"{a}–{b}" for a, b in first.to_numpy().tolist()]
     rows = ~group.duplicated()
     answers = totals["answer"][rows].map(label_text)
-    table = {"total": spans, second: shown[rows].to_list(), "answer": answers.to_list()}
-    return pd.DataFrame(list(zip(*table.values(), strict=True)), columns=list(table))
+    return list(zip(spans, shown[rows], answers, strict=True))
 
 
 def _share(p: float) -> str:
@@ -399,7 +400,7 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     second = label_text(card.scorecard.classes[1])
     listed = card._listed(merged=False)
     points = [(a, b, str(n)) for rows in listed for a, b, n in rows]
-    totals = [(a, c, b) for a, b, c in _grouped(card).itertuples(index=False)]
+    totals = [(a, c, b) for a, b, c in _grouped(card)]
     head = ("total", "answer", f"probability of {second}")
     return [[("feature", "category", "points"), *points], [head, *totals]]
 
