@@ -107,7 +107,7 @@ def certificate_text(c: Certificate) -> str:
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, ALONE, *_of_marginals(c)])
-    order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
+    order = "" if c.order == 1 else f", {pairs_text(c)}"
     size = f"({number_of(c.n, 'row')}, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
@@ -142,6 +142,11 @@ def rule_lines(c: Certificate) -> list[str]:
         + ("  <- this model" if rule == c.rule else "")
         for rule in RULES
     ]
+
+
+def pairs_text(c: Certificate, single: str = "pairs") -> str:
+    """Return what was counted: bounds of two orders are not to be taken for alike."""
+    return single if c.order == 1 else f"pairs of features of {c.order} columns"
 
 
 def ranking_lines(c: Certificate) -> list[str]:
@@ -211,9 +216,7 @@ def population_sentence(c: Certificate) -> str:
     assert c.confidence is not None
     assert c.sampled_error is not None
     sure, bound = f"With confidence {chosen_percent(c.confidence)}", c.bounds[c.rule]
-    pairs = "pairs of columns"
-    if c.order > 1:
-        pairs = f"pairs of features of {c.order} columns"
+    pairs = pairs_text(c, "pairs of columns")
     here = "on the population that the rows were drawn from"
     if c.sampled_error == bound:
         where = f"{here}, and on every population with its {pairs}"

@@ -33,7 +33,7 @@ _OPSETS = {"": 18, "ai.onnx.ml": 3}
 _VERSION = 8  # of the format: what runtimes of 2022 can read
 
 
-def model_bytes(card: Scorecard, odds: float = 1.0) -> bytes:
+def model_bytes(card: Scorecard, odds: float) -> bytes:
     """Return the file."""
     try:
         import onnx

@@ -89,7 +89,7 @@ def has_text(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def plain_model(card: Scorecard, odds: float = 1.0) -> PlainModel:
+def plain_model(card: Scorecard, odds: float) -> PlainModel:
     """Return a scorecard, the odds of the second class so many times as large."""
     check_odds(card, odds)
     calibration, threshold, slope = card.calibration, 0.0, 0.0
@@ -144,14 +144,14 @@ def _features(card: Scorecard) -> list[PlainFeature]:
 # ---- as a function
 
 
-def python(card: Scorecard, odds: float = 1.0) -> str:
+def python(card: Scorecard, odds: float) -> str:
     """Return the model as a module with predict and predict_proba."""
     literal = _literal(plain_model(card, odds), ascii, "True", "False")
     head = "MODEL: dict[str, Any] = {}  # the model\n"
     return _code("standalone.py").replace(head, f"MODEL: dict[str, Any] = {literal}\n")
 
 
-def javascript(card: Scorecard, odds: float = 1.0) -> str:
+def javascript(card: Scorecard, odds: float) -> str:
     """Return the model as a script that defines renyiModel."""
     model = plain_model(card, odds)
     for label in model.classes:

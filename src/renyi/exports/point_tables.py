@@ -61,12 +61,12 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     return frame
 
 
-def csv(card: Scorecard, odds: float = 1.0) -> str:
+def csv(card: Scorecard, odds: float) -> str:
     """Return the table as CSV, to the last bit."""
     return str(table(card, odds).to_csv(index=False, lineterminator="\n"))
 
 
-def text(card: Scorecard, odds: float = 1.0) -> str:
+def text(card: Scorecard, odds: float) -> str:
     """Return the table in Markdown, and how to use it."""
     import pandas as pd
 

@@ -18,6 +18,7 @@ from renyi.certificates.record import (
     Certificate,
     Step,
 )
+from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
 from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
@@ -50,13 +51,13 @@ def verdict(
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
     upper = at_most(c.bounds[c.rule], 1)
     bound = (
-        f"on every population with the very counts of {pairs(c)} {whose}, it is "
+        f"on every population with the very counts of {pairs_text(c)} {whose}, it is "
         f"proven to be wrong on at most {upper}"
     )
     if c.basis == "crossfit":
         bound = (
             f"with confidence {_sure(c)}, by halves of the rows it learned from, it is "
-            f"wrong on at most {upper} of any population with their {pairs(c)}"
+            f"wrong on at most {upper} of any population with their {pairs_text(c)}"
         )
     if seen is not None:
         assert seen.observed_error is not None and seen.sampled_error is not None
@@ -89,11 +90,6 @@ def verdict(
     return f"{expected}; {bound}."
 
 
-def pairs(c: Certificate) -> str:
-    """Return what was counted: bounds of two orders are not to be taken for alike."""
-    return "pairs" if c.order == 1 else f"pairs of features of {c.order} columns"
-
-
 def unseen(c: Certificate | None) -> Certificate | None:
     """Return what rows show of a model, unless it may have learned from them."""
     return None if c is None or "training-rows" in c.warning_codes else c
@@ -116,7 +112,7 @@ def _of_halves(c: Certificate, model: str) -> str:
     if c.bounds[c.rule] > c.sampled_error:
         told += (
             f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
-            f"their {pairs(c)}"
+            f"their {pairs_text(c)}"
         )
     return f"{capitalised(told)}."
 
@@ -159,9 +155,9 @@ def tiles(
         found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
     c = own if own.basis == "crossfit" else counted or own
     if not c.doubtful:
-        note = f"on any population with the very counts of {pairs(c)} {whose}"
+        note = f"on any population with the very counts of {pairs_text(c)} {whose}"
         if c.confidence is not None:
-            note = f"on any population with their {pairs(c)}, "
+            note = f"on any population with their {pairs_text(c)}, "
             note += f"with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
     return found + guessing(shares)[0]

@@ -117,8 +117,8 @@ def table(
     it, rows can be found; it then needs an `id`.
     """
     # On a narrow screen a chart's cells are no longer laid out as a table.
-    roles = iter(("table", "rowgroup", "row") if class_ == "chart" else ())
-    whole, group, line = (next(roles, None) for _ in range(3))
+    roles = ("table", "rowgroup", "row") if class_ == "chart" else (None, None, None)
+    whole, group, line = roles
     top = []
     for head in heads:
         button = sortable and head.sorted

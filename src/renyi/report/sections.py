@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, rule_lines
+from renyi.certificates.text import ALONE, pairs_text, rule_lines
 from renyi.figures import (
     at_least,
     at_most,
@@ -17,7 +17,7 @@ from renyi.figures import (
     point_digits,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.error_rates import pairs, quoted
+from renyi.report.error_rates import quoted
 from renyi.report.page import (
     Head,
     Html,
@@ -159,10 +159,10 @@ def _scope(c: Certificate) -> str:
     """Say where the bounds of a certificate hold."""
     if c.confidence is not None:
         sure = f"With confidence {chosen_percent(c.confidence)} in each by itself, on"
-        return f"{sure} any population with the {pairs(c)} of the one sampled:"
+        return f"{sure} any population with the {pairs_text(c)} of the one sampled:"
     if c.doubtful:
         return ALONE
-    return f"On any population with the very counts of {pairs(c)}:"
+    return f"On any population with the very counts of {pairs_text(c)}:"
 
 
 def _mark(rung: Rung) -> Mark:
