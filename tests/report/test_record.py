@@ -208,6 +208,16 @@ def test_figures_of_few_rows_are_named_as_such() -> None:
     )
 
 
+def test_starts_of_several_classes_have_the_digits_of_points() -> None:
+    clf = renyi.RenyiClassifier().fit(frame(300, 30), [*"uvw"] * 100)
+    report = clf.report()
+    assert max(x for f in report.features for p in f.points for x in p) < 1e-3
+    start = [abs(x) for x in report.scale.intercept]
+    assert min(start) > 1e-6 and max(start) < 5e-5
+    (shown,) = re.findall("A row starts from (.*?) and adds", report.to_html())
+    assert len(re.findall(r"0\.0000\d", shown)) == 3
+
+
 def test_record_and_page_are_written_together_and_read_back(
     votes: Any, tmp_path: Path
 ) -> None:

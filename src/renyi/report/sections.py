@@ -59,8 +59,9 @@ def report_page(report: Report) -> str:
     )
 
 
-def _signed(x: float, digits: int = 4) -> str:
-    return f"{'−' if x < 0 else '+'}{abs(x):.{digits}f}"
+def _signed(x: float, most: float) -> str:
+    """Return points as text, none of which exceeds `most`."""
+    return f"{'−' if x < 0 else '+'}{abs(x):.{point_digits(most)}f}"
 
 
 def _lead(report: Report) -> list[Html]:
@@ -208,14 +209,13 @@ def _scorecard(report: Report) -> Section:
     told = "answer" if report.rule == "map" else "likelier class"
     if two:
         how = (
-            f"A row starts from {_signed(start[0], point_digits(most))} and adds the "
+            f"A row starts from {_signed(start[0], most)} and adds the "
             f"points of its categories; above 0 the {told} is {quoted(classes[1])}, "
             f"else {quoted(classes[0])}."
         )
     else:
-        begun = ", ".join(
-            f"{name(c)} {_signed(s)}" for c, s in zip(classes, start, strict=True)
-        )
+        both = zip(classes, start, strict=True)
+        begun = ", ".join(f"{name(c)} {_signed(s, most)}" for c, s in both)
         how = (
             f"A row starts from {begun} and adds the points of its categories; the "
             f"{told} has the highest score."
@@ -270,7 +270,7 @@ def _card_row(feature: Feature, k: int, most: float, two: bool) -> list[str]:
     points, counts = feature.points[k], feature.counts
     row = [name(feature.name), name(feature.categories[k])]
     row.append("" if counts is None else f"{counts[k]:,.10g}")
-    shown = [text(_signed(x, point_digits(most))) for x in points]
+    shown = [text(_signed(x, most)) for x in points]
     if two:
         return [*row, cell(bar(points[0], most, both=True), class_="bars"), *shown]
     drawn = [bar(x, most, both=True) for x in points]
