@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -378,14 +379,13 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
 
 def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
     """Return totals, their probability and answer as texts, alike ones in one row."""
-    totals = card.totals()
-    shown = totals["probability"].map(_share)
-    group = (shown.ne(shown.shift()) | totals["total"].eq(card.threshold)).cumsum()
-    first = totals.groupby(group)["total"].agg(["min", "max"])
-    spans = [f"{a}" if a == b else f"{a}–{b}" for a, b in first.to_numpy().tolist()]
-    rows = ~group.duplicated()
-    answers = totals["answer"][rows].map(label_text)
-    return list(zip(spans, shown[rows], answers, strict=True))
+    found = []
+    rows = [(n, _share(p), a) for n, p, a in card.totals().itertuples(index=False)]
+    for (share, answer), same in groupby(rows, key=lambda row: row[1:]):
+        totals = [n for n, _, _ in same]
+        span = f"{totals[0]}–{totals[-1]}" if len(totals) > 1 else f"{totals[0]}"
+        found.append((span, share, label_text(answer)))
+    return found
 
 
 def _share(p: float) -> str:

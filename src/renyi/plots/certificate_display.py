@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 from renyi.certificates.record import CLOSED, BoundReport, Certificate, Step
+from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.drawing import COLOURS, axes, literal
 from renyi.figures import at_most, chosen_percent, percent, wrapped
@@ -195,9 +196,10 @@ class CertificateDisplay:
     def _name(self, lines: list[tuple[str, Rung | None]]) -> None:
         ax = self.ax_
         ends = [x for r in self.rungs for x in (r.value, r.upper) if x is not None]
-        ax.set_xlim(0, 1.2 * max([*ends, 1e-3]))
+        reach = 1.2 * max([*ends, 1e-3])
+        ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
-        ax.set_xlim(0, 1.2 * max([*ends, 1e-3]))
+        ax.set_xlim(0, reach)
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %")
         names = [name if rung else "" for name, rung in lines]
@@ -210,11 +212,11 @@ class CertificateDisplay:
                 ax.text(0.005, y, name, **head)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.set_xlabel("share of wrong answers")
-        self._explain()
+        about = "share of wrong answers"
         if self.notes:
-            text = wrapped(literal(f"Of these very rows alone: {self.notes[0]}"))
-            ax.set_xlabel(f"share of wrong answers\n{text}")
+            about += "\n" + wrapped(literal(f"{ALONE} {self.notes[0]}"))
+        ax.set_xlabel(about)
+        self._explain()
 
 
 def _known(c: Certificate) -> list[Rung]:

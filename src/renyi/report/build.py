@@ -81,6 +81,9 @@ def report(
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
+    ranking: list[str] = []
+    if counted is not None and not counted.doubtful:
+        ranking = ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
         verdict=error_rates.verdict(model._target, own, counted, tried, whose),
@@ -92,9 +95,7 @@ def report(
         data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
         ladder=tuple(error_rates.ladder(own, counted, tried, bounds)),
-        ranking=tuple(ranking_lines(counted))
-        if counted and not counted.doubtful
-        else (),
+        ranking=tuple(ranking),
         columns=columns,
         features=features,
         left_out=left_out,
