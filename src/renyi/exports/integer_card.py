@@ -53,6 +53,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FORMATS = ("csv", "md", "html")
+_HEAD = ("feature", "category", "points")
 OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
 _NAMED = 12  # labels that were merged as rare, in one sentence
@@ -326,14 +327,7 @@ def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [row for each in features for row in each]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    kinds = {"feature": object, "category": object, "points": np.int64}
-    return pd.DataFrame(
-        {
-            name: pd.Series(list(cells), dtype=kind)
-            for (name, kind), cells in zip(kinds.items(), columns, strict=True)
-        }
-    )
+    return pd.DataFrame(rows, columns=_HEAD, dtype=object).astype({"points": np.int64})
 
 
 def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
@@ -402,7 +396,7 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     points = [(a, b, str(n)) for rows in listed for a, b, n in rows]
     totals = [(a, c, b) for a, b, c in _grouped(card)]
     head = ("total", "answer", f"probability of {second}")
-    return [[("feature", "category", "points"), *points], [head, *totals]]
+    return [[_HEAD, *points], [head, *totals]]
 
 
 def _title(card: IntegerScorecard) -> str:

@@ -50,13 +50,11 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
             share = None if n is None else n / total
             rows.append((column.name, text, n, share, *points[j][place]))
             before = place
-    # As objects: pandas holds a lone surrogate in no other way.
-    cells = enumerate(zip(*rows, strict=True))
-    made = {k: pd.Series(list(each), dtype=object) for k, each in cells}
-    whole = all(np.equal(np.mod(each, 1), 0).all() for each in counts)
+    whole = not np.mod(card.counts, 1).any()
     kinds = {2: "Int64" if whole else "Float64", 3: "Float64"}
     points_of = dict.fromkeys(range(4, len(shown)), np.float64)
-    frame = pd.DataFrame(made).astype({**points_of, **kinds})
+    # As objects: pandas holds a lone surrogate in no other way.
+    frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})
     frame.columns = pd.Index(shown, dtype=object)
     return frame
 

@@ -248,20 +248,22 @@ def _ticks(at: tuple[float, float], across: str, up: str) -> list[Html]:
 def _drawn(k: int, line: Line, places: Sequence[tuple[float, float]]) -> list[Html]:
     """Return a line, and its dots if it has any."""
     joined = " ".join(f"{a:g},{b:g}" for a, b in places)
-    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
-    dots = places if line.dots else ()
-    return [
-        tag("polyline", points=joined, class_=class_),
-        *(tag("circle", cx=a, cy=b, r=3.5, class_=f"dot{k % 3}") for a, b in dots),
-    ]
+    dots = [_dot(k, a, b) for a, b in places] if line.dots else []
+    return [tag("polyline", points=joined, class_=_line_class(k, line)), *dots]
+
+
+def _dot(k: int, x: float, y: float) -> Html:
+    return tag("circle", cx=x, cy=y, r=3.5, class_=f"dot{k % 3}")
+
+
+def _line_class(k: int, line: Line) -> str:
+    return f"line{k % 3}{' dashed' if line.dashed else ''}"
 
 
 def _key(k: int, line: Line) -> Html:
     """Return what a line looks like, and its label."""
-    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
-    sample = [tag("line", x1=0, x2=28, y1=7, y2=7, class_=class_)]
-    if line.dots:
-        sample.append(tag("circle", cx=14, cy=7, r=3.5, class_=f"dot{k % 3}"))
+    sample = [tag("line", x1=0, x2=28, y1=7, y2=7, class_=_line_class(k, line))]
+    sample += [_dot(k, 14, 7)] if line.dots else []
     drawn = tag("svg", sample, width=28, height=14, aria_hidden="true")
     return tag("li", drawn, f" {line.label}")
 
