@@ -22,8 +22,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import error_rates
 from renyi.report.page import name
-from renyi.report.parts import (
-    FEW,
+from renyi.report.record import (
     Bin,
     Card,
     Column,
@@ -31,10 +30,10 @@ from renyi.report.parts import (
     Feature,
     Heldout,
     PathStep,
+    Report,
     Scale,
     Worst,
 )
-from renyi.report.record import Report
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
@@ -342,8 +341,9 @@ def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
     order = np.argsort(-p, kind="stable")
     last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
     true, false = np.cumsum(hit[order])[last], np.cumsum(~hit[order])[last]
-    count = min(_ROC, max(len(p) // FEW, 1))
-    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, FEW - 1, count)))
+    few = Report.few
+    count = min(_ROC, max(len(p) // few, 1))
+    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, few - 1, count)))
     pairs = zip((false / (~hit).sum())[some], (true / hit.sum())[some], strict=True)
     return [(0.0, 0.0), *((round(float(a), 5), round(float(b), 5)) for a, b in pairs)]
 
@@ -363,7 +363,7 @@ def _worst(bounds: BoundReport) -> Worst | None:
             at_least(mass),
         )
         for *cells, mass in frame[:_OUTCOMES].itertuples(index=False)
-        if mass * bounds.certificate.n > FEW - 1e-6
+        if mass * bounds.certificate.n > Report.few - 1e-6
     ]
     head = tuple(map(str, frame.columns))
     return Worst(found.bayes_error, len(frame), head, tuple(rows))

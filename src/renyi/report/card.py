@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
-from renyi.figures import number_of, percent, rounded_up
-from renyi.report.error_rates import ALONE
+from renyi.figures import number_of, percent
 from renyi.report.page import encoded, name
-from renyi.report.parts import Rung, most_important
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report
+    from renyi.report.record import Report, Rung
 
 README = "README.md"
 BILL = "modelcard.cdx.json"  # how files of CycloneDX are to end
@@ -115,7 +113,7 @@ def readme(report: Report, model: str | None = None) -> str:
     rungs = [(r.name, r.shown, r.meaning) for r in report.ladder]
     features = [
         (name(f.name), str(len(f.categories)), importance)
-        for f, importance in most_important(report.features)
+        for f, importance in report.most_important()
     ]
     more = report.data.features - len(features)
     known = _known(report)
@@ -152,8 +150,8 @@ def _header(report: Report, model: str | None) -> str:
     metrics = []
     for rung in report.ladder:
         if rung.kind != "reference":
-            metrics += ["    - type: error", f"      name: {_quoted(_kind(rung))}"]
-            metrics.append(f"      value: {_value(rung)}")
+            metrics += ["    - type: error", f"      name: {_quoted(rung.title)}"]
+            metrics.append(f"      value: {rung.figure:.6f}")
     index = [
         "model-index:",
         f"- name: {_quoted(name(_title(report)))}",
@@ -189,20 +187,6 @@ def _text(text: str) -> str:
 def _quoted(text: str) -> str:
     """Return a text as YAML has it."""
     return json.dumps(_text(text), ensure_ascii=False)
-
-
-def _value(rung: Rung) -> str:
-    """Return the figure of a rung; a bound is rounded up."""
-    if rung.value is not None:
-        return f"{rung.value:.6f}"
-    assert rung.high is not None
-    return f"{rounded_up(rung.high, 6):.6f}"
-
-
-def _kind(rung: Rung) -> str:
-    """Return what the figure of a rung is."""
-    alone = ALONE if rung.meaning.endswith(ALONE) else ""
-    return rung.name if rung.value is not None else f"at most, {rung.name}{alone}"
 
 
 def _use(report: Report, model: str | None) -> str:
@@ -338,4 +322,4 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
 
 
 def _metric(rung: Rung) -> dict[str, str]:
-    return {"type": f"error: {_text(_kind(rung))}", "value": _value(rung)}
+    return {"type": f"error: {_text(rung.title)}", "value": f"{rung.figure:.6f}"}

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from renyi.figures import percent
 from renyi.report.page import Child, Head, Html, cell, details, join, table, tag
-from renyi.report.parts import Kind
 
+Kind = Literal["estimate", "bound", "interval", "reference"]
 Point = tuple[float, float]
 
 _HEIGHT = 22  # of a row

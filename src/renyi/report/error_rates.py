@@ -20,24 +20,18 @@ from renyi.certificates.record import (
 )
 from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
-from renyi.encoding.columns import Label, label_text
+from renyi.encoding.columns import Label
 from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
-from renyi.report.page import name
-from renyi.report.parts import Rung, Tile
+from renyi.report.page import quoted
+from renyi.report.record import ALONE, Rung, Tile
 
 _GUESSING = "guessing without a model"
-ALONE = ", of these very rows alone"
 _MEANING = {
     CLOSED: "follows from the counts by a formula",
     CONDITIONAL: "uses pairs counted within each class, too",
     PROGRAM: "the best of a family of bounds",
     EXACT: "the worst population there is, found by search",
 }
-
-
-def quoted(label: Label) -> str:
-    """Return a name in quotation marks, as it is shown."""
-    return f"“{name(label_text(label))}”"
 
 
 def verdict(

@@ -19,10 +19,9 @@ from renyi.exports.score_files import GenotypeScores
 from renyi.exports.score_formats import NONE, ONE, TWO
 from renyi.figures import percent
 from renyi.report.build import MOST_CATEGORIES, row_of, rows_of
-from renyi.report.error_rates import guessing, quoted
-from renyi.report.page import name
-from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
-from renyi.report.record import Report
+from renyi.report.error_rates import guessing
+from renyi.report.page import name, quoted
+from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
 
 _ORDER = [TWO, ONE, NONE, MISSING]  # of the genotypes to choose from
 _MOST = 1e15  # samples that a model may tell of

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
+from renyi.encoding.columns import Label, label_text
 from renyi.figures import HIDDEN, printable
 
 _EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")
@@ -66,6 +67,11 @@ def name(value: object) -> str:
     if len(whole) <= _LONGEST:
         return printable(whole)
     return printable(f"{whole[:50]} … {whole[-10:]} ({len(whole):,} characters)")
+
+
+def quoted(label: Label) -> str:
+    """Return a name in quotation marks, as it is shown."""
+    return f"“{name(label_text(label))}”"
 
 
 def join(children: Child) -> Html:

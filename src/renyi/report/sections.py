@@ -17,7 +17,6 @@ from renyi.figures import (
     point_digits,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.error_rates import quoted
 from renyi.report.page import (
     Head,
     Html,
@@ -27,14 +26,14 @@ from renyi.report.page import (
     join,
     name,
     page,
+    quoted,
     table,
     tag,
     text,
 )
-from renyi.report.parts import FEW, Feature, Rung, Texts, most_important
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report
+    from renyi.report.record import Feature, Report, Rung, Texts
 
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
@@ -106,11 +105,11 @@ def _data(report: Report) -> Section:
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
-    rare = sum(0 < n < FEW for f in report.features for n in f.counts or ())
+    rare = sum(0 < n < report.few for f in report.features for n in f.counts or ())
     if rare and d.unit == "row":
         told = (
-            f"Categories of fewer than {FEW} rows: {rare:,}. A rare label may tell of "
-            "a person: merge such labels (--min-count) before handing this on."
+            f"Categories of fewer than {report.few} rows: {rare:,}. A rare label may "
+            "tell of a person: merge such labels (--min-count) before handing this on."
         )
         body.append(_note(told))
     if d.uncertainty is not None:
@@ -173,7 +172,7 @@ def _mark(rung: Rung) -> Mark:
 
 
 def _importance(report: Report) -> Section:
-    some = most_important(report.features)
+    some = report.most_important()
     rows = [(name(f.name), f.importance, importance) for f, importance in some]
     what = (
         "How much a feature moves the score from row to row: the standard deviation of "
@@ -446,7 +445,7 @@ def _heldout(report: Report) -> Section | None:
         _facts(facts),
         table(heads, rows, caption, visible_caption=True),
     ]
-    if min(b.rows for b in h.bins) < FEW:
+    if min(b.rows for b in h.bins) < report.few:
         few = "Some of these figures are of few rows, and may tell of single ones."
         body.append(_note(few))
     body.append(tag("div", charts, class_="pair"))
@@ -474,8 +473,9 @@ def _worst(report: Report) -> Section | None:
         body.append(table(heads, rows, "Its likeliest kinds", visible_caption=True))
     if w.outcomes > len(w.rows):
         few = (
-            f"Only the likeliest are shown, and none that stands for fewer than {FEW} "
-            "rows: counts of few rows may settle what the rows themselves are."
+            "Only the likeliest are shown, and none that stands for fewer than "
+            f"{report.few} rows: counts of few rows may settle what the rows "
+            "themselves are."
         )
         body.append(_note(few))
     return Section("worst", "The worst population", body)
