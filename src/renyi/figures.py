@@ -32,6 +32,20 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def chosen_percent(share: float) -> str:
+    """Return a share that was chosen, such as a confidence, with all its digits.
+
+    >>> chosen_percent(0.95), chosen_percent(0.9975)
+    ('95 %', '99.75 %')
+    """
+    return f"{100 * share:.10g} %"
+
+
+def capitalised(text: str) -> str:
+    """Return a text with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def point_digits(most: float) -> int:
     """Return how many digits points are shown with, none of which exceeds `most`."""
     return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)

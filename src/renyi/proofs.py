@@ -225,10 +225,7 @@ def exact_weights(
     weights = [Fraction(int(w), _GRID) for w in grid]
     for k, w in zip(basis.tolist(), solved, strict=True):
         weights[k] = w / _GRID
-    whole = math.lcm(*(w.denominator for w in weights))
-    scaled = np.array([int(w * whole) for w in weights], object)
-    exact = (A.astype(object) @ scaled == counts.astype(object) * whole).all()
-    return weights if exact and min(weights) >= 0 else None
+    return weights if _fits(A, counts, weights) and min(weights) >= 0 else None
 
 
 def _pivots(A: Integers) -> tuple[Integers, Integers]:
@@ -309,6 +306,7 @@ def _rational(digits: list[int], power: int) -> list[Fraction] | None:
 
 
 def _fits(A: Integers, b: Integers, x: list[Fraction]) -> bool:
+    """Whether A x = b exactly."""
     whole = math.lcm(*(v.denominator for v in x))
     scaled = np.array([int(v * whole) for v in x], object)
     return bool((A.astype(object) @ scaled == b.astype(object) * whole).all())

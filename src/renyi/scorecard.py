@@ -235,9 +235,7 @@ class Scorecard:
     def probabilities_at(self, t: Floats) -> Floats:
         """Class probabilities where the estimates that decide are t."""
         c = self.calibration
-        if c is None:
-            return project(t)
-        return logistic(t, c.factor(self.n_classes))
+        return project(t) if c is None else logistic(t, c.factor(self.n_classes))
 
     def match(self, m: Marginals) -> Match:
         """Return the points of every category of the marginals.
@@ -322,7 +320,7 @@ class Scorecard:
             return self.mapped.frame()
         sizes = self.encoder.columns.sizes
         starts = offsets(sizes)
-        order = np.argsort(-self.importance, kind="stable")
+        order = by_importance(self)
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
@@ -595,6 +593,11 @@ def point_names(classes: Sequence[Label], own: Sequence[str]) -> list[str]:
             name += " (points)"
         names.append(name)
     return names
+
+
+def by_importance(card: Scorecard) -> NDArray[np.intp]:
+    """Return the places of the features, the most important first."""
+    return np.argsort(-card.importance, kind="stable")
 
 
 def class_points(card: Scorecard) -> tuple[Floats, Floats]:

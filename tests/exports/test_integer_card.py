@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 import renyi
 from renyi.datasets import random_joint
+from renyi.exports.integer_card import tables
 from renyi.solvers.integer_points import nearest, scales, search
 from support.counted import marginals
 from support.joints import marginal_constraints, outcomes, worst_case
@@ -302,3 +303,16 @@ def test_what_is_printed_is_what_was_certified(seed):
     shown = clf.scorecard_.rounded(1).to_text("md")
     assert "(rare) of 'c' is any of 'r0', 'r1', 'r10'" in shown
     assert "and 18 more, which the CSV names." in shown and "| r1 |" not in shown
+
+
+@pytest.mark.parametrize("label", ["total", "answer"])
+def test_classes_may_have_the_names_of_columns(label: str) -> None:
+    X = pd.DataFrame({"a": [*"uvw"] * 20, "b": [*"xy"] * 30})
+    y = ["a", label, "a", label, "a", "a"] * 10
+    clf = renyi.RenyiClassifier().fit(X, y)
+    card = clf.scorecard_.rounded(3)
+    _, *rows = tables(card)[1]
+    assert rows[0][0].startswith("0") and {row[1] for row in rows} == {"a", label}
+    assert all(row[2].endswith("%") for row in rows)
+    assert str(card).count(f" {label}\n") >= 1 and label in card.to_text("md")
+    assert clf.report().card is not None

@@ -45,6 +45,19 @@ def test_points_of_a_table_add_up_to_the_scores(K: int, order: int) -> None:
     assert shown.count("\n| ") == len(read) + 2 and "=1\\|2" in shown
 
 
+@pytest.mark.parametrize("format", ["csv", "md", "python", "javascript"])
+@pytest.mark.parametrize(
+    ("K", "odds", "calibration"), [(3, 2.0, None), (3, 2.0, "affine"), (2, -1.0, None)]
+)
+def test_odds_that_a_model_cannot_have_are_refused(
+    format: str, K: int, odds: float, calibration: str | None
+) -> None:
+    X = pd.DataFrame({"a": [*"uvw"] * 20})
+    clf = renyi.RenyiClassifier(calibration=calibration).fit(X, [*range(K)] * (60 // K))
+    with pytest.raises(ValueError, match="odds"):
+        clf.scorecard_.to_text(format, odds=odds)
+
+
 def test_labels_that_were_merged_as_rare_are_named() -> None:
     X = pd.DataFrame({"a": [*"uvwx", *("common",) * 16]})
     encoder = renyi.Encoder(min_count=2)

@@ -17,7 +17,7 @@ import renyi
 from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most
-from renyi.report import build, errors
+from renyi.report import build, error_rates
 from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
 from support.forgeries import signed
@@ -169,7 +169,9 @@ def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> No
     pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
     assert "counts of pairs of features of 2 columns it learned" in pairs.verdict
     own = replace(sharp.certificate_, warning_codes=("selected-features",))
-    assert "on more than" in errors.verdict("party", own, None, None, "it learned from")
+    assert "on more than" in error_rates.verdict(
+        "party", own, None, None, "it learned from"
+    )
 
 
 def test_the_scorecard_tells_no_answer_of_a_rule_that_draws_it(votes: Any) -> None:
@@ -204,6 +206,16 @@ def test_figures_of_few_rows_are_named_as_such() -> None:
         .report()
         .to_html()
     )
+
+
+def test_starts_of_several_classes_have_the_digits_of_points() -> None:
+    clf = renyi.RenyiClassifier().fit(frame(300, 30), [*"uvw"] * 100)
+    report = clf.report()
+    assert max(x for f in report.features for p in f.points for x in p) < 1e-3
+    start = [abs(x) for x in report.scale.intercept]
+    assert min(start) > 1e-6 and max(start) < 5e-5
+    (shown,) = re.findall("A row starts from (.*?) and adds", report.to_html())
+    assert len(re.findall(r"0\.0000\d", shown)) == 3
 
 
 def test_record_and_page_are_written_together_and_read_back(

@@ -18,6 +18,8 @@ from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.figures import (
     at_least,
     at_most,
+    capitalised,
+    chosen_percent,
     cut,
     number_of,
     percent,
@@ -106,7 +108,7 @@ def certificate_text(c: Certificate) -> str:
     if c.doubtful:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, ALONE, *_of_marginals(c)])
-    order = "" if c.order == 1 else f", pairs of features of {c.order} columns"
+    order = "" if c.order == 1 else f", {pairs_text(c)}"
     size = f"({number_of(c.n, 'row')}, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
@@ -142,6 +144,11 @@ def rule_lines(c: Certificate) -> list[str]:
     ]
 
 
+def pairs_text(c: Certificate, single: str = "pairs") -> str:
+    """Return what was counted: bounds of two orders are not to be taken for alike."""
+    return single if c.order == 1 else f"pairs of features of {c.order} columns"
+
+
 def ranking_lines(c: Certificate) -> list[str]:
     """Return what holds whatever the shares of two classes, where that says much."""
     if c.auc is None or c.any_prevalence is None or c.auc <= 0.5:
@@ -174,7 +181,7 @@ def _leave_one_out(error: float) -> str:
 def _of_heldout_rows(c: Certificate) -> list[str]:
     assert c.confidence is not None
     lines = [
-        f"With confidence {100 * c.confidence:.10g} %, on every population with the "
+        f"With confidence {chosen_percent(c.confidence)}, on every population with the "
         "marginals of the one",
         f"these {c.n:,.10g} rows were drawn from:",
         *rule_lines(c),
@@ -208,10 +215,8 @@ def population_sentence(c: Certificate) -> str:
     """Say what holds of the model on the population of its rows, and how surely."""
     assert c.confidence is not None
     assert c.sampled_error is not None
-    sure, bound = f"With confidence {100 * c.confidence:.10g} %", c.bounds[c.rule]
-    pairs = "pairs of columns"
-    if c.order > 1:
-        pairs = f"pairs of features of {c.order} columns"
+    sure, bound = f"With confidence {chosen_percent(c.confidence)}", c.bounds[c.rule]
+    pairs = pairs_text(c, "pairs of columns")
     here = "on the population that the rows were drawn from"
     if c.sampled_error == bound:
         where = f"{here}, and on every population with its {pairs}"
@@ -277,7 +282,7 @@ def verdict(
     some rule is known to promise `promise`; `whose` names the rules that cannot.
     """
     text = (
-        f"{subject[0].upper()}{subject[1:]} errs at most {at_most(upper)} on any "
+        f"{capitalised(subject)} errs at most {at_most(upper)} on any "
         f"population with {where}"
     )
     if lower >= _LEAST:

@@ -28,7 +28,7 @@ from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
 from renyi.figures import at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
 from renyi.sources.frames import TrainingRows
 from renyi.warnings import warn
@@ -305,7 +305,7 @@ def _important(card: Scorecard) -> list[Facts]:
     feature's mean times the root of the share of rows.
     """
     sizes, starts = card.encoder.columns.sizes, offsets(card.encoder.columns.sizes)
-    order = np.argsort(-card.importance, kind="stable")
+    order = by_importance(card)
     matter = order[(sizes[order] > 1) & (card.importance[order] > 0)][:_TOP]
     return [
         {

@@ -29,7 +29,14 @@ from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores
 from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import GenotypeScores
-from renyi.figures import at_most, number_of, percent, printable, wrapped
+from renyi.figures import (
+    at_most,
+    chosen_percent,
+    number_of,
+    percent,
+    printable,
+    wrapped,
+)
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_filters import Filters, frequency_of
 from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
@@ -218,7 +225,7 @@ def _text(facts: Facts, certified: Certified) -> str:
     ]
     bound = certified.gamma
     proof = (
-        f"With confidence {100 * certified.confidence:.10g} % γ is at most "
+        f"With confidence {chosen_percent(certified.confidence)} γ is at most "
         f"{bound:.4f}: {certified.estimate:.4f} of counts and panel, "
         f"{certified.pairs:.4f} for the panel's size, {certified.means:.4f} for the "
         "study's."

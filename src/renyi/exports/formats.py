@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from renyi.checks import check_choice
-from renyi.exports import functions, onnx, point_tables
+from renyi.exports import onnx, plain_form, point_tables
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
     "csv": point_tables.csv,
     "md": point_tables.text,
-    "python": functions.python,
-    "javascript": functions.javascript,
+    "python": plain_form.python,
+    "javascript": plain_form.javascript,
 }
 FUNCTIONS = ("python", "javascript", "onnx")  # which answer rows
 BINARY = ("onnx", "skops")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
 from renyi.exports import markdown
 from renyi.figures import (
     at_most,
+    capitalised,
     number_of,
     percent,
     printable,
@@ -37,7 +39,7 @@ from renyi.figures import (
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
 
@@ -51,6 +53,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FORMATS = ("csv", "md", "html")
+_HEAD = ("feature", "category", "points")
 OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
 _NAMED = 12  # labels that were merged as rare, in one sentence
@@ -132,7 +135,7 @@ class IntegerScorecard:
         """Return the features that have points, by importance: what is told of each."""
         columns, found = self.scorecard.encoder.columns, []
         each = np.split(self.points, np.cumsum(columns.sizes)[:-1])
-        for j in np.argsort(-self.scorecard.importance, kind="stable").tolist():
+        for j in by_importance(self.scorecard).tolist():
             points = [*each[j].tolist(), int(self.other_points[j])]
             rows = [
                 (columns.names[j], text, points[place])
@@ -172,7 +175,7 @@ class IntegerScorecard:
             f"{first!r}. What is not listed has 0 points.",
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
-            *(f"{text[0].upper()}{text[1:]}" for text in c.warnings),
+            *map(capitalised, c.warnings),
             "On every distribution with the pair counts of these "
             f"{number_of(c.n, 'row')}, the card errs at most {at_most(after)}, the "
             f"model before rounding {at_most(before)}. Rounding costs {price} of the "
@@ -181,7 +184,11 @@ class IntegerScorecard:
 
     def __str__(self) -> str:
         """Return the points, what totals mean, and what rounding costs."""
-        tables = [_frame(self._listed(merged=False)), _grouped(self)]
+        import pandas as pd
+
+        head = ["total", label_text(self.scorecard.classes[1]), "answer"]
+        totals = pd.DataFrame(_grouped(self), columns=head)
+        tables = [_frame(self._listed(merged=False)), totals]
         parts = [printable(table.to_string(index=False)) for table in tables]
         return "\n\n".join([*parts, *(wrapped(each) for each in self.sentences())])
 
@@ -319,14 +326,7 @@ def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [row for each in features for row in each]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    kinds = {"feature": object, "category": object, "points": np.int64}
-    return pd.DataFrame(
-        {
-            name: pd.Series(list(cells), dtype=kind)
-            for (name, kind), cells in zip(kinds.items(), columns, strict=True)
-        }
-    )
+    return pd.DataFrame(rows, columns=_HEAD, dtype=object).astype({"points": np.int64})
 
 
 def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
@@ -341,12 +341,16 @@ def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
         place = levels.categories.index(RARE)
         labels = [label_text(label) for label in levels.rare if label != RARE]
         found[place + 1 : place + 1] = [(text, place) for text in labels]
-    # A number lies in a bin, and a cell without one is missing.
+    other = unseen_text(column)
+    return found if other is None else [*found, (other, len(levels.categories))]
+
+
+def unseen_text(column: Column) -> str | None:
+    """Return how a cell is called that training never saw, if there can be one."""
     if column.kind != "number":
-        found.append((OTHER, len(levels.categories)))
-    elif None not in column.categories:
-        found.append((MISSING_TEXT, len(levels.categories)))
-    return found
+        return OTHER
+    # A number lies in a bin, and a cell without one is missing.
+    return None if None in column.categories else MISSING_TEXT
 
 
 def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
@@ -366,19 +370,15 @@ def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
     return told
 
 
-def _grouped(card: IntegerScorecard) -> pd.DataFrame:
-    """Totals as texts, those with the same probability and answer in one row."""
-    import pandas as pd
-
-    totals, second = card.totals(), label_text(card.scorecard.classes[1])
-    shown = totals["probability"].map(_share)
-    group = (shown.ne(shown.shift()) | totals["total"].eq(card.threshold)).cumsum()
-    first = totals.groupby(group)["total"].agg(["min", "max"])
-    spans = [f"{a}" if a == b else f"{a}–{b}" for a, b in first.to_numpy().tolist()]
-    rows = ~group.duplicated()
-    answers = totals["answer"][rows].map(label_text)
-    table = {"total": spans, second: shown[rows].to_list(), "answer": answers.to_list()}
-    return pd.DataFrame(list(zip(*table.values(), strict=True)), columns=list(table))
+def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
+    """Return totals, their probability and answer as texts, alike ones in one row."""
+    found = []
+    rows = [(n, _share(p), a) for n, p, a in card.totals().itertuples(index=False)]
+    for (share, answer), same in groupby(rows, key=lambda row: row[1:]):
+        totals = [n for n, _, _ in same]
+        span = f"{totals[0]}–{totals[-1]}" if len(totals) > 1 else f"{totals[0]}"
+        found.append((span, share, label_text(answer)))
+    return found
 
 
 def _share(p: float) -> str:
@@ -393,9 +393,9 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
     second = label_text(card.scorecard.classes[1])
     listed = card._listed(merged=False)
     points = [(a, b, str(n)) for rows in listed for a, b, n in rows]
-    totals = [(a, c, b) for a, b, c in _grouped(card).itertuples(index=False)]
+    totals = [(a, c, b) for a, b, c in _grouped(card)]
     head = ("total", "answer", f"probability of {second}")
-    return [[("feature", "category", "points"), *points], [head, *totals]]
+    return [[_HEAD, *points], [head, *totals]]
 
 
 def _title(card: IntegerScorecard) -> str:

@@ -23,7 +23,7 @@ from renyi import __version__
 from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports.plain_form import PlainColumn, PlainModel, plain_model
+from renyi.exports.plain_form import PlainColumn, PlainModel, has_text, plain_model
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
@@ -33,7 +33,7 @@ _OPSETS = {"": 18, "ai.onnx.ml": 3}
 _VERSION = 8  # of the format: what runtimes of 2022 can read
 
 
-def model_bytes(card: Scorecard, odds: float = 1.0) -> bytes:
+def model_bytes(card: Scorecard, odds: float) -> bytes:
     """Return the file."""
     try:
         import onnx
@@ -69,22 +69,17 @@ def _check(model: PlainModel) -> None:
         )
     for column in model.columns:
         name = column.name
-        if not name or "\0" in name or not _is_text(name):
+        if not name or "\0" in name or not has_text(name):
             raise ValueError(f"Column {name!r:.60} has no name in ONNX: rename it.")
         if name in OUTPUTS:
             raise ValueError(f"Column {name!r} has the name of an output: rename it.")
         for text in column.codes:
-            if not _is_text(text):
+            if not has_text(text):
                 raise ValueError(f"Column {name!r}: ONNX has no text for {text!r:.60}.")
     for label in model.classes:
         # Runtimes end a text that they answer at a null.
-        if isinstance(label, str) and ("\0" in label or not _is_text(label)):
+        if isinstance(label, str) and ("\0" in label or not has_text(label)):
             raise ValueError(f"ONNX has no text for the class {label!r:.60}.")
-
-
-def _is_text(text: str) -> bool:
-    """Whether UTF-8 has it."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class _Graph:
@@ -97,18 +92,15 @@ class _Graph:
         names, known = (f"n{k}" for k in count()), {*taken, *OUTPUTS}
         self.names: Iterator[str] = (name for name in names if name not in known)
 
-    def __call__(self, kind: str, *inputs: Any, spare: int = 0, **options: Any) -> str:
-        """Add a node, and return its first output, of which others are to `spare`.
-
-        Arrays among its inputs become constants.
-        """
+    def __call__(self, kind: str, *inputs: Any, **options: Any) -> str:
+        """Add a node and return its output; arrays among its inputs are constants."""
         given = [x if isinstance(x, str) else self.constant(x) for x in inputs]
-        made = [next(self.names) for _ in range(1 + spare)]
+        made = next(self.names)
         domain = "ai.onnx.ml" if kind == "LabelEncoder" else ""
         self.nodes.append(
-            self.helper.make_node(kind, given, made, domain=domain, **options)
+            self.helper.make_node(kind, given, [made], domain=domain, **options)
         )
-        return made[0]
+        return made
 
     def constant(self, array: NDArray[Any]) -> str:
         name, text = next(self.names), array.dtype.kind == "U"

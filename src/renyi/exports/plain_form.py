@@ -1,4 +1,4 @@
-"""A scorecard as plain lists and numbers: what every program of another kind needs.
+"""A scorecard as plain lists and numbers, and as a function in one file.
 
 The answer of a model takes four steps, each a table or a formula:
 
@@ -11,19 +11,29 @@ The answer of a model takes four steps, each a table or a formula:
    nearest ones to t.
 
 The rules are those of `Encoder.transform`, `Scorecard` and `renyi.rules`.
+
+The code of functions is that of `standalone.py` and `standalone.js` beside this module;
+a line of them makes room for the model, whose numbers are written to the last bit and
+whose texts are ASCII, with nothing in them that ends a script.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from renyi import __version__
 from renyi.encoding.column_rules import missing_numbers, missing_texts
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard, moved_to, threshold_at
+
+_LARGEST = 2**53  # of the integers that JavaScript tells apart
 
 
 class PlainColumn(NamedTuple):
@@ -60,8 +70,8 @@ class PlainModel(NamedTuple):
     strict: bool  # whether an unseen label is an error
 
 
-def plain_model(card: Scorecard, odds: float = 1.0) -> PlainModel:
-    """Return a scorecard, the odds of the second class so many times as large."""
+def check_odds(card: Scorecard, odds: float) -> None:
+    """Refuse what no odds can be multiplied by, or a model that has none."""
     if not 0 < odds < np.inf:
         raise ValueError(f"odds must be positive and finite, not {odds!r}.")
     if odds != 1 and card.n_classes != 2:
@@ -69,6 +79,16 @@ def plain_model(card: Scorecard, odds: float = 1.0) -> PlainModel:
             f"odds={odds:g} is for two classes, and there are {card.n_classes}: leave "
             "it out (on the command line, --prevalence)."
         )
+
+
+def has_text(text: str) -> bool:
+    """Whether UTF-8 has a text: lone surrogates are none."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def plain_model(card: Scorecard, odds: float) -> PlainModel:
+    """Return a scorecard, the odds of the second class so many times as large."""
+    check_odds(card, odds)
     calibration, threshold, slope = card.calibration, 0.0, 0.0
     if calibration is not None:
         card, odds = (card if odds == 1 else moved_to(card, odds)), 1.0
@@ -116,3 +136,54 @@ def _features(card: Scorecard) -> list[PlainFeature]:
         return [PlainFeature([j], [], each) for j, each in enumerate(points)]
     found = zip(encoder._members, encoder._tables, points, strict=True)
     return [PlainFeature([*S], t.ravel().tolist(), each) for S, t, each in found]
+
+
+# ---- as a function
+
+
+def python(card: Scorecard, odds: float) -> str:
+    """Return the model as a module with predict and predict_proba."""
+    literal = _literal(plain_model(card, odds), ascii, "True", "False")
+    head = "MODEL: dict[str, Any] = {}  # the model\n"
+    return _code("standalone.py").replace(head, f"MODEL: dict[str, Any] = {literal}\n")
+
+
+def javascript(card: Scorecard, odds: float) -> str:
+    """Return the model as a script that defines renyiModel."""
+    model = plain_model(card, odds)
+    for label in model.classes:
+        if isinstance(label, int) and abs(label) > _LARGEST:
+            raise ValueError(f"JavaScript has no number for the class {label}.")
+    head = "const MODEL = {}; // the model\n"
+    made = f"const MODEL = {_literal(model, _script, 'true', 'false')};\n"
+    return _code("standalone.js").replace(head, made)
+
+
+def _code(name: str) -> str:
+    return files("renyi.exports").joinpath(name).read_text("utf-8")
+
+
+def _literal(
+    model: PlainModel, written: Callable[[Any], str], true: str, false: str
+) -> str:
+    """Return the model as nested lists, a line for each column and each feature."""
+    lines = [f'"renyi": {written(__version__)},']
+    for name, value in model._asdict().items():
+        if name in ("columns", "features"):
+            rows = [f"  {written(list(each))}," for each in value]
+            lines += [f'"{name}": [', *rows, "],"]
+        else:
+            text = (true if value else false) if name == "strict" else written(value)
+            lines.append(f'"{name}": {text},')
+    return "\n".join(["{", *lines, "}"])
+
+
+def _script(value: Any) -> str:
+    """Return ASCII that is safe in a page, too: no tag begins or ends in it.
+
+    Dicts become lists of pairs: of an object, the key __proto__ is none.
+    """
+    if isinstance(value, list):
+        value = [[*each.items()] if isinstance(each, dict) else each for each in value]
+    text = json.dumps(value)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")

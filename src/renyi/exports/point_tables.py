@@ -12,8 +12,9 @@ import numpy as np
 
 from renyi.exports import markdown
 from renyi.exports.integer_card import OTHER, category_places, merged_labels
+from renyi.exports.plain_form import check_odds
 from renyi.figures import percent, point_digits
-from renyi.scorecard import moved_to, point_names
+from renyi.scorecard import by_importance, moved_to, point_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,14 +31,17 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
     """
     import pandas as pd
 
+    check_odds(card, odds)
     card = (card if odds == 1 else moved_to(card, odds)).mapped
     columns = card.encoder.columns
-    (tables, starts), (shown, _) = card.tables, _names(card)
+    tables, starts = card.tables
+    own = ["feature", "category", "count", "share"]
+    shown = [*own, *point_names(card.classes, own)]
     points = [*np.split(card.per_class(tables), starts[1:])]
     counts = np.split(card.counts, np.cumsum(columns.sizes)[:-1])
     first = card.per_class(np.atleast_2d(card.intercept))[0]
     rows: list[tuple[Any, ...]] = [("", START, None, None, *first)]
-    for j in np.argsort(-card.importance, kind="stable").tolist():
+    for j in by_importance(card).tolist():
         column, sizes, total = columns[j], [*counts[j].tolist(), 0], counts[j].sum()
         before = None
         for text, place in category_places(column, merged):
@@ -45,30 +49,21 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
             share = None if n is None else n / total
             rows.append((column.name, text, n, share, *points[j][place]))
             before = place
-    # As objects: pandas holds a lone surrogate in no other way.
-    cells = enumerate(zip(*rows, strict=True))
-    made = {k: pd.Series(list(each), dtype=object) for k, each in cells}
-    whole = all(np.equal(np.mod(each, 1), 0).all() for each in counts)
+    whole = not np.mod(card.counts, 1).any()
     kinds = {2: "Int64" if whole else "Float64", 3: "Float64"}
     points_of = dict.fromkeys(range(4, len(shown)), np.float64)
-    frame = pd.DataFrame(made).astype({**points_of, **kinds})
+    # As objects: pandas holds a lone surrogate in no other way.
+    frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})
     frame.columns = pd.Index(shown, dtype=object)
     return frame
 
 
-def _names(card: Scorecard) -> tuple[list[str], list[str]]:
-    """Return the names of a table's columns, those of the classes among them."""
-    own = ["feature", "category", "count", "share"]
-    classes = point_names(card.classes, own)
-    return [*own, *classes], classes
-
-
-def csv(card: Scorecard, odds: float = 1.0) -> str:
+def csv(card: Scorecard, odds: float) -> str:
     """Return the table as CSV, to the last bit."""
     return str(table(card, odds).to_csv(index=False, lineterminator="\n"))
 
 
-def text(card: Scorecard, odds: float = 1.0) -> str:
+def text(card: Scorecard, odds: float) -> str:
     """Return the table in Markdown, and how to use it."""
     import pandas as pd
 

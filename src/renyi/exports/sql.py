@@ -32,6 +32,7 @@ import numpy as np
 from renyi.encoding.columns import Column, Label, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
+from renyi.exports.plain_form import has_text
 from renyi.sources.dialects import Dialect, binned, named
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ def _check_names(
 
 def _is_text(engine: Dialect, text: str) -> bool:
     """Whether some cell of an engine can hold a text."""
-    halves = any("\ud800" <= letter <= "\udfff" for letter in text)
-    return not halves and (engine.name != "postgres" or "\0" not in text)
+    return has_text(text) and (engine.name != "postgres" or "\0" not in text)
 
 
 def _as_resolved(engine: Dialect, name: str) -> str:

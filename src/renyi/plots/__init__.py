@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from renyi.encoding.columns import label_text
+from renyi.drawing import literal
+from renyi.encoding.columns import Label, label_text
+from renyi.selection import short
+
+
+def shown(label: Label, width: int) -> str:
+    """Return a name as drawings have it, no longer than `width`."""
+    return literal(short(label_text(label), width))
 
 
 def owner_of(attribute: str, estimator: Any) -> Any:

@@ -14,8 +14,8 @@ from renyi.checks import check_choice, check_share, check_whole
 from renyi.drawing import GREY, axes, literal, look
 from renyi.encoding.column_rules import check_labels, class_array, distinct
 from renyi.encoding.columns import label_text
-from renyi.plots import owner_of, place_of
-from renyi.selection import short
+from renyi.figures import chosen_percent
+from renyi.plots import owner_of, place_of, shown
 
 Floats = NDArray[np.float64]
 
@@ -152,10 +152,11 @@ class CalibrationDisplay:
             Where to draw.
         """
         how: Any = {"n_bins": n_bins, "strategy": strategy, "confidence": confidence}
+        how |= {"label": label, "ax": ax}
         if X is not None:
             p = np.asarray(estimator.predict_proba(X), np.float64)
             how |= {"classes": estimator.classes_, "source": "rows given"}
-            return cls.from_predictions(y, p, label=label, ax=ax, **how)
+            return cls.from_predictions(y, p, **how)
         model = owner_of("_model", estimator)
         left_out = getattr(getattr(model, "_model", None), "left_out", None)
         found = None if left_out is None else left_out()
@@ -167,8 +168,7 @@ class CalibrationDisplay:
         p, places, weights = found
         labels = np.asarray(model.classes_)[places]
         how |= {"classes": model.classes_, "source": "leave-one-out"}
-        how["sample_weight"] = weights
-        return cls.from_predictions(labels, p, label=label, ax=ax, **how)
+        return cls.from_predictions(labels, p, sample_weight=weights, **how)
 
     @classmethod
     def from_predictions(
@@ -224,9 +224,9 @@ class CalibrationDisplay:
             )
         for each in sorted({*y.tolist()} - {*known}):
             raise ValueError(f"y has the class {each!r}, which is none of {known}.")
-        drawn = range(1, 2) if len(known) == 2 else range(len(known))
+        drawn = [1] if len(known) == 2 else [*range(len(known))]
         if label is not None:
-            drawn = range(place_of(label, known), place_of(label, known) + 1)
+            drawn = [place_of(label, known)]
         weights = None if sample_weight is None else np.asarray(sample_weight, float)
         how: Any = {"n_bins": n_bins, "strategy": strategy, "confidence": confidence}
         curves = [
@@ -250,7 +250,7 @@ class CalibrationDisplay:
                 pale = {"colors": style["color"], "alpha": 1 if many == 1 else 0.5}
                 drawn = ax.vlines(x_bar, curve.lower, curve.upper, lw=1.2, **pale)
             self.intervals_.append(drawn)
-            style |= {"label": literal(short(label_text(curve.label), _WIDTH))}
+            style |= {"label": shown(curve.label, _WIDTH)}
             self.lines_ += ax.plot(x, curve.prob_true, ms=5, lw=1.2, **style)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
@@ -259,7 +259,7 @@ class CalibrationDisplay:
         ax.set_ylabel("share of rows that have the class")
         n = int(self.curves[0].counts.sum())
         source = f"{literal(self.source)}, " if self.source else ""
-        sure = f"intervals of {100 * self.confidence:.10g} % for each bin"
+        sure = f"intervals of {chosen_percent(self.confidence)} for each bin"
         known = any(drawn is not None for drawn in self.intervals_)
         title = f"{source}{n:,} rows{'; ' + sure if known else ''}"
         ax.set_title(title, fontsize=9, color=GREY)

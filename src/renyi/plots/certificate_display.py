@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 from renyi.certificates.record import CLOSED, BoundReport, Certificate, Step
+from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.drawing import COLOURS, axes, literal
-from renyi.figures import at_most, percent, wrapped
+from renyi.figures import at_most, chosen_percent, percent, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.plots import owner_of
+from renyi.plots import owner_of, shown
 from renyi.rules import RULES
-from renyi.selection import short
 
 _WIDTH = 34  # of a name
 _LINE = 0.3  # inches
@@ -137,9 +137,11 @@ class CertificateDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw it on some axes, or on a figure of its own."""
         groups = list(dict.fromkeys(rung.group for rung in self.rungs))
-        lines: list[str | Rung] = []
+        lines: list[tuple[str, Rung | None]] = []
         for group in groups:
-            lines += [group, *(r for r in self.rungs if r.group == group)]
+            rungs = [rung for rung in self.rungs if rung.group == group]
+            lines += [(literal(group), None)]
+            lines += [(shown(rung.name, _WIDTH), rung) for rung in rungs]
         height = 1.1 + _LINE * len(lines) + 0.4 * bool(self.notes)
         self.ax_ = ax = axes(ax, 7, height)
         self.figure_, dots = ax.figure, []
@@ -147,8 +149,8 @@ class CertificateDisplay:
         pale = 0.45 if self.notes else 1.0
         beside: Any = {"xytext": (7, 0), "textcoords": "offset points"}
         beside |= {"va": "center", "fontsize": 8}
-        for y, rung in enumerate(lines):
-            if isinstance(rung, str):
+        for y, (_, rung) in enumerate(lines):
+            if rung is None:
                 continue
             if rung.upper is not None:
                 self._draw_bound(y, rung, pale)
@@ -191,38 +193,30 @@ class CertificateDisplay:
         where: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
         self.ax_.legend(handles=shown, ncols=3, fontsize=8, frameon=False, **where)
 
-    def _name(self, lines: list[str | Rung]) -> None:
+    def _name(self, lines: list[tuple[str, Rung | None]]) -> None:
         ax = self.ax_
         ends = [x for r in self.rungs for x in (r.value, r.upper) if x is not None]
-        ax.set_xlim(0, 1.2 * max([*ends, 1e-3]))
+        reach = 1.2 * max([*ends, 1e-3])
+        ax.set_xlim(0, reach)
         ax.set_xticks([x for x in ax.get_xticks() if 0 <= x <= 1])
-        ax.set_xlim(0, 1.2 * max([*ends, 1e-3]))
+        ax.set_xlim(0, reach)
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:g} %")
-        names = [
-            literal(line if isinstance(line, str) else short(line.name, _WIDTH))
-            for line in lines
-        ]
-        ax.set_yticks(
-            range(len(lines)),
-            [
-                "" if isinstance(line, str) else name
-                for line, name in zip(lines, names, strict=True)
-            ],
-            fontsize=8,
-        )
+        names = [name if rung else "" for name, rung in lines]
+        ax.set_yticks(range(len(lines)), names, fontsize=8)
         ax.tick_params(axis="y", length=0)
-        for y, line in enumerate(lines):
-            if isinstance(line, str):
-                head = {"fontsize": 8, "fontweight": "bold", "va": "center"}
-                ax.text(0.005, y, names[y], transform=ax.get_yaxis_transform(), **head)
+        head: Any = {"fontsize": 8, "fontweight": "bold", "va": "center"}
+        head["transform"] = ax.get_yaxis_transform()
+        for y, (name, rung) in enumerate(lines):
+            if rung is None:
+                ax.text(0.005, y, name, **head)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.set_xlabel("share of wrong answers")
-        self._explain()
+        about = "share of wrong answers"
         if self.notes:
-            text = wrapped(literal(f"Of these very rows alone: {self.notes[0]}"))
-            ax.set_xlabel(f"share of wrong answers\n{text}")
+            about += "\n" + wrapped(literal(f"{ALONE} {self.notes[0]}"))
+        ax.set_xlabel(about)
+        self._explain()
 
 
 def _known(c: Certificate) -> list[Rung]:
@@ -232,7 +226,7 @@ def _known(c: Certificate) -> list[Rung]:
         group = "New rows, estimated"
         found.append(Rung(group, "leave-one-out, rule map", c.loo_error))
     if c.sampled_error is not None and c.confidence is not None:
-        group = f"The sampled population, confidence {100 * c.confidence:.10g} %"
+        group = f"The sampled population, confidence {chosen_percent(c.confidence)}"
         if c.observed_error is not None:
             found.append(Rung(group, "seen on rows not trained on", c.observed_error))
         found.append(Rung(group, "at most", None, None, c.sampled_error))
@@ -243,7 +237,7 @@ def _bounds(c: Certificate, steps: Sequence[Step] = ()) -> list[Rung]:
     """Return the bounds of the model's own rule, then those of the other rules."""
     name, group = CLOSED, f"Worst case of this model, rule {c.rule}"
     if c.confidence is not None:
-        name = f"confidence {100 * c.confidence:.10g} %"
+        name = f"confidence {chosen_percent(c.confidence)}"
         group = f"Every population with its pairs, rule {c.rule}"
     steps = steps or c.steps or (Step(name, c.bounds[c.rule]),)
     found = [Rung(group, s.name, None, s.lower, s.upper) for s in steps]

@@ -9,10 +9,9 @@ import scipy  # its parts are loaded when they are used
 
 from renyi.checks import check_whole
 from renyi.correlation import hgr_matrix, ranking
-from renyi.drawing import GREY, axes, literal
+from renyi.drawing import GREY, axes
 from renyi.marginals.marginals import Marginals
-from renyi.plots import owner_of
-from renyi.selection import short
+from renyi.plots import owner_of, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +61,7 @@ class HGRDisplay:
         self.target = target
         rho = matrix.to_numpy(np.float64)
         off = 1 - np.where(np.isnan(rho), 0, rho)
-        hierarchy, names = scipy.cluster.hierarchy, list(map(str, matrix.columns))
+        hierarchy, names = scipy.cluster.hierarchy, self._names
         self.linkage, self.order = np.empty((0, 4)), names
         if len(names) > 1:
             pairs = off[np.triu_indices(len(names), 1)].clip(0, 1)
@@ -111,7 +110,7 @@ class HGRDisplay:
         look = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
         self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
         ax.set_facecolor("0.85")  # of unknown pairs
-        names = [literal(short(name, _WIDTH)) for name in self.order]
+        names = [shown(name, _WIDTH) for name in self.order]
         size = 8 if count <= 30 else 6 if count <= 60 else 4
         ax.set_xticks(range(count), names, rotation=90, fontsize=size)
         ax.set_yticks(range(count), names, fontsize=size)

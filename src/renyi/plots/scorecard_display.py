@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from renyi.checks import check_whole
-from renyi.drawing import COLOURS, GREY, axes, literal, look
-from renyi.encoding.columns import label_text
-from renyi.plots import owner_of, place_of
+from renyi.drawing import COLOURS, GREY, axes, look
+from renyi.plots import owner_of, place_of, shown
 from renyi.scorecard import Scorecard, scorecard_of
-from renyi.selection import short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,10 +130,10 @@ class ScorecardDisplay:
             kept = set(shares.nlargest(n_categories, keep="first").index)
             few = [k for k in rows if self.frame.index[k] in kept]
             more = f"  ({len(few)} of {len(rows):,})" if len(few) < len(rows) else ""
-            yield _Line(literal(short(str(name), _WIDTH)) + more, None)
+            yield _Line(shown(str(name), _WIDTH) + more, None)
             for k in few:
                 text = str(self.frame["category"].iloc[k])
-                yield _Line(literal(short(text, _WIDTH)), k)
+                yield _Line(shown(text, _WIDTH), k)
 
     def _points(self, rows: list[int], k: int) -> list[float]:
         first = self.frame.shape[1] - len(self.classes)
@@ -145,17 +143,15 @@ class ScorecardDisplay:
         ax, points = self.ax_, self._points(rows, k)
         colours = [COLOURS[1] if x > 0 else COLOURS[0] for x in points]
         self.bars_ = ax.barh(places, points, 0.72, color=colours)
-        name = literal(short(label_text(self.classes[k]), _WIDTH))
-        against = "against it"
+        name, against = shown(self.classes[k], _WIDTH), "against it"
         if len(self.classes) == 2:
-            against = literal(short(label_text(self.classes[1 - k]), _WIDTH))
+            against = shown(self.classes[1 - k], _WIDTH)
         ax.set_xlabel(f"← {against}     points     {name} →")
 
     def _draw_marks(self, rows: list[int], places: list[int]) -> None:
         ax = self.ax_
         for k, each in enumerate(self.classes):
-            name = literal(short(label_text(each), _WIDTH))
-            points = self._points(rows, k)
+            name, points = shown(each, _WIDTH), self._points(rows, k)
             self.lines_ += ax.plot(points, places, ls="", ms=5, label=name, **look(k))
         ax.hlines(places, *ax.get_xlim(), color="0.9", lw=0.7, zorder=0)
         ax.set_xlabel("points; the class with the highest total wins")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,13 @@ from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
-from renyi.exports.integer_card import OTHER, IntegerScorecard, tables
+from renyi.exports.integer_card import IntegerScorecard, tables, unseen_text
 from renyi.figures import at_least
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
-from renyi.report import errors
+from renyi.report import error_rates
 from renyi.report.page import name
-from renyi.report.parts import (
-    FEW,
+from renyi.report.record import (
     Bin,
     Card,
     Column,
@@ -31,12 +30,12 @@ from renyi.report.parts import (
     Feature,
     Heldout,
     PathStep,
+    Report,
     Scale,
     Worst,
 )
-from renyi.report.record import Report
 from renyi.rules import decide
-from renyi.scorecard import Scorecard
+from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
 from renyi.solvers.risk_measures import auc, log_losses
 
@@ -76,25 +75,26 @@ def report(
     same = marginals is None or (trained is not None and trained.matches(m.digest))
     whose = "it learned from" if same else "of the marginals given here"
     seen = None if heldout is None else certify(model, *heldout)
-    tried = errors.unseen(seen)
+    tried = error_rates.unseen(seen)
     if card is None and m is not None and _may_be_rounded(model, m):
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
+    ranking: list[str] = []
+    if counted is not None and not counted.doubtful:
+        ranking = ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
-        verdict=errors.verdict(model._target, own, counted, tried, whose),
-        warnings=errors.warnings(own, counted, seen),
-        tiles=tuple(errors.tiles(own, counted, tried, shares, whose)),
+        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
+        warnings=error_rates.warnings(own, counted, seen),
+        tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
         target=model._target,
         classes=tuple(map(label_text, scorecard.classes)),
         rule=model.rule,
         data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
-        ladder=tuple(errors.ladder(own, counted, tried, bounds)),
-        ranking=tuple(ranking_lines(counted))
-        if counted and not counted.doubtful
-        else (),
+        ladder=tuple(error_rates.ladder(own, counted, tried, bounds)),
+        ranking=tuple(ranking),
         columns=columns,
         features=features,
         left_out=left_out,
@@ -118,7 +118,7 @@ def _of_scorecard(
     encoder: Any = card.encoder
     sizes = encoder.columns.sizes
     starts, counts = offsets(sizes), card.counts
-    base = encoder.single.columns
+    base, refused = encoder.single.columns, encoder.unseen == "error"
     members: Sequence[tuple[int, ...]] = [(j,) for j in range(len(base))]
     if encoder.order > 1:
         members = encoder._members
@@ -128,19 +128,19 @@ def _of_scorecard(
             name=column.name,
             kind="number" if column.kind == "number" else "label",
             categories=column.levels.texts,
-            counts=_plain(total),
-            other=_other(encoder.unseen, column),
+            counts=tuple(total.tolist()),
+            other=None if refused and column.kind == "label" else unseen_text(column),
             start=int(np.argmax(total)),
         )
         for column, total in zip(base, totals, strict=True)
     )
-    order = np.argsort(-shown.importance, kind="stable")
-    kept = order[np.cumsum(sizes[order]) <= MOST_CATEGORIES]
-    kept = order[:1] if not len(kept) else kept
+    order = by_importance(shown)
+    fits = np.cumsum(sizes[order]) <= MOST_CATEGORIES
+    fits[:1] = True
     begin = np.array([[c.start] for c in columns])
     points, own = shown.tables[0], ruled.tables[0] if ruled is not shown else None
     codes = encoder.of_codes(begin) if encoder.order > 1 else begin
-    left = np.setdiff1d(order, kept)
+    left = np.sort(order[~fits])
     at = shown.tables[1][left] + codes[left, 0]
 
     def feature(j: int) -> Feature:
@@ -155,13 +155,13 @@ def _of_scorecard(
             members=tuple(members[j]),
             importance=float(shown.importance[j]),
             categories=texts,
-            counts=_plain(counts[starts[j] : starts[j + 1]]),
+            counts=tuple(counts[starts[j] : starts[j + 1]].tolist()),
             points=rows_of(points[span]),
-            unseen=rows_of(points[span.stop : span.stop + 1])[0],
+            unseen=row_of(points[span.stop]),
             keys=keys,
             new=new,
             rule_points=None if own is None else rows_of(own[span]),
-            rule_unseen=None if own is None else rows_of(own[span.stop :][:1])[0],
+            rule_unseen=None if own is None else row_of(own[span.stop]),
         )
 
     c = card.calibration
@@ -169,9 +169,9 @@ def _of_scorecard(
     rest = points[at].sum(axis=0) + np.atleast_1d(shown.intercept)
     ruled_rest = None
     if own is not None:
-        ruled_rest = rows_of([own[at].sum(axis=0) + np.atleast_1d(ruled.intercept)])[0]
-    scale = Scale(rows_of([rest])[0], slope, None if c is None else c.kind, ruled_rest)
-    return columns, tuple(map(feature, kept.tolist())), len(left), scale
+        ruled_rest = row_of(own[at].sum(axis=0) + np.atleast_1d(ruled.intercept))
+    scale = Scale(row_of(rest), slope, None if c is None else c.kind, ruled_rest)
+    return columns, tuple(map(feature, order[fits].tolist())), len(left), scale
 
 
 def _column_counts(
@@ -202,24 +202,14 @@ def _keys(table: Any, size: int, new: int | None) -> tuple[int | None, ...]:
     )
 
 
-def _other(unseen: str, column: Any) -> str | None:
-    """Return how to call what training never saw of a column, if it can be."""
-    missing = None in column.categories
-    if column.kind == "number":  # a number lies in a bin
-        return None if missing else MISSING_TEXT
-    return OTHER if unseen == "mean" else None
-
-
-def rows_of(points: Any) -> tuple[tuple[float, ...], ...]:
+def row_of(points: Iterable[float]) -> tuple[float, ...]:
     """Return points as plain numbers, with as many digits as matter."""
-    return tuple(
-        tuple(float(f"{x:.{_DIGITS}g}") for x in row)
-        for row in np.asarray(points).tolist()
-    )
+    return tuple(float(f"{x:.{_DIGITS}g}") for x in points)
 
 
-def _plain(counts: Any) -> tuple[float, ...]:
-    return tuple(np.asarray(counts).tolist())
+def rows_of(points: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
+    """Return rows of points as plain numbers."""
+    return tuple(map(row_of, points.tolist()))
 
 
 # ---- data, and how it was made
@@ -301,16 +291,11 @@ def _card(card: IntegerScorecard) -> Card:
 
 
 def _path(path: PathResult) -> list[PathStep]:
-    def number(x: Any, doubtful: bool = False) -> float | None:
-        return None if doubtful or np.isnan(x) else float(x)
-
-    every = zip(
-        *(path.entries, path.gamma, path.bounds["map"], path.hgr, path.doubtful),
-        strict=True,
-    )
+    figures = path.gamma, path.bounds["map"], path.hgr
+    every = zip(path.entries, path.doubtful, *figures, strict=True)
     return [
-        PathStep(name, number(g, few), number(bound, few), number(hgr, few))
-        for name, g, bound, hgr, few in every
+        PathStep(name, *(None if few or np.isnan(x) else float(x) for x in row))
+        for name, few, *row in every
     ]
 
 
@@ -356,8 +341,9 @@ def _roc(p: Floats, hit: NDArray[np.bool_]) -> list[tuple[float, float]]:
     order = np.argsort(-p, kind="stable")
     last = np.append(np.flatnonzero(np.diff(p[order])), len(p) - 1)
     true, false = np.cumsum(hit[order])[last], np.cumsum(~hit[order])[last]
-    count = min(_ROC, max(len(p) // FEW, 1))
-    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, FEW - 1, count)))
+    few = Report.few
+    count = min(_ROC, max(len(p) // few, 1))
+    some = np.unique(np.searchsorted(last, np.linspace(len(p) - 1, few - 1, count)))
     pairs = zip((false / (~hit).sum())[some], (true / hit.sum())[some], strict=True)
     return [(0.0, 0.0), *((round(float(a), 5), round(float(b), 5)) for a, b in pairs)]
 
@@ -377,7 +363,7 @@ def _worst(bounds: BoundReport) -> Worst | None:
             at_least(mass),
         )
         for *cells, mass in frame[:_OUTCOMES].itertuples(index=False)
-        if mass * bounds.certificate.n > FEW - 1e-6
+        if mass * bounds.certificate.n > Report.few - 1e-6
     ]
     head = tuple(map(str, frame.columns))
     return Worst(found.bayes_error, len(frame), head, tuple(rows))

@@ -15,27 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
-from renyi.figures import (
-    at_least,
-    at_most,
-    number_of,
-    percent,
-    point_digits,
-    rounded_up,
-)
-from renyi.report.errors import ALONE
+from renyi.figures import number_of, percent
 from renyi.report.page import encoded, name
-from renyi.report.parts import Rung
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report
+    from renyi.report.record import Report, Rung
 
 README = "README.md"
 BILL = "modelcard.cdx.json"  # how files of CycloneDX are to end
 FILES = (README, BILL)
 _LARGEST = 2**24  # bytes of a README that are looked at
 UNKNOWN = "not known"
-_SHOWN = 20  # features in the table
 _TUNED = ("alpha", "order", "calibration", "objective", "intercept", "seed")
 
 # Number and subject of every item; what is known of it is told by `_known`.
@@ -120,17 +110,14 @@ def signed(body: str) -> str:
 
 def readme(report: Report, model: str | None = None) -> str:
     """Return the README: header, verdict, figures, features, use, TRIPOD+AI."""
-    rungs = [(r.name, _figure(r), r.meaning) for r in report.ladder]
-    some = report.features[:_SHOWN]
-    digits = point_digits(max((f.importance for f in some), default=0.0))
+    rungs = [(r.name, r.shown, r.meaning) for r in report.ladder]
     features = [
-        (name(f.name), str(len(f.categories)), f"{f.importance:.{digits}f}")
-        for f in some
+        (name(f.name), str(len(f.categories)), importance)
+        for f, importance in report.most_important()
     ]
-    more = len(report.features) + report.left_out - len(features)
+    more = report.data.features - len(features)
     known = _known(report)
     items = [(number, text, known.get(number, UNKNOWN)) for number, text in _ITEMS]
-    settings = [(key, value) for key, value in report.made.items()]
     parts = [
         _header(report, model),
         f"# {markdown.plain(_title(report))}",
@@ -145,7 +132,7 @@ def readme(report: Report, model: str | None = None) -> str:
         "## How to use it",
         _use(report, model),
         "## How it was made",
-        markdown.table(("setting", "value"), settings, 2),
+        markdown.table(("setting", "value"), [*report.made.items()], 2),
         "## TRIPOD+AI",
         "What the model and its counts tell is filled in; the rest is for those who "
         "know it.",
@@ -162,10 +149,9 @@ def _header(report: Report, model: str | None) -> str:
     """Return the header in YAML, of which JSON texts are part."""
     metrics = []
     for rung in report.ladder:
-        value = _value(rung)
-        if value is not None and rung.kind != "reference":
-            metrics += ["    - type: error", f"      name: {_quoted(_kind(rung))}"]
-            metrics.append(f"      value: {value:.6f}")
+        if rung.kind != "reference":
+            metrics += ["    - type: error", f"      name: {_quoted(rung.title)}"]
+            metrics.append(f"      value: {rung.figure:.6f}")
     index = [
         "model-index:",
         f"- name: {_quoted(name(_title(report)))}",
@@ -201,30 +187,6 @@ def _text(text: str) -> str:
 def _quoted(text: str) -> str:
     """Return a text as YAML has it."""
     return json.dumps(_text(text), ensure_ascii=False)
-
-
-def _value(rung: Rung) -> float | None:
-    """Return the figure of a rung; a bound is rounded up."""
-    if rung.value is not None:
-        return rung.value
-    return None if rung.high is None else rounded_up(rung.high, 6)
-
-
-def _kind(rung: Rung) -> str:
-    """Return what the figure of a rung is."""
-    alone = ALONE if rung.meaning.endswith(ALONE) else ""
-    return rung.name if rung.value is not None else f"at most, {rung.name}{alone}"
-
-
-def _figure(rung: Rung) -> str:
-    """Return the figure of a rung in words: a value, a bound or an interval."""
-    if rung.value is not None:
-        return percent(rung.value)
-    if rung.low is not None and rung.high is not None:
-        return f"{at_least(rung.low)} to {at_most(rung.high)}"
-    if rung.high is not None:
-        return f"at most {at_most(rung.high)}"
-    return UNKNOWN if rung.low is None else f"at least {at_least(rung.low)}"
 
 
 def _use(report: Report, model: str | None) -> str:
@@ -360,6 +322,4 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
 
 
 def _metric(rung: Rung) -> dict[str, str]:
-    value = _value(rung)
-    shown = UNKNOWN if value is None else f"{value:.6f}"
-    return {"type": f"error: {_text(_kind(rung))}", "value": shown}
+    return {"type": f"error: {_text(rung.title)}", "value": f"{rung.figure:.6f}"}

@@ -59,7 +59,6 @@ def intervals(
     caption: str,
     *,
     heads: tuple[str, str, str] = ("What", "Error", "Numbers"),
-    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1),
 ) -> Html:
     """Return dots, bounds and intervals on one scale that begins at 0.
 
@@ -71,18 +70,31 @@ def intervals(
     rows = [
         (
             join([m.label, *([tag("small", m.note)] if m.note else [])]),
-            cell(_mark(m, end), class_="chart", role="cell"),
+            _mark(m, end),
             m.shown,
         )
         for m in marks
     ]
-    axis = join([heads[1], _axis(end, form)])
-    return table(
-        [Head(heads[0]), Head(axis), Head(heads[2], True)],
-        rows,
-        caption,
-        class_="chart",
-    )
+    axis = join([heads[1], _axis(end, _percent)])
+    return _chart((heads[0], axis, heads[2]), rows, caption)
+
+
+def _percent(share: float) -> str:
+    """Return what a scale of shares writes at a place."""
+    return percent(share, 0 if share >= 0.1 or share == 0 else 1)
+
+
+def _chart(
+    heads: tuple[str, str, str], rows: Iterable[tuple[str, Html, str]], caption: str
+) -> Html:
+    """Return a table of labels, their drawings, and the numbers as text."""
+    body = [
+        (label, cell(drawn, class_="chart", role="cell"), shown)
+        for label, drawn, shown in rows
+    ]
+    first, second, third = heads
+    top = [Head(first), Head(second), Head(third, True)]
+    return table(top, body, caption, class_="chart")
 
 
 def _axis(end: float, form: Callable[[float], str]) -> Html:
@@ -148,14 +160,8 @@ def bars(
     """Return horizontal bars: of each the label, the number, and it as text."""
     most = max((abs(value) for _, value, _ in rows), default=0.0)
     both = any(value < 0 for _, value, _ in rows)
-    body = [
-        (label, cell(bar(value, most, both=both), class_="chart", role="cell"), shown)
-        for label, value, shown in rows
-    ]
-    first, second, third = heads
-    return table(
-        [Head(first), Head(second), Head(third, True)], body, caption, class_="chart"
-    )
+    drawn = ((label, bar(value, most, both=both), text) for label, value, text in rows)
+    return _chart(heads, drawn, caption)
 
 
 # ---- lines
@@ -243,20 +249,22 @@ def _ticks(at: tuple[float, float], across: str, up: str) -> list[Html]:
 def _drawn(k: int, line: Line, places: Sequence[tuple[float, float]]) -> list[Html]:
     """Return a line, and its dots if it has any."""
     joined = " ".join(f"{a:g},{b:g}" for a, b in places)
-    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
-    dots = places if line.dots else ()
-    return [
-        tag("polyline", points=joined, class_=class_),
-        *(tag("circle", cx=a, cy=b, r=3.5, class_=f"dot{k % 3}") for a, b in dots),
-    ]
+    dots = [_dot(k, a, b) for a, b in places] if line.dots else []
+    return [tag("polyline", points=joined, class_=_line_class(k, line)), *dots]
+
+
+def _dot(k: int, x: float, y: float) -> Html:
+    return tag("circle", cx=x, cy=y, r=3.5, class_=f"dot{k % 3}")
+
+
+def _line_class(k: int, line: Line) -> str:
+    return f"line{k % 3}{' dashed' if line.dashed else ''}"
 
 
 def _key(k: int, line: Line) -> Html:
     """Return what a line looks like, and its label."""
-    class_ = f"line{k % 3}{' dashed' if line.dashed else ''}"
-    sample = [tag("line", x1=0, x2=28, y1=7, y2=7, class_=class_)]
-    if line.dots:
-        sample.append(tag("circle", cx=14, cy=7, r=3.5, class_=f"dot{k % 3}"))
+    sample = [tag("line", x1=0, x2=28, y1=7, y2=7, class_=_line_class(k, line))]
+    sample += [_dot(k, 14, 7)] if line.dots else []
     drawn = tag("svg", sample, width=28, height=14, aria_hidden="true")
     return tag("li", drawn, f" {line.label}")
 
@@ -272,7 +280,7 @@ class Panel:
 
     head: str
     marks: Sequence[Mark | None]
-    form: Callable[[float], str] = lambda x: percent(x, 0 if x >= 0.1 or x == 0 else 1)
+    form: Callable[[float], str] = _percent
 
 
 def panels(

@@ -17,11 +17,10 @@ from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports.score_files import GenotypeScores, filled_points
 from renyi.figures import percent
-from renyi.report.build import MOST_CATEGORIES, rows_of
-from renyi.report.errors import GUESSING, guessing, quoted
-from renyi.report.page import name
-from renyi.report.parts import Column, Data, Feature, Rung, Scale, Tile
-from renyi.report.record import Report
+from renyi.report.build import MOST_CATEGORIES, row_of, rows_of
+from renyi.report.error_rates import guessing
+from renyi.report.page import name, quoted
+from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
 from renyi.sources.genotype_filters import genotype_shares
 
 _ORDER = [*OBSERVED, MISSING]  # of the genotypes to choose from
@@ -43,7 +42,7 @@ def genotype_report(
     if means is not None:
         rest = float(np.nan_to_num(means.to_numpy(np.float64)[left]).sum())
     scale = Scale(
-        rows_of([[model.intercept + rest]])[0],
+        row_of([model.intercept + rest]),
         None if c is None else c.factor(2),
         None if c is None else c.kind,
         covariates={k: float(v) for k, v in model.covariates.items()},
@@ -53,11 +52,12 @@ def genotype_report(
     if model.share is not None:
         shares = {first: 1 - model.share, second: model.share}
     error = _known(meta, "loo_error", 1.0)
+    tiles, rungs = guessing(shares)
     return Report(
         title=f"Report of a genotype model for {name(second)}",
         verdict=_verdict(second, error),
         warnings=(),
-        tiles=tuple(_tiles(error, shares)),
+        tiles=(*_tiles(error), *tiles),
         target=None,
         classes=(first, second),
         rule="map",
@@ -72,7 +72,7 @@ def genotype_report(
             shares=shares,
         ),
         certificate=None,
-        ladder=tuple(_ladder(error, shares)),
+        ladder=(*_ladder(error), *rungs),
         columns=columns,
         features=features,
         left_out=len(left),
@@ -126,21 +126,15 @@ def _verdict(second: str, error: float | None) -> str:
     )
 
 
-def _tiles(error: float | None, shares: dict[str, float] | None) -> list[Tile]:
-    found = guessing(shares)
-    if error is not None:
-        note = "each of the training samples by a fit without it, its group or its fold"
-        found.insert(0, Tile(percent(error), "wrong on samples left out", note))
-    return found
+def _tiles(error: float | None) -> list[Tile]:
+    if error is None:
+        return []
+    note = "each of the training samples by a fit without it, its group or its fold"
+    return [Tile(percent(error), "wrong on samples left out", note)]
 
 
-def _ladder(error: float | None, shares: dict[str, float] | None) -> list[Rung]:
-    found = []
-    if error is not None:
-        meaning = "each sample by a fit without it, its group or its fold"
-        found.append(Rung("Left-out samples", "estimate", error, meaning=meaning))
-    if shares:
-        label, share = max(shares.items(), key=lambda pair: pair[1])
-        title = f"Always {quoted(label)}"
-        found.append(Rung(title, "reference", 1 - share, meaning=GUESSING))
-    return found
+def _ladder(error: float | None) -> list[Rung]:
+    if error is None:
+        return []
+    meaning = "each sample by a fit without it, its group or its fold"
+    return [Rung("Left-out samples", "estimate", error, meaning=meaning)]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
+from renyi.encoding.columns import Label, label_text
 from renyi.figures import HIDDEN, printable
 
 _EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")
@@ -35,7 +36,7 @@ class Section(NamedTuple):
 
     id: str
     title: str
-    body: Html
+    body: Child
 
 
 class Head(NamedTuple):
@@ -66,6 +67,11 @@ def name(value: object) -> str:
     if len(whole) <= _LONGEST:
         return printable(whole)
     return printable(f"{whole[:50]} … {whole[-10:]} ({len(whole):,} characters)")
+
+
+def quoted(label: Label) -> str:
+    """Return a name in quotation marks, as it is shown."""
+    return f"“{name(label_text(label))}”"
 
 
 def join(children: Child) -> Html:
@@ -108,6 +114,7 @@ def table(
     sortable: bool = False,
     search: str | None = None,
     visible_caption: bool = False,
+    tall: bool = False,
     class_: str | None = None,
 ) -> Html:
     """Return a table in a box that scrolls, the first cell of a row being its head.
@@ -116,8 +123,8 @@ def table(
     it, rows can be found; it then needs an `id`.
     """
     # On a narrow screen a chart's cells are no longer laid out as a table.
-    roles = iter(("table", "rowgroup", "row") if class_ == "chart" else ())
-    whole, group, line = (next(roles, None) for _ in range(3))
+    roles = ("table", "rowgroup", "row") if class_ == "chart" else (None, None, None)
+    whole, group, line = roles
     top = []
     for head in heads:
         button = sortable and head.sorted
@@ -141,8 +148,9 @@ def table(
         class_=class_,
         role=whole,
     )
+    scroll = "scroll tall" if tall else "scroll"
     box = tag(
-        "div", found, class_="scroll", role="region", aria_label=caption, tabindex=0
+        "div", found, class_=scroll, role="region", aria_label=caption, tabindex=0
     )
     if search is None:
         return box

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, rule_lines
-from renyi.figures import at_least, at_most, number_of, percent, point_digits
+from renyi.certificates.text import ALONE, pairs_text, rule_lines
+from renyi.figures import (
+    at_least,
+    at_most,
+    capitalised,
+    chosen_percent,
+    number_of,
+    percent,
+    point_digits,
+)
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
-from renyi.report.errors import pairs, quoted, sentence
 from renyi.report.page import (
     Head,
     Html,
@@ -19,55 +26,44 @@ from renyi.report.page import (
     join,
     name,
     page,
+    quoted,
     table,
     tag,
     text,
 )
-from renyi.report.parts import FEW, Feature, Rung
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report
+    from renyi.report.record import Feature, Report, Rung, Texts
 
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
-_IMPORTANT = 20
 _CARD = 150
 
 
 def report_page(report: Report) -> str:
     """Return the page of a report."""
-    found = [
-        _data(report),
-        _ladder(report),
-        _importance(report),
-        _scorecard(report),
-        _card(report),
-        _path(report),
-        _whatif(report),
-        _heldout(report),
-        _worst(report),
-        _made(report),
-    ]
-    footer = tag(
-        "p",
+    parts = (_data, _ladder, _importance, _scorecard, _card, _path, _whatif, _heldout)
+    sections = (part(report) for part in (*parts, _worst, _made))
+    footer = (
         "Made by renyi from a model and counts of pairs. No row of the data is in this "
-        "file, and it loads nothing.",
+        "file, and it loads nothing."
     )
     return page(
         report.title,
-        [each for each in found if each is not None],
+        filter(None, sections),
         lead=_lead(report),
         data=_page_data(report),
         scripts=("report.js",),
-        footer=footer,
+        footer=tag("p", footer),
     )
 
 
-def _signed(x: float, digits: int = 4) -> str:
-    return f"{'−' if x < 0 else '+'}{abs(x):.{digits}f}"
+def _signed(x: float, most: float) -> str:
+    """Return points as text, none of which exceeds `most`."""
+    return f"{'−' if x < 0 else '+'}{abs(x):.{point_digits(most)}f}"
 
 
-def _lead(report: Report) -> Html:
+def _lead(report: Report) -> list[Html]:
     tiles = [
         tag("li", tag("strong", tile.value), name(tile.label), tag("small", tile.note))
         for tile in report.tiles
@@ -76,13 +72,12 @@ def _lead(report: Report) -> Html:
         tag("p", tag("strong", "Note. "), each, class_="warning")
         for each in report.warnings
     ]
-    return join(
-        [
-            tag("p", report.verdict, class_="verdict"),
-            tag("ul", tiles, class_="tiles"),
-            *warned,
-        ]
-    )
+    verdict = tag("p", report.verdict, class_="verdict")
+    return [verdict, tag("ul", tiles, class_="tiles"), *warned]
+
+
+def _note(text: str) -> Html:
+    return tag("p", text, class_="note")
 
 
 def _facts(given: Sequence[tuple[str, str]]) -> Html:
@@ -110,26 +105,22 @@ def _data(report: Report) -> Section:
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
-    rare = sum(0 < n < FEW for f in report.features for n in f.counts or ())
+    rare = sum(0 < n < report.few for f in report.features for n in f.counts or ())
     if rare and d.unit == "row":
         told = (
-            f"Categories of fewer than {FEW} rows: {rare:,}. A rare label may tell of "
-            "a person: merge such labels (--min-count) before handing this on."
+            f"Categories of fewer than {report.few} rows: {rare:,}. A rare label may "
+            "tell of a person: merge such labels (--min-count) before handing this on."
         )
-        body.append(tag("p", told, class_="note"))
+        body.append(_note(told))
     if d.uncertainty is not None:
         known = [(str(key), str(value)) for key, value in d.uncertainty.items()]
         body += [tag("h3", "Uncertainty of the counts"), _facts(known)]
     if d.shares:
-        rows = [
-            (name(label), share, percent(share)) for label, share in d.shares.items()
-        ]
+        rows = [(name(label), p, percent(p)) for label, p in d.shares.items()]
         heads = ("Class", "Share of the rows", "Share")
-        body += [
-            tag("h3", "The classes"),
-            bars(rows[:SHOWN], "Shares of the classes", heads=heads),
-        ]
-    return Section("data", "Data", join(body))
+        drawn = bars(rows[:SHOWN], "Shares of the classes", heads=heads)
+        body += [tag("h3", "The classes"), drawn]
+    return Section("data", "Data", body)
 
 
 def _ladder(report: Report) -> Section | None:
@@ -161,57 +152,45 @@ def _ladder(report: Report) -> Section | None:
             )
         )
     title = "What is proven" if report.certificate else "How often it is wrong"
-    return Section("certificate", title, join(body))
+    return Section("certificate", title, body)
 
 
 def _scope(c: Certificate) -> str:
     """Say where the bounds of a certificate hold."""
     if c.confidence is not None:
-        sure = f"With confidence {100 * c.confidence:.10g} % in each by itself, on"
-        return f"{sure} any population with the {pairs(c)} of the one sampled:"
+        sure = f"With confidence {chosen_percent(c.confidence)} in each by itself, on"
+        return f"{sure} any population with the {pairs_text(c)} of the one sampled:"
     if c.doubtful:
         return ALONE
-    return f"On any population with the very counts of {pairs(c)}:"
+    return f"On any population with the very counts of {pairs_text(c)}:"
 
 
 def _mark(rung: Rung) -> Mark:
-    shown = "" if rung.value is None else percent(rung.value)
-    if rung.high is not None:
-        shown = f"at most {at_most(rung.high)}"
-        if rung.low is not None:
-            shown = f"{at_least(rung.low)} to {at_most(rung.high)}"
     note = rung.meaning + ("; stopped before the end" if rung.stopped else "")
-    return Mark(
-        name(rung.name), rung.value, rung.low, rung.high, rung.kind, shown, note
-    )
+    ends = rung.value, rung.low, rung.high
+    return Mark(name(rung.name), *ends, rung.kind, rung.shown, note)
 
 
 def _importance(report: Report) -> Section:
-    some = report.features[:_IMPORTANT]
-    digits = point_digits(max((f.importance for f in some), default=0.0))
-    rows = [(name(f.name), f.importance, f"{f.importance:.{digits}f}") for f in some]
+    some = report.most_important()
+    rows = [(name(f.name), f.importance, importance) for f, importance in some]
     what = (
         "How much a feature moves the score from row to row: the standard deviation of "
         "its points."
     )
     if report.data.unit == "sample":
         what = "How far the points of a variant's genotypes differ at most."
-    more = len(report.features) + report.left_out - len(some)
-    rest = (
-        f" The {len(some)} largest of {more + len(some):,} are shown." if more else ""
-    )
+    total, rest = report.data.features, ""
+    if total > len(some):
+        rest = f" The {len(some)} largest of {total:,} are shown."
     heads = ("Feature", "Weight in the score", "Weight")
-    body = [
-        tag("p", what + rest),
-        bars(rows, "The features that matter most", heads=heads),
-    ]
-    return Section("importance", "What it looks at", join(body))
+    drawn = bars(rows, "The features that matter most", heads=heads)
+    return Section("importance", "What it looks at", [tag("p", what + rest), drawn])
 
 
 def _scorecard(report: Report) -> Section:
     classes, two = report.classes, len(report.classes) == 2
-    shown = _begun(report)
-    most = _most(report)
+    shown, most = _begun(report), _most(report)
     heads = [Head("Feature"), Head("Category"), Head("Rows", True)]
     if two:
         heads += [
@@ -229,14 +208,13 @@ def _scorecard(report: Report) -> Section:
     told = "answer" if report.rule == "map" else "likelier class"
     if two:
         how = (
-            f"A row starts from {_signed(start[0], point_digits(most))} and adds the "
+            f"A row starts from {_signed(start[0], most)} and adds the "
             f"points of its categories; above 0 the {told} is {quoted(classes[1])}, "
             f"else {quoted(classes[0])}."
         )
     else:
-        begun = ", ".join(
-            f"{name(c)} {_signed(s)}" for c, s in zip(classes, start, strict=True)
-        )
+        both = zip(classes, start, strict=True)
+        begun = ", ".join(f"{name(c)} {_signed(s, most)}" for c, s in both)
         how = (
             f"A row starts from {begun} and adds the points of its categories; the "
             f"{told} has the highest score."
@@ -264,14 +242,9 @@ def _scorecard(report: Report) -> Section:
         id="points",
         sortable=True,
         search="Find a feature or category",
+        tall=True,
     )
-    return Section(
-        "scorecard", "Scorecard", join([tag("p", how + rest), _tall(points)])
-    )
-
-
-def _tall(box: Html) -> Html:
-    return Html(box.replace('class="scroll"', 'class="scroll tall"', 1))
+    return Section("scorecard", "Scorecard", [tag("p", how + rest), points])
 
 
 def _begun(report: Report) -> list[Feature]:
@@ -296,7 +269,7 @@ def _card_row(feature: Feature, k: int, most: float, two: bool) -> list[str]:
     points, counts = feature.points[k], feature.counts
     row = [name(feature.name), name(feature.categories[k])]
     row.append("" if counts is None else f"{counts[k]:,.10g}")
-    shown = [text(_signed(x, point_digits(most))) for x in points]
+    shown = [text(_signed(x, most)) for x in points]
     if two:
         return [*row, cell(bar(points[0], most, both=True), class_="bars"), *shown]
     drawn = [bar(x, most, both=True) for x in points]
@@ -308,39 +281,23 @@ def _card(report: Report) -> Section | None:
     if card is None:
         return None
     head, *totals = card.totals
-    points = [tuple(map(name, row)) for row in card.points]
     heads = [Head("Feature"), Head("Category"), Head("Points", True)]
-    more = len(points) - _CARD
-    body = [
-        *(tag("p", each) for each in card.sentences),
-        tag(
-            "div",
-            tag(
-                "div",
-                tag("h3", "Points"),
-                _tall(table(heads, points[:_CARD], "Whole points")),
-            ),
-            tag(
-                "div",
-                tag("h3", "What a total means"),
-                _tall(
-                    table(
-                        [Head(name(h)) for h in head],
-                        [tuple(map(name, row)) for row in totals],
-                        "Totals",
-                    )
-                ),
-            ),
-            class_="pair",
-        ),
+    points = _table_of_texts(heads, card.points[:_CARD], "Whole points")
+    means = _table_of_texts([Head(name(h)) for h in head], totals, "Totals")
+    both = [
+        tag("div", tag("h3", "Points"), points),
+        tag("div", tag("h3", "What a total means"), means),
     ]
-    if more > 0:
-        body.append(
-            tag(
-                "p", f"{more:,} more rows: 'renyi export MODEL --points 10' writes all."
-            )
-        )
-    return Section("card", "Points by hand", join(body))
+    body = [tag("p", each) for each in card.sentences]
+    body.append(tag("div", both, class_="pair"))
+    if len(card.points) > _CARD:
+        more = f"{len(card.points) - _CARD:,} more rows"
+        body.append(tag("p", f"{more}: 'renyi export MODEL --points 10' writes all."))
+    return Section("card", "Points by hand", body)
+
+
+def _table_of_texts(heads: list[Head], rows: Iterable[Texts], caption: str) -> Html:
+    return table(heads, [[*map(name, row)] for row in rows], caption, tall=True)
 
 
 def _path(report: Report) -> Section | None:
@@ -376,7 +333,7 @@ def _path(report: Report) -> Section | None:
         "Features in the order in which the selection path takes them up, and what a "
         "model of the first ones promises."
     )
-    return Section("path", "Selection path", join([tag("p", about), chart]))
+    return Section("path", "Selection path", [tag("p", about), chart])
 
 
 def _tick(share: float) -> str:
@@ -432,7 +389,7 @@ def _whatif(report: Report) -> Section:
         tag("p", "This panel needs JavaScript.", id="no-script", class_="note"),
         tag("div", result, choices, id="panel", class_="panel", hidden=True),
     ]
-    return Section("whatif", "What if", join(body))
+    return Section("whatif", "What if", body)
 
 
 def _heldout(report: Report) -> Section | None:
@@ -484,16 +441,15 @@ def _heldout(report: Report) -> Section | None:
     if report.rule != "map":
         caption += ", were the likelier one answered"
     body = [
-        *(tag("p", sentence(each)) for each in h.certificate["warnings"]),
+        *(tag("p", capitalised(each)) for each in h.certificate["warnings"]),
         _facts(facts),
         table(heads, rows, caption, visible_caption=True),
     ]
-    if min(b.rows for b in h.bins) < FEW:
+    if min(b.rows for b in h.bins) < report.few:
         few = "Some of these figures are of few rows, and may tell of single ones."
-        body.append(tag("p", few, class_="note"))
-    return Section(
-        "heldout", "On held-out rows", join([*body, tag("div", charts, class_="pair")])
-    )
+        body.append(_note(few))
+    body.append(tag("div", charts, class_="pair"))
+    return Section("heldout", "On held-out rows", body)
 
 
 def _off(counts: Sequence[int], k: int) -> str:
@@ -517,11 +473,12 @@ def _worst(report: Report) -> Section | None:
         body.append(table(heads, rows, "Its likeliest kinds", visible_caption=True))
     if w.outcomes > len(w.rows):
         few = (
-            f"Only the likeliest are shown, and none that stands for fewer than {FEW} "
-            "rows: counts of few rows may settle what the rows themselves are."
+            "Only the likeliest are shown, and none that stands for fewer than "
+            f"{report.few} rows: counts of few rows may settle what the rows "
+            "themselves are."
         )
-        body.append(tag("p", few, class_="note"))
-    return Section("worst", "The worst population", join(body))
+        body.append(_note(few))
+    return Section("worst", "The worst population", body)
 
 
 def _made(report: Report) -> Section:
@@ -539,7 +496,7 @@ def _page_data(report: Report) -> dict[str, Any]:
         level = levels.setdefault((column.categories, column.other), len(levels))
         shown = [name(column.name), level, column.start]
         columns.append([*shown, None if column.counts is None else list(column.counts)])
-    single = report.data.order == 1
+    single, most = report.data.order == 1, _most(report)
     return {
         "classes": [name(each) for each in report.classes],
         "rule": report.rule,
@@ -551,8 +508,8 @@ def _page_data(report: Report) -> dict[str, Any]:
         "columns": columns,
         "features": [list(_feature_data(f, single)) for f in report.features],
         "shown": len(_begun(report)),
-        "most": _most(report),
-        "digits": point_digits(_most(report)),
+        "most": most,
+        "digits": point_digits(most),
     }
 
 

@@ -9,31 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from renyi.certificates.record import BoundReport, Certificate, Step
+from renyi.certificates.record import (
+    CLOSED,
+    CONDITIONAL,
+    EXACT,
+    PROGRAM,
+    BoundReport,
+    Certificate,
+    Step,
+)
+from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
-from renyi.encoding.columns import Label, label_text
-from renyi.figures import at_most, number_of, percent
-from renyi.report.page import name
-from renyi.report.parts import Rung, Tile
+from renyi.encoding.columns import Label
+from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
+from renyi.report.page import quoted
+from renyi.report.record import ALONE, Rung, Tile
 
-GUESSING = "guessing without a model"
-ALONE = ", of these very rows alone"
+_GUESSING = "guessing without a model"
 _MEANING = {
-    "closed form": "follows from the counts by a formula",
-    "class-conditional": "uses pairs counted within each class, too",
-    "linear program": "the best of a family of bounds",
-    "exact worst case": "the worst population there is, found by search",
+    CLOSED: "follows from the counts by a formula",
+    CONDITIONAL: "uses pairs counted within each class, too",
+    PROGRAM: "the best of a family of bounds",
+    EXACT: "the worst population there is, found by search",
 }
-
-
-def quoted(label: Label) -> str:
-    """Return a name in quotation marks, as it is shown."""
-    return f"“{name(label_text(label))}”"
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital letter."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def verdict(
@@ -47,13 +45,13 @@ def verdict(
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
     upper = at_most(c.bounds[c.rule], 1)
     bound = (
-        f"on every population with the very counts of {pairs(c)} {whose}, it is "
+        f"on every population with the very counts of {pairs_text(c)} {whose}, it is "
         f"proven to be wrong on at most {upper}"
     )
     if c.basis == "crossfit":
         bound = (
             f"with confidence {_sure(c)}, by halves of the rows it learned from, it is "
-            f"wrong on at most {upper} of any population with their {pairs(c)}"
+            f"wrong on at most {upper} of any population with their {pairs_text(c)}"
         )
     if seen is not None:
         assert seen.observed_error is not None and seen.sampled_error is not None
@@ -82,13 +80,8 @@ def verdict(
         )
     if not expected:
         untried = "was not tried on new rows (give the report some to see its errors)"
-        return f"{sentence(model)} {untried}, but {bound}."
+        return f"{capitalised(model)} {untried}, but {bound}."
     return f"{expected}; {bound}."
-
-
-def pairs(c: Certificate) -> str:
-    """Return what was counted: bounds of two orders are not to be taken for alike."""
-    return "pairs" if c.order == 1 else f"pairs of features of {c.order} columns"
 
 
 def unseen(c: Certificate | None) -> Certificate | None:
@@ -113,9 +106,9 @@ def _of_halves(c: Certificate, model: str) -> str:
     if c.bounds[c.rule] > c.sampled_error:
         told += (
             f", and on at most {at_most(c.bounds[c.rule], 1)} of any population with "
-            f"their {pairs(c)}"
+            f"their {pairs_text(c)}"
         )
-    return f"{sentence(told)}."
+    return f"{capitalised(told)}."
 
 
 def _error(c: Certificate) -> float | None:
@@ -131,7 +124,7 @@ def _tried(c: Certificate) -> str:
 
 
 def _sure(c: Certificate) -> str:
-    return f"{100 * (c.confidence or 0):.10g} %"
+    return chosen_percent(c.confidence or 0)
 
 
 def tiles(
@@ -156,21 +149,26 @@ def tiles(
         found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
     c = own if own.basis == "crossfit" else counted or own
     if not c.doubtful:
-        note = f"on any population with the very counts of {pairs(c)} {whose}"
+        note = f"on any population with the very counts of {pairs_text(c)} {whose}"
         if c.confidence is not None:
-            note = f"on any population with their {pairs(c)}, "
+            note = f"on any population with their {pairs_text(c)}, "
             note += f"with confidence {_sure(c)}"
         found.append(Tile(at_most(c.bounds[c.rule], 1), "wrong at worst", note))
-    return found + guessing(shares)
+    return found + guessing(shares)[0]
 
 
-def guessing(shares: dict[str, float] | None) -> list[Tile]:
+def guessing(shares: dict[str, float] | None) -> tuple[list[Tile], list[Rung]]:
     """Return what always answering the most frequent class comes to."""
     if not shares:
-        return []
+        return [], []
     label, share = max(shares.items(), key=lambda pair: pair[1])
-    note = f"for comparison: {GUESSING}"
-    return [Tile(percent(1 - share), f"wrong if always {quoted(label)}", note)]
+    note = f"for comparison: {_GUESSING}"
+    tile = Tile(percent(1 - share), f"wrong if always {quoted(label)}", note)
+    return [tile], [_always(label, 1 - share)]
+
+
+def _always(label: Label, error: float) -> Rung:
+    return Rung(f"Always {quoted(label)}", "reference", error, meaning=_GUESSING)
 
 
 def warnings(
@@ -189,7 +187,7 @@ def warnings(
         if c.order == 1 and len(c.steps) < 3:
             text += " The exact worst case may be far lower: report with --exact."
         found.append(text)
-    return tuple(map(sentence, dict.fromkeys(found)))
+    return tuple(map(capitalised, dict.fromkeys(found)))
 
 
 def ladder(
@@ -212,17 +210,15 @@ def ladder(
     alone = ALONE if counted and counted.doubtful else ""
     for step in steps:
         found.append(
-            _rung(sentence(step.name), step, _MEANING.get(step.name, "") + alone)
+            _rung(capitalised(step.name), step, _MEANING.get(step.name, "") + alone)
         )
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))
     if counted is not None and counted.majority and counted.one_feature:
-        (label, always), (feature, error) = counted.majority, counted.one_feature
-        title, best = f"By {quoted(feature)} alone", "the best single feature"
-        found += [
-            Rung(f"Always {quoted(label)}", "reference", always, meaning=GUESSING),
-            Rung(title, "reference", error, meaning=best),
-        ]
+        (feature, error), best = counted.one_feature, "the best single feature"
+        title = f"By {quoted(feature)} alone"
+        found.append(_always(*counted.majority))
+        found.append(Rung(title, "reference", error, meaning=best))
     return found
 
 
