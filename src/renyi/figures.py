@@ -32,6 +32,15 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def exact_percent(share: float) -> str:
+    """Return a share that was given, such as a confidence, with all its digits.
+
+    >>> exact_percent(0.95), exact_percent(0.9999)
+    ('95 %', '99.99 %')
+    """
+    return f"{100 * share:.10g} %"
+
+
 def point_digits(most: float) -> int:
     """Return how many digits points are shown with, none of which exceeds `most`."""
     return 4 if most >= 0.1 or most <= 0 else min(3 - math.floor(math.log10(most)), 9)

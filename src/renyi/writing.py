@@ -60,6 +60,11 @@ def same_file(one: Place, other: Place) -> bool:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
+def encoded(text: str) -> bytes:
+    """Return text as files hold it: UTF-8, a lone surrogate as an escape."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 @contextlib.contextmanager
 def replacing(path: Sink) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` when all went well.

@@ -23,7 +23,7 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_least, at_most, number_of, percent, wrapped
+from renyi.figures import at_least, at_most, exact_percent, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.sources import files
@@ -109,8 +109,9 @@ def _prevalence_text(facts: Facts) -> list[str]:
     if found is None:
         return []
     text = (
-        f"Where {100 * found['share']:.10g} % are {one_line(found['class'], _NAME)!r}, "
-        f"rule map errs at most {at_most(found['error'], 1)}"
+        f"Where {exact_percent(found['share'])} are "
+        f"{one_line(found['class'], _NAME)!r}, rule map errs at most "
+        f"{at_most(found['error'], 1)}"
     )
     if found["error_if_moved"] is not None:
         bound = at_most(found["error_if_moved"], 1)

@@ -25,9 +25,8 @@ from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.comparison.page import comparison_page, how_judged, verdict
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
-from renyi.figures import at_most, wrapped
-from renyi.report.page import encoded
-from renyi.writing import replacing
+from renyi.figures import at_most, exact_percent, wrapped
+from renyi.writing import encoded, replacing
 
 _FOLDS = 10
 _NAME = 18
@@ -139,7 +138,7 @@ _LEGEND = (
 
 def _text(found: Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
-    sure, target = f"{100 * found.confidence:.10g} %", one_line(found.target, 40)
+    sure, target = exact_percent(found.confidence), one_line(found.target, 40)
     done = [e for e in found.entries if e.error is not None]
     lines = [f"What predicts {target!r}, the least error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))

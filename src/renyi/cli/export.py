@@ -12,7 +12,7 @@ from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
 from renyi.exports import formats, integer_card, point_tables, score_files
 from renyi.sources import files
-from renyi.writing import replacing
+from renyi.writing import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -159,7 +159,6 @@ def _send(place: Path | None, data: str | bytes) -> None:
     if place is None:
         output.print_data(str(data))
         return
-    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     with replacing(place) as stream:
-        stream.write(raw)
+        stream.write(encoded(data) if isinstance(data, str) else data)
     print(f"Wrote {place}", file=sys.stderr)

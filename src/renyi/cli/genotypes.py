@@ -38,7 +38,7 @@ from renyi.sources.phenotypes import (
     read_sample_columns,
     two_classes,
 )
-from renyi.writing import replacing
+from renyi.writing import encoded, replacing
 
 # Options that only genotypes have, and those that only tables have.
 OURS: tuple[str, ...] = (
@@ -550,4 +550,4 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
         "",
         f"End time: {now:%Y-%m-%d %H:%M:%S %z}",
     ]
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return encoded(printable("\n".join(lines) + "\n"))

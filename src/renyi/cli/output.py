@@ -40,7 +40,7 @@ from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.warnings import DataWarning
-from renyi.writing import replace_together, replacing, same_file, target
+from renyi.writing import encoded, replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel
@@ -133,7 +133,7 @@ def print_data(text: str) -> None:
         sys.stdout.write(text)
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.write(encoded(text))
     sys.stdout.buffer.flush()
 
 
@@ -316,7 +316,7 @@ def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
         "",
         text,
     ]
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return encoded(printable("\n".join(lines) + "\n"))
 
 
 # ---- tables, batch after batch, in bounded memory
@@ -332,10 +332,9 @@ def writing(
     of CSV is a formula to a spreadsheet.
     """
 
-    def encoded(send: Callable[[bytes], object]) -> Write:
+    def cells(send: Callable[[bytes], object]) -> Write:
         between = "\t" if place.suffix == ".tsv" else ","
-        how = ("utf-8", "backslashreplace")
-        return _csv_writer(lambda text: send(text.encode(*how)), inert, between)
+        return _csv_writer(lambda text: send(encoded(text)), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
@@ -343,9 +342,9 @@ def writing(
         elif place.suffix == ".gz":
             # Without name and time, so that the same table is the same bytes.
             packed = gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0)
-            yield encoded(open_files.enter_context(packed).write)
+            yield cells(open_files.enter_context(packed).write)
         else:
-            yield encoded(stream.write)
+            yield cells(stream.write)
 
 
 def _parquet_writer(

@@ -25,7 +25,7 @@ from renyi.encoding.arrow_cells import typed
 from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import number_of
+from renyi.figures import exact_percent, number_of
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -68,7 +68,7 @@ def run(args: Args, recorded: Recorded) -> None:
     output.print_notes(notes)
     if args.prevalence is not None:
         second = label_text(rows.clf.classes_.tolist()[1])
-        share = f"{100 * args.prevalence:.10g} %"
+        share = exact_percent(args.prevalence)
         print(f"Answers for rows of which {share} are {second!r}", file=sys.stderr)
     if error is not None:
         judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
-from renyi.figures import at_most, number_of, percent
+from renyi.figures import at_most, exact_percent, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
 from renyi.report.page import (
     Head,
@@ -36,7 +36,7 @@ _READING = (
 
 def how_judged(found: Comparison) -> str:
     """Say which rows were judged, and what the intervals are."""
-    sure, rows = f"{100 * found.confidence:.10g} %", number_of(found.rows, "row")
+    sure, rows = exact_percent(found.confidence), number_of(found.rows, "row")
     fixed = any(e.error is not None and e.seconds is None for e in found.entries)
     models = " Models were judged as they are." if fixed else ""
     if found.folds is not None:
@@ -67,7 +67,7 @@ def verdict(found: Comparison) -> str:
     if len(done) == 1:
         return text
     if may == [best]:
-        sure = f"{100 * found.confidence:.10g} %"
+        sure = exact_percent(found.confidence)
         return f"{text} With confidence {sure} it is the best of these {len(done)}."
     others = f"{len(may)} of {len(done)} may be the best"
     return f"{text} These rows cannot tell: {others}."
@@ -93,7 +93,7 @@ def _label(entry: Compared) -> Html:
 
 
 def _chart(found: Comparison, done: Sequence[Compared]) -> Html:
-    sure = f"{100 * found.confidence:.10g} %"
+    sure = exact_percent(found.confidence)
     columns = [Panel("Error", [_errors(entry.error) for entry in done])]
     losses = [_losses(entry.log_loss) for entry in done]
     bounds = [_bound(e.worst_case, e.doubtful) for e in done]

@@ -24,8 +24,9 @@ from renyi.figures import (
     rounded_up,
 )
 from renyi.report.errors import ALONE
-from renyi.report.page import encoded, name
+from renyi.report.page import name
 from renyi.report.parts import Rung
+from renyi.writing import encoded
 
 if TYPE_CHECKING:
     from renyi.report.record import Report

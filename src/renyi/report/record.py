@@ -19,7 +19,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from renyi.report.page import encoded
 from renyi.report.parts import (
     Card,
     Column,
@@ -34,7 +33,7 @@ from renyi.report.parts import (
     Worst,
 )
 from renyi.storage import to_bytes
-from renyi.writing import replace_together
+from renyi.writing import encoded, replace_together
 
 if TYPE_CHECKING:
     import os

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE, rule_lines
-from renyi.figures import at_least, at_most, number_of, percent, point_digits
+from renyi.figures import (
+    at_least,
+    at_most,
+    exact_percent,
+    number_of,
+    percent,
+    point_digits,
+)
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
 from renyi.report.errors import pairs, quoted, sentence
 from renyi.report.page import (
@@ -167,7 +174,7 @@ def _ladder(report: Report) -> Section | None:
 def _scope(c: Certificate) -> str:
     """Say where the bounds of a certificate hold."""
     if c.confidence is not None:
-        sure = f"With confidence {100 * c.confidence:.10g} % in each by itself, on"
+        sure = f"With confidence {exact_percent(c.confidence)} in each by itself, on"
         return f"{sure} any population with the {pairs(c)} of the one sampled:"
     if c.doubtful:
         return ALONE
