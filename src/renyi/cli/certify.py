@@ -43,8 +43,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.halves is not None:
         _run_halves(args, recorded)
         return
-    if args.proof is not None:
-        output.check_place(args, args.proof, (".json",))
+    output.check_out(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
     if args.level in ("lp", "exact"):
         limits: Any = {"level": args.level, "time_limit": args.time_limit}
@@ -177,9 +176,7 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
     """Train on the marginals of two halves, and certify by the other of each."""
     from renyi.estimators.crossfit_classifier import CrossFitClassifier
 
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, (".json",))
+    place = output.check_out(args, args.out, (".json",))
     halves = [inputs.load_marginals(path) for path in args.halves]
     for m, path in zip(halves, args.halves, strict=True):
         inputs.check_missing_class(m, path)
@@ -302,9 +299,12 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
-    place = _place_of_worst(args)
-    if args.proof is not None:
-        output.check_place(args, args.proof, (".json",))
+    place = output.check_out(args, args.worst, WRITTEN)
+    if place is not None and args.method == "lp":
+        raise ValueError(
+            "--method lp exhibits no distribution for --worst: use --method exact."
+        )
+    output.check_out(args, args.proof, (".json",))
     m = streams.counted(args)
     inputs.check_missing_class(m, args.file)
     with Meter() as meter:
@@ -327,18 +327,6 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
             del argv[at : at + 2]
         facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
     output.show(args, facts, minimax_text, recorded)
-
-
-def _place_of_worst(args: Args) -> Path | None:
-    """Return where the worst distribution goes, if it is asked for."""
-    if args.worst is None:
-        return None
-    place = output.check_place(args, args.worst, WRITTEN)
-    if args.method == "lp":
-        raise ValueError(
-            "--method lp exhibits no distribution for --worst: use --method exact."
-        )
-    return place
 
 
 def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:

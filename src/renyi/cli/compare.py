@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,7 @@ _NAME = 18
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train and judge; print what came of it, and write the page."""
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, (".html",))
+    place = output.check_out(args, args.out, (".html",))
     folds, test = _design(args)
     confidence = args.confidence or 0.95
     settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
@@ -50,7 +47,7 @@ def run(args: Args, recorded: Recorded) -> None:
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = comparison_page(found, title, shlex.join(["renyi", *args.argv]))
+        text = comparison_page(found, title, output.command(args))
         with replacing(place) as stream:
             stream.write(encoded(text))
         facts["written"] = str(place)

@@ -51,7 +51,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def _sql(args: Args) -> None:
     """Write the score of a model as SQL."""
-    place = None if args.out is None else output.check_place(args, args.out, (".sql",))
+    place = output.check_out(args, args.out, (".sql",))
     clf = inputs.load_model(args.model)
     known = {label_text(label): label for label in clf.classes_.tolist()}
     if args.label not in (None, *known):

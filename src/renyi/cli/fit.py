@@ -7,7 +7,6 @@ estimate stands in its place.
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,13 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import genotype_counts, genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
-from renyi.cli.output import SMALL, Args, Facts, Recorded
+from renyi.cli.output import SMALL, Args, Facts, Recorded, bullets, indented
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_most, percent, printable, wrapped
+from renyi.figures import WIDTH, at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.selection import short
@@ -35,7 +34,6 @@ from renyi.warnings import warn
 from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
-_WIDTH = 80
 _TOP = 10
 _NAME = 26  # of a feature: leaves room for two classes with their points
 _PROBABILITIES = {
@@ -152,9 +150,8 @@ def _cross_fit(
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
-    argv = [text.replace("mixture", "average") for text in args.argv]
-    again = shlex.join(["renyi", *argv, "--out", "PREFIX"])
-    facts["next"] = f"{again}   (one scorecard, which can be kept)"
+    again = output.command(args).replace("mixture", "average")
+    facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be kept)"
     output.show(args, facts, partial(fit_text, c=c), recorded)
     return None
 
@@ -343,11 +340,7 @@ def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
     if facts["important"] is not None:  # of a mixture of models it is
         blocks.append(_features(facts["important"]))
     blocks += [[text] for text in more]
-    if facts["notes"]:
-        blocks.append(["Notes", *_bullets(facts["notes"])])
-    written = facts.get("written", {}).items()
-    end = [f"Wrote {place} ({what})" for what, place in written]
-    blocks.append([*end, f"Next: {facts['next']}"])
+    blocks += output.closing(facts)
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -404,7 +397,7 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
                 f"these rows and {facts['risk']:.4f} on new ones, by generalised "
                 f"cross-validation{': expect about the same errors' * close}."
             )
-        lines.append(_indented(text))
+        lines.append(indented(text))
     return ["Errors to expect", *lines]
 
 
@@ -422,11 +415,11 @@ def certificate_text(c: Certificate) -> list[str]:
     lines = [f"Certificate: on every population with these {counts}", *rule_lines(c)]
     if len(c.steps) > 1:
         steps = ", ".join(f"{step.name} {at_most(step.upper, 1)}" for step in c.steps)
-        lines.append(_indented(f"Rule {c.rule}: {steps}."))
-    lines += map(_indented, ranking_lines(c))
+        lines.append(indented(f"Rule {c.rule}: {steps}."))
+    lines += map(indented, ranking_lines(c))
     meaning = _meaning(c, "pairs" if c.order == 1 else f"pairs of {features}")
     texts = [f"Meaning: {meaning}", *(f"Note: {text}" for text in c.warnings)]
-    return [*lines, *map(_indented, texts)]
+    return [*lines, *map(indented, texts)]
 
 
 def _meaning(c: Certificate, beyond: str) -> str:
@@ -488,7 +481,7 @@ def _doubtful(c: Certificate) -> list[str]:
         "More rows, fewer columns or merged labels (--min-count) would make the bound "
         "speak of new rows."
     )
-    return ["Certificate", _indented(head), *_bullets(c.warnings), _indented(advice)]
+    return ["Certificate", indented(head), *bullets(c.warnings), indented(advice)]
 
 
 def _features(found: list[Facts]) -> list[str]:
@@ -503,7 +496,7 @@ def _features(found: list[Facts]) -> list[str]:
     for entry in found:
         name = one_line(entry["feature"], width)
         head = f"  {name:<{width}}  {entry['importance']:10.3f}  "
-        lines.append(head + _arrows(entry["speaks_for"], _WIDTH - len(head)))
+        lines.append(head + _arrows(entry["speaks_for"], WIDTH - len(head)))
     return lines
 
 
@@ -528,11 +521,3 @@ def _quoted(text: str, width: int) -> str:
 def one_line(text: str, width: int) -> str:
     """Return a name or label as it is shown, cut where it is too long."""
     return short(printable(" ".join(text.split())), width)
-
-
-def _indented(text: str) -> str:
-    return wrapped(text, "  ", "  ")
-
-
-def _bullets(texts: Iterable[str]) -> list[str]:
-    return [wrapped(text, "  - ", "    ") for text in texts]

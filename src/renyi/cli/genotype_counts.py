@@ -26,7 +26,7 @@ from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
-from renyi.figures import at_most, exact_percent, number_of, percent, printable, wrapped
+from renyi.figures import at_most, exact_percent, number_of, percent, printable
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
 from renyi.sources.genotype_filters import Filters
@@ -238,10 +238,6 @@ def _text(facts: Facts, certified: Certified) -> str:
     if facts["missing"]:
         many = number_of(facts["missing"], "missing call")
         proof += f" The panel has {many}; it holds if each was the mean of the others."
-    blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = [f"Wrote {place} ({what})" for what, place in facts["written"].items()]
-    if written:
-        blocks.append(written)
+    blocks = [learned, expected, [output.indented(proof)], top_lines(facts["top"])]
+    blocks += output.closing(facts)
     return "\n\n".join("\n".join(lines) for lines in blocks)

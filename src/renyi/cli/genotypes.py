@@ -21,8 +21,6 @@ from renyi import __version__
 from renyi.cli import output
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
-from renyi.drawing import axes
-from renyi.endings import PICTURE
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import POINTS, GenotypeScores
@@ -263,7 +261,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     facts = _facts(args, study, clf, measures, model)
     if compared is not None:
         facts["compared"] = compared
-    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    step = output.keeping(args)
     if prefix is not None:
         names = (f"{prefix}.json", prefix + POINTS, f"{prefix}.log")
         facts["written"] = dict(zip(("model", "points", "log"), names, strict=True))
@@ -302,11 +300,7 @@ def _check_asked(args: Args) -> Path | None:
         if args.out is None:
             raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
         output.check_place(args, f"{output.prefix_of(args, counts=False)}{LOCO}")
-    if args.plot is None:
-        return None
-    picture = output.check_place(args, args.plot, PICTURE)
-    axes()  # says at once if matplotlib is missing
-    return picture
+    return output.check_picture(args)
 
 
 def _missing(args: Args) -> list[str]:
@@ -466,12 +460,7 @@ def _fit_text(facts: Facts) -> str:
         errors += ["", *_compared_lines(facts["compared"])]
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
-    blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
-    if facts["notes"]:
-        blocks.append(["Notes", *(wrapped(t, "  - ", "    ") for t in facts["notes"])])
-    written = facts.get("written", {}).items()
-    end = [f"Wrote {place} ({what})" for what, place in written]
-    blocks.append([*end, f"Next: {facts['next']}"])
+    blocks = [learned, errors, [output.indented(bound)], top, *output.closing(facts)]
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -541,7 +530,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
-        f"Command: {shlex.join(['renyi', *args.argv])}",
+        f"Command: {output.command(args)}",
         f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
         "",
         *log,

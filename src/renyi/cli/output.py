@@ -33,9 +33,10 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream
-from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, either
+from renyi.drawing import axes
+from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
-from renyi.figures import HIDDEN, printable
+from renyi.figures import HIDDEN, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
@@ -94,6 +95,25 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print notes to stderr."""
     for text in notes:
         print(f"note: {text}", file=sys.stderr)
+
+
+def closing(facts: Facts) -> list[list[str]]:
+    """Return the last blocks of lines on a model: notes, files, what to do next."""
+    notes = ["Notes", *bullets(facts["notes"])] if facts["notes"] else []
+    written = facts.get("written", {})
+    end = [f"Wrote {place} ({what})" for what, place in written.items()]
+    end += [f"Next: {facts['next']}"] if "next" in facts else []
+    return [block for block in (notes, end) if block]
+
+
+def indented(text: str) -> str:
+    """Return a text in lines that are indented."""
+    return wrapped(text, "  ", "  ")
+
+
+def bullets(texts: Iterable[str]) -> list[str]:
+    """Return texts as the entries of a list."""
+    return [wrapped(text, "  - ", "    ") for text in texts]
 
 
 def print_json(value: Any) -> None:
@@ -207,6 +227,21 @@ class Meter:
 # ---- files
 
 
+def check_out(
+    args: Args, path: str | None, endings: tuple[str, ...] = ()
+) -> Path | None:
+    """Return the place of an option that need not be given, after `check_place`."""
+    return None if path is None else check_place(args, path, endings)
+
+
+def check_picture(args: Args) -> Path | None:
+    """Return where --plot draws, if it does and matplotlib is there."""
+    picture = check_out(args, args.plot, PICTURE)
+    if picture is not None:
+        axes()  # says so at once if it is missing
+    return picture
+
+
 def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
     other = vars(args).setdefault("places", {}).setdefault(target(path), path)
@@ -246,6 +281,16 @@ def _files_read(args: Args) -> Iterator[str | Path]:
             yield from files.matching(name)
 
 
+def command(args: Args) -> str:
+    """Return the command line, as a shell takes it."""
+    return shlex.join(["renyi", *args.argv])
+
+
+def keeping(args: Args) -> str:
+    """Return the command that would have kept the model."""
+    return f"{command(args)} --out PREFIX   (keeps the model)"
+
+
 # ---- models, with a log that says what was done, when, and with which settings
 
 
@@ -275,7 +320,7 @@ def keep_model(
 ) -> None:
     """Write a model with its log and marginals if asked to; print the facts of it."""
     prefix, others = prefix_of(args, counts=False), facts.pop("written", {})
-    step = f"{shlex.join(['renyi', *args.argv])} --out PREFIX   (keeps the model)"
+    step = keeping(args)
     names: dict[str, str] = {}
     if prefix is not None:
         names = {"model": f"{prefix}.json", "log": f"{prefix}.log"}
@@ -293,8 +338,8 @@ def keep_model(
         writers |= {} if m is None else {"marginals": partial(marginals_file.write, m)}
         replace_together({Path(names[key]): write for key, write in writers.items()})
     if args.json:
-        files = getattr(args, "files", [args.file])
-        print_json({"source": args.file if len(files) == 1 else files, **facts})
+        source = args.file if len(args.files) == 1 else args.files
+        print_json({"source": source, **facts})
     else:
         print(summary)
 
@@ -309,7 +354,7 @@ def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
     lines = [
         f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
         f"renyi     {__version__}",
-        f"command   {shlex.join(['renyi', *args.argv])}",
+        f"command   {command(args)}",
         *(f"option    {key} = {value!r}" for key, value in options.items()),
         *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in settings),
         *(f"warning   {w.category.__name__}: {w.message}" for w in others),

@@ -43,9 +43,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if genotypes.are_asked(args):
         genotype_scores.predict(args, recorded)
         return
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, WRITTEN)
+    place = output.check_out(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
     with contextlib.ExitStack() as stack:
         if place is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.card:
         cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
         card.check_place(place.parent)
-    made = {**_log_of(args.model), "report": shlex.join(["renyi", *args.argv])}
+    made = {**_log_of(args.model), "report": output.command(args)}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
