@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from renyi.checks import MemoryBudgetError, farewell, memory_limit
-from renyi.cli.parser import parser
+from renyi.cli.parser import option, parser
 from renyi.cli.process import printable_streams, stoppable
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
@@ -149,11 +149,11 @@ def _with_options(text: str, options: Iterable[str]) -> str:
     """
     text = re.sub(r"\(on the command line, ([^)]+)\)", r"(\1)", text)
     for name in _PARAMETERS & {*options}:
-        option, alone = f"--{name.replace('_', '-')}", rf"(?<![\w'\"./-]){name}"
-        text = re.sub(rf"{alone}=True\b", option, text)
-        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{option} \1", text)
+        shown, alone = option(name), rf"(?<![\w'\"./-]){name}"
+        text = re.sub(rf"{alone}=True\b", shown, text)
+        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
         if "_" in name:
-            text = re.sub(rf"{alone}(?![\w'\"=])", option, text)
+            text = re.sub(rf"{alone}(?![\w'\"=])", shown, text)
     return text
 
 

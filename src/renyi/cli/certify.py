@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -48,7 +46,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.level in ("lp", "exact"):
         limits: Any = {"level": args.level, "time_limit": args.time_limit}
         m = inputs.load_marginals(args.file)
-        with Meter() as meter, _naming(args.file):
+        with Meter() as meter, inputs.naming(args.file):
             report = bound_report(clf, m, progress=meter.search, **limits)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
@@ -59,7 +57,7 @@ def run(args: Args, recorded: Recorded) -> None:
         c = certify(clf, *heldout_rows(args, clf), confidence=args.confidence)
     else:
         m = inputs.load_marginals(args.file)
-        with _naming(args.file):
+        with inputs.naming(args.file):
             c = certify(clf, m)
     facts = {} if args.rows else _proof_facts(args, m, clf)
     facts |= _prevalence_facts(args, clf, c)
@@ -122,29 +120,17 @@ def _prevalence_text(facts: Facts) -> list[str]:
     return [wrapped(text)]
 
 
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Let errors about marginals name their file."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
 def _check_basis(args: Args) -> None:
     """Refuse options that do not go together."""
     if args.halves is not None:
-        names = ("model", "level", "time_limit", "rows", "target", "proof")
-        for name in (*names, "prevalence"):
-            if getattr(args, name) is not None:
-                what = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
-                raise ValueError(
-                    f"{what} does not go with --halves, which trains a model on each "
-                    "of two marginals: leave it out."
-                )
+        names = ("level", "time_limit", "rows", "target", "proof", "prevalence")
+        why = (
+            "does not go with --halves, which trains a model on each of two "
+            "marginals: leave it out"
+        )
+        inputs.check_not_given(args, ("model", *names), why, model="MODEL")
         return
-    if args.out is not None:
-        raise ValueError("--out is for --halves: leave it out.")
+    inputs.check_not_given(args, ["out"], "is for --halves: leave it out")
     if args.model is None:
         raise ValueError(
             "certify takes MODEL and MARGINALS, MODEL --rows FILE, or --halves A B: "
@@ -165,11 +151,10 @@ def _check_basis(args: Args) -> None:
                 "'renyi marginals build' first."
             )
         return
-    for option, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
-        if getattr(args, option) is not None:
-            raise ValueError(f"--{option} is for {place}: leave it out for marginals.")
-    if args.time_limit is not None and args.level in (None, "closed"):
-        raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
+    for name, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
+        why = f"is for {place}: leave it out for marginals"
+        inputs.check_not_given(args, [name], why)
+    inputs.check_time_limit(args)
 
 
 def _run_halves(args: Args, recorded: Recorded) -> None:

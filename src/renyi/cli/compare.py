@@ -56,20 +56,16 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def _design(args: Args) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
-    if args.weight is not None:
-        raise ValueError(
-            "--weight does not go with compare, whose intervals are for rows that "
-            "count alike: leave it out."
-        )
+    alike = "whose intervals are for rows that count alike: leave it out"
+    inputs.check_not_given(args, ["weight"], f"does not go with compare, {alike}")
     if args.file.endswith(MARGINALS):
         raise ValueError(f"compare needs rows, and {args.file} holds marginals.")
     if args.models and not args.methods:
-        for name in ("folds", "test"):
-            if getattr(args, name) is not None:
-                raise ValueError(
-                    f"--{name} is for methods, which are trained: leave it out beside "
-                    "--models, or name some with --methods."
-                )
+        why = (
+            "is for methods, which are trained: leave it out beside --models, or name "
+            "some with --methods"
+        )
+        inputs.check_not_given(args, ("folds", "test"), why)
         return None, None
     if args.folds is None and args.test is None:
         return _FOLDS, None

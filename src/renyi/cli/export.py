@@ -35,10 +35,8 @@ def run(args: Args, recorded: Recorded) -> None:
         )
     given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
     name = given[0] if given else "format"
-    for other in _OTHERS[name]:
-        if getattr(args, other):
-            shown = "marginals" if other == "file" else other
-            raise ValueError(f"--{shown} does not go with --{name}: leave it out.")
+    why = f"does not go with --{name}: leave it out"
+    inputs.check_not_given(args, _OTHERS[name], why, file="--marginals")
     if name == "sql":
         _sql(args)
     elif name == "points":
@@ -101,10 +99,8 @@ def _points(args: Args, recorded: Recorded) -> None:
             f"Count the rows ('renyi marginals build FILE --target COL --encoder "
             f"{args.model} --out counts.renyi') and add --marginals counts.renyi."
         )
-    try:
+    with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
-    except ValueError as error:
-        raise ValueError(f"{args.model}: {error}") from None
     notes = output.notes_of(recorded)
     if clf.rule != "map":  # points draw nothing at random
         notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")

@@ -18,9 +18,9 @@ from renyi.cli.genotypes import (
     check_prefix,
     figure,
     loaded,
-    refuse,
     top_lines,
 )
+from renyi.cli.inputs import check_not_given
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
@@ -52,7 +52,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     if args.files:
         raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
     others = [n for n in (*OURS, *TABLES, "plot", "missing") if n != "build"]
-    refuse(args, others, "does not go with --genotype-counts")
+    check_not_given(args, others, "does not go with --genotype-counts: leave it out")
     prefix = check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel

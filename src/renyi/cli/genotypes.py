@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.cli import output
+from renyi.cli.inputs import check_not_given
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.packed import code_counts
 from renyi.estimators.genotype_model import GenotypeModel
@@ -52,7 +53,6 @@ TABLES: tuple[str, ...] = (
 )
 LOCO = ".loco.tsv"
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
-_USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
 _NO_BOUND = (
     "No bound is shown. The certificate of these very samples holds for every "
@@ -80,15 +80,9 @@ def are_asked(args: Args) -> bool:
     elif args.command == "fit":
         others = (*OURS, "prevalence", "plot")
     source = args.file or "the query"
-    refuse(args, others, f"is for {what}, and {source} holds {held}")
+    why = f"is for {what}, and {source} holds {held}: leave it out"
+    check_not_given(args, others, why)
     return place is not None
-
-
-def refuse(args: Args, names: Sequence[str], why: str) -> None:
-    """Refuse options that have been given, but do not belong here."""
-    for name in names:
-        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
-            raise ValueError(f"--{name.replace('_', '-')} {why}: leave it out.")
 
 
 # ---- what is read

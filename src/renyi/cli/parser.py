@@ -88,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
         for text in self._given:
             name = text.partition("=")[0]
             if name.startswith("-") and name not in options:
-                meant = f"--{name.lstrip('-').replace('_', '-')}"
+                meant = option(name.lstrip("-"))
                 close = get_close_matches(meant, options, n=1, cutoff=0.7)
                 more += f" (did you mean {close[0]}?)" if close else ""
         self._fail(message + more, self.prog)
@@ -455,6 +455,11 @@ def _command(commands: Any, name: str, text: str, run: str = "") -> Any:
 
 
 # ---- options
+
+
+def option(name: str) -> str:
+    """Return the option that sets an argument of this name."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _add_files(parser: Any, text: str, required: bool = True) -> None:

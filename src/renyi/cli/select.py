@@ -11,7 +11,7 @@ from renyi.certificates.text import few_rows
 from renyi.checks import has_few_rows
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
-from renyi.cli.inputs import with_source
+from renyi.cli.inputs import check_not_given, with_source
 from renyi.cli.output import SMALL, Args, Facts, Recorded
 from renyi.cli.streams import counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
@@ -35,8 +35,9 @@ def run(args: Args, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = output.prefix_of(args)
     picture = output.check_picture(args)
-    if args.unseen is not None and args.file.endswith(MARGINALS):
-        raise ValueError("--unseen is for tables: leave it out for marginals.")
+    if args.file.endswith(MARGINALS):
+        why = "is for tables: leave it out for marginals"
+        check_not_given(args, ["unseen"], why)
     selector = SelectorModel(
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,

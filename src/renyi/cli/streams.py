@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from renyi import endings
 from renyi.checks import check_memory, memory_budget
 from renyi.cli.inputs import (
+    check_not_given,
     chosen_columns,
     chosen_marginals,
     class_labels,
@@ -306,12 +307,9 @@ def in_database(args: Args) -> bool:
             f"--table is a table of one database ({', '.join(endings.DATABASE)}): name "
             "that file, and no other."
         )
-    for option in ("sql", "numeric", "categorical", "checkpoint"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option} is for files; {found[0]} is a database, which is counted "
-                "by --table and --where: make a view of what you need."
-            )
+    how = "which is counted by --table and --where: make a view of what you need"
+    why = f"is for files; {found[0]} is a database, {how}"
+    check_not_given(args, ("sql", "numeric", "categorical", "checkpoint"), why)
     return True
 
 
