@@ -8,13 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from renyi import verify
-from renyi.certificates.record import Certificate, Step
+from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE, table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
-from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
@@ -24,9 +21,6 @@ from renyi.estimators.model import RenyiModel
 from renyi.figures import at_least, at_most, exact_percent, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
-from renyi.sources import files
-from renyi.sources.csv import CsvFile
-from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 _TOP = 10
@@ -44,35 +38,40 @@ def run(args: Args, recorded: Recorded) -> None:
     output.check_out(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
     if args.level in ("lp", "exact"):
-        limits: Any = {"level": args.level, "time_limit": args.time_limit}
         m = inputs.load_marginals(args.file)
-        with Meter() as meter, inputs.naming(args.file):
-            report = bound_report(clf, m, progress=meter.search, **limits)
+        with inputs.naming(args.file):
+            report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
         text = "\n".join([str(report), *_prevalence_text(facts), *_proof_text(facts)])
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
-        c = certify(clf, *heldout_rows(args, clf), confidence=args.confidence)
+        rows = predict.heldout_rows(clf, args.model, args.rows, args.target)
+        c = certify(clf, *rows, confidence=args.confidence)
+        facts = {"notes": output.notes_of(recorded)}
     else:
         m = inputs.load_marginals(args.file)
         with inputs.naming(args.file):
             c = certify(clf, m)
-    facts = {} if args.rows else _proof_facts(args, m, clf)
-    facts |= _prevalence_facts(args, clf, c)
-    notes = output.notes_of(recorded)
+        facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
     if args.json:
-        facts |= {"notes": notes} if args.rows else {}
         output.print_json(certificate_facts(c) | facts)
         return
-    output.print_notes(notes)
+    output.print_notes(output.notes_of(recorded))
     extra = [*_prevalence_text(facts), *_proof_text(facts)]
     print("\n".join([*certificate_text(c), *extra]))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
         again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
+
+
+def bounds(args: Args, clf: RenyiModel, m: Marginals) -> BoundReport:
+    """Return the bounds on a model's error up to the level that is asked for."""
+    limits: Any = {"level": args.level, "time_limit": args.time_limit}
+    with Meter() as meter:
+        return bound_report(clf, m, progress=meter.search, **limits)
 
 
 def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
@@ -180,58 +179,23 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         print(f"\nWrote {place} (the mean of the two scorecards)")
 
 
-def heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
-    """Read the rows of a table whose class is known, as the model takes them."""
-    path = inputs.table_path(args.rows)
-    file = files.opened(path)
-    names = file.schema.names
-    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
-    target = clf._target if args.target is None else args.target
-    if target is None:
-        raise ValueError(
-            f"{args.model} does not say what it predicts: name the column of classes "
-            f"in {path} with --target."
-        )
-    files.require(path, names, [target])
-    features = list(clf.encoder_.input_names)
-    if target in features:
-        raise ValueError(
-            f"{args.model} predicts by the column {target!r}: it cannot be the class, "
-            f"which is {clf._target!r} (--target)."
-        )
-    predict.check_features(path, names, features)
-    if isinstance(file, CsvFile):
-        inputs.warn_of_spaces(clf.encoder_.single.columns)
-    labels = clf.classes_.tolist()
-    kinds = files.column_kinds(clf.encoder_.single)
-    if any(isinstance(label, str) for label in labels):
-        kinds[target] = "label"
-    missing = clf.encoder_.missing
-    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
-    answer, codes = encoded_target(table[target], target, clf.encoder_)
-    known = codes >= 0
-    X = table.filter(pa.array(known)).drop_columns([target])
-    predict.warn_of_unseen(clf, predict.unseen_labels(clf, X))
-    cells = [answer.categories[k] for k in codes[known]]
-    pairs = zip(cells, inputs.known_classes(cells, labels), strict=True)
-    return X, [cell if known is None else known for cell, known in pairs]
-
-
 # ---- proofs
 
 
-def _proof_facts(args: Args, m: Marginals, *found: Any) -> Facts:
+def _proof_facts(
+    args: Args,
+    m: Marginals,
+    clf: RenyiModel | None,
+    result: MinimaxResult | None = None,
+) -> Facts:
     """Write a proof, if it is asked for, and return where it is and what it proves."""
     if args.proof is None:
         return {}
     from renyi.proofs import write_proof
 
-    proved = write_proof(args.proof, m, *found)
-    result = found[-1] if len(found) > 1 else None
-    if (
-        getattr(result, "worst_distribution", None) is not None
-        and "lower" not in proved
-    ):
+    proved = write_proof(args.proof, m, clf, result)
+    worst = None if result is None else result.worst_distribution
+    if worst is not None and "lower" not in proved:
         warn(f"{args.proof} has no lower bound: no exact witness was found.")
     counts = args.file if args.file.endswith(MARGINALS) else f"COUNTS{MARGINALS}"
     names = [name for name in (getattr(args, "model", None), counts) if name]
@@ -257,25 +221,25 @@ def run_verify(args: Args, recorded: Recorded) -> int:
     """Print what is claimed, the exact numbers, and the answer; return its code."""
     code, why, found = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
+    claims = [
+        {
+            "claim": what,
+            "claimed": number,
+            "exact": str(Decimal(exact.numerator) / exact.denominator),
+            "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
+            "proved": holds,
+        }
+        for what, number, exact, holds in found
+    ]
     if args.json:
-        claims = [
-            {
-                "claim": what,
-                "claimed": number,
-                "exact": str(Decimal(exact.numerator) / exact.denominator),
-                "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
-                "proved": holds,
-            }
-            for what, number, exact, holds in found
-        ]
         output.print_json({"answer": answer, "reason": why, "claims": claims})
-    else:
-        lines = [f"{'claim':<16} {'claimed':<22} exact"] if found else []
-        for what, number, exact, holds in found:
-            digits = Decimal(exact.numerator) / exact.denominator
-            end = "" if holds else ", not proved"
-            lines.append(f"{what:<16} {number!r:<22} {digits}{end}")
-        print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
+        return code
+    lines = [f"{'claim':<16} {'claimed':<22} exact"] if claims else []
+    for each in claims:
+        end = "" if each["proved"] else ", not proved"
+        shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
+        lines.append(f"{each['claim']:<16} {shown}")
+    print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
     return code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from renyi.cli import inputs, output, streams
-from renyi.cli.certify import heldout_rows
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.predict import heldout_rows
 from renyi.comparison.judging import (
     Candidate,
     Compared,
@@ -95,8 +94,7 @@ def _rows_and_models(args: Args, encoder: Any) -> tuple[Any, Any, str, list[Cand
         clf = inputs.load_model(path)
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        asked = argparse.Namespace(rows=args.file, target=args.target, model=path)
-        own, cells = heldout_rows(asked, clf)
+        own, cells = heldout_rows(clf, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X, y, target = own, labels, args.target or clf._target

@@ -10,6 +10,7 @@ from renyi.cli import genotype_scores, inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
+from renyi.estimators.model import RenyiModel
 from renyi.exports import formats, integer_card, point_tables, score_files
 from renyi.sources import files
 from renyi.writing import encoded, replacing
@@ -58,10 +59,8 @@ def _sql(args: Args) -> None:
             f"{', '.join(map(repr, known))}."
         )
     text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
-    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
-        output.print_notes(
-            [f"The answers are of rule map; {args.model} uses {clf.rule}."]
-        )
+    if args.table is not None:
+        output.print_notes(_other_rule(args, clf))
     _send(place, f"{text}\n")
 
 
@@ -101,9 +100,7 @@ def _points(args: Args, recorded: Recorded) -> None:
         )
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
-    notes = output.notes_of(recorded)
-    if clf.rule != "map":  # points draw nothing at random
-        notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")
+    notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
     if clf.class_weight is not None:
         notes.append(
             "The threshold is the cheapest by the bound: class weights are lost."
@@ -115,6 +112,13 @@ def _points(args: Args, recorded: Recorded) -> None:
         _send(place, card.to_text(form))
     else:
         _send(place, formats.written(card.scorecard, form))
+
+
+def _other_rule(args: Args, clf: RenyiModel) -> list[str]:
+    """Return what to note of a model that draws answers, which is not exported."""
+    if clf.rule == "map":
+        return []
+    return [f"The answers are of rule map; {args.model} uses {clf.rule}."]
 
 
 def _chosen(

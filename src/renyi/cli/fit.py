@@ -19,7 +19,8 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import genotype_counts, genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
-from renyi.cli.output import SMALL, Args, Facts, Recorded, bullets, indented
+from renyi.cli.output import Args, Facts, Recorded, bullets, indented
+from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel
     from renyi.marginals.marginals import Marginals
 
-SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
 _READ = (
     *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from renyi import __version__, endings
 
+SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _SOURCE = f"a table ({endings.TABLES}), marginals (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({endings.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
@@ -160,7 +161,8 @@ def _add_fit(commands: Any) -> None:
         "random, with a smaller bound"
     )
     _add(crossfit, "--method average|mixture", text)
-    text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
+    least = f"{SMALL / 1e6:.0f} MB"
+    text = f"write PREFIX.renyi; by default if its counts take less than {least}"
     _add(parser, "--marginals", text)
     _add_genotypes(parser)
     _add(parser, "--json")

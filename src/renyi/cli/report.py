@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from renyi.certification import bound_report
 from renyi.cli import inputs, output
-from renyi.cli.certify import heldout_rows
-from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.certify import bounds
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.predict import heldout_rows
 from renyi.exports import score_files
 from renyi.figures import wrapped
 from renyi.report import card
@@ -66,13 +66,11 @@ def _found(args: Args, made: dict[str, str]) -> Report:
         )
     more: dict[str, Any] = {}
     if args.level in ("lp", "exact"):
-        with Meter() as meter:
-            limits: Any = {"level": args.level, "time_limit": args.time_limit}
-            more["bounds"] = bound_report(clf, m, progress=meter.search, **limits)
+        more["bounds"] = bounds(args, clf, m)
     if args.path:
         more["path"] = selection_path(m)
     if args.rows is not None:
-        more["heldout"] = heldout_rows(args, clf)
+        more["heldout"] = heldout_rows(clf, args.model, args.rows, args.target)
     return report(clf, m, made=made, **more)
 
 

@@ -12,7 +12,8 @@ from renyi.checks import has_few_rows
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import check_not_given, with_source
-from renyi.cli.output import SMALL, Args, Facts, Recorded
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.parser import SMALL
 from renyi.cli.streams import counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes

@@ -25,10 +25,10 @@ from renyi.cli.inputs import (
     chosen_columns,
     chosen_marginals,
     class_labels,
+    coded_classes,
     constant_names,
     encoder_of,
     is_searched,
-    known_classes,
     listed,
     opened_tables,
     usable_rows,
@@ -215,16 +215,12 @@ def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
     Classes that are fractions have become texts: cells are compared as numbers, too.
     """
     (column,) = answer.columns
-    found = cells.combine_chunks().dictionary_encode()
-    values = found.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    meant = known_classes(values, list(column.categories))
+    different, meant, indices = coded_classes(cells, list(column.categories))
     others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
-    (codes,) = answer.transform(pa.table([found.dictionary], names=[column.name]))
+    (codes,) = answer.transform(pa.table([different], names=[column.name]))
     size = len(column.categories)
     pairs = zip(codes, meant, strict=True)
     places = [k if k < size else others.get(t, -1) for k, t in pairs]
-    indices: NDArray[Any] = found.indices.fill_null(len(values)).to_numpy()
     return np.asarray(np.array([*places, -1], np.intp)[indices])
 
 
