@@ -30,7 +30,7 @@ from renyi.figures import exact_percent, number_of
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import is_database
+from renyi.sources.databases import engine, is_database
 from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
@@ -152,8 +152,7 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     for name in filter(is_database, args.files):
         path = files.existing(name)
-        with path.open("rb") as stream:
-            dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"
+        dialect = engine(path) or "duckdb"
         raise ValueError(
             f"{path} is a database: answer its rows inside it, with the statement that "
             f"'renyi export {args.model} --sql {dialect} --table NAME' writes."

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from renyi.checks import SIGNALS
@@ -40,16 +40,15 @@ class PrintableStream:
 
     def send(self, text: str) -> None:
         """Write text as it is."""
-        try:
-            self.stream.write(text)
-        except (OSError, ValueError):
-            if self._needed:
-                raise
+        self._try(self.stream.write, text)
 
     def flush(self) -> None:
         """Flush; of a stream that is not needed, failures do not matter."""
+        self._try(self.stream.flush)
+
+    def _try(self, act: Callable[..., object], *given: str) -> None:
         try:
-            self.stream.flush()
+            act(*given)
         except (OSError, ValueError):
             if self._needed:
                 raise
