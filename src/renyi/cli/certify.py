@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -63,7 +62,7 @@ def run(args: Args, recorded: Recorded) -> None:
     print("\n".join([*certificate_text(c), *extra]))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
-        again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
+        again = output.command(["certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
 
 
@@ -199,7 +198,7 @@ def _proof_facts(
         warn(f"{args.proof} has no lower bound: no exact witness was found.")
     counts = args.file if args.file.endswith(MARGINALS) else f"COUNTS{MARGINALS}"
     names = [name for name in (getattr(args, "model", None), counts) if name]
-    again = shlex.join(["renyi", "verify", *names, "--proof", args.proof])
+    again = output.command(["verify", *names, "--proof", args.proof])
     return {"proof": {"written": args.proof, "proves": proved, "check": again}}
 
 
@@ -274,7 +273,7 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         while "--method" in argv:
             at = argv.index("--method")
             del argv[at : at + 2]
-        facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
+        facts["next"] = output.command([*argv, "--method", "exact"])
     output.show(args, facts, minimax_text, recorded)
 
 

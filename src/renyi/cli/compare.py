@@ -47,7 +47,7 @@ def run(args: Args, recorded: Recorded) -> None:
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = comparison_page(found, title, output.command(args))
+        text = comparison_page(found, title, output.command(args.argv))
         with replacing(place) as stream:
             stream.write(encoded(text))
         facts["written"] = str(place)

@@ -151,7 +151,10 @@ def _cross_fit(
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
-    again = output.command(args).replace("mixture", "average")
+    pairs = zip(["", *args.argv], args.argv, strict=False)
+    argv = ["average" if before == "--method" else text for before, text in pairs]
+    argv = [text.replace("--method=mixture", "--method=average") for text in argv]
+    again = output.command(argv)
     facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be kept)"
     output.show(args, facts, partial(fit_text, c=c), recorded)
     return None

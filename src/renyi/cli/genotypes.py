@@ -524,7 +524,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
-        f"Command: {output.command(args)}",
+        f"Command: {output.command(args.argv)}",
         f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
         "",
         *log,

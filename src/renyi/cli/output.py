@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -280,14 +280,14 @@ def _files_read(args: Args) -> Iterator[str | Path]:
             yield from files.matching(name)
 
 
-def command(args: Args) -> str:
-    """Return the command line, as a shell takes it."""
-    return shlex.join(["renyi", *args.argv])
+def command(argv: Sequence[str]) -> str:
+    """Return a command of these arguments, as a shell takes it."""
+    return shlex.join(["renyi", *argv])
 
 
 def keeping(args: Args) -> str:
     """Return the command that would have kept the model."""
-    return f"{command(args)} --out PREFIX   (keeps the model)"
+    return f"{command(args.argv)} --out PREFIX   (keeps the model)"
 
 
 # ---- models, with a log that says what was done, when, and with which settings
@@ -353,7 +353,7 @@ def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
     lines = [
         f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
         f"renyi     {__version__}",
-        f"command   {command(args)}",
+        f"command   {command(args.argv)}",
         *(f"option    {key} = {value!r}" for key, value in options.items()),
         *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in settings),
         *(f"warning   {w.category.__name__}: {w.message}" for w in others),

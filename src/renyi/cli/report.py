@@ -32,7 +32,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.card:
         cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
         card.check_place(place.parent)
-    made = {**_log_of(args.model), "report": output.command(args)}
+    made = {**_log_of(args.model), "report": output.command(args.argv)}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
