@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import os
 import re
 import shlex
@@ -188,7 +187,7 @@ def table_path(name: str, announce: bool = True) -> Path:
 def table_paths(names: Sequence[str]) -> list[Path]:
     """Return the files of a table in several: patterns and folders are searched."""
     return files.matching(
-        [name if is_searched(name) else table_path(name, False) for name in names]
+        [n if files.is_searched(n) else table_path(n, False) for n in names]
     )
 
 
@@ -198,11 +197,6 @@ def opened_tables(args: Args) -> list[files.TableFile]:
         args.tables = files.open_tables(table_paths(args.files)) if args.files else []
     found: list[files.TableFile] = args.tables
     return found
-
-
-def is_searched(name: str) -> bool:
-    """Whether a name stands for the files of a folder, or those that match it."""
-    return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
 def encoder_of(args: Args) -> Encoder:

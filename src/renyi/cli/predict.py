@@ -23,6 +23,7 @@ from renyi.checks import check_memory, memory_budget
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
+from renyi.encoding.column_rules import missing_texts
 from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
@@ -139,7 +140,7 @@ class RowsToAnswer:
     def _batch(self, table: pa.Table) -> Batch:
         copied = {name: table[name].cast(kind) for name, kind in self.id_types.items()}
         if self.of_csv:  # columns that are copied and interpreted too
-            missing = frozenset(map(label_text, self.clf.encoder_.missing))
+            missing = missing_texts(self.clf.encoder_.missing)
             for name in self._kinds.keys() & {*self.ids}:
                 column = typed(name, table[name], missing, self._kinds[name])
                 place = table.column_names.index(name)

@@ -28,7 +28,6 @@ from renyi.cli.inputs import (
     coded_classes,
     constant_names,
     encoder_of,
-    is_searched,
     listed,
     opened_tables,
     usable_rows,
@@ -64,7 +63,7 @@ def is_streamed(args: Args, order: int) -> bool:
     """
     options = (args.where, args.sql, args.table, args.checkpoint)
     given = len(args.files) != 1 or any(options)
-    given = given or databases.is_database(args.file) or is_searched(args.file)
+    given = given or databases.is_database(args.file) or files.is_searched(args.file)
     if given and order > 1:
         raise ValueError(
             f"Features of {order} columns need the rows in memory: name one file, "

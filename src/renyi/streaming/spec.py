@@ -32,8 +32,8 @@ from renyi.encoding.arrow_cells import (
     storage,
     trimmed,
 )
-from renyi.encoding.column_rules import check_names, check_weights
-from renyi.encoding.columns import RARE, Levels, check_column, label_text
+from renyi.encoding.column_rules import check_names, check_weights, missing_texts
+from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
 from renyi.storage import first_line, read_archive, write_archive
 
@@ -184,7 +184,7 @@ class CountSpec:
     @property
     def missing(self) -> frozenset[str]:
         """Texts of the labels that mean "missing"."""
-        return frozenset(label_text(label) for label in self.encoder.missing)
+        return missing_texts(self.encoder.missing)
 
     @property
     def read_columns(self) -> tuple[str, ...]:
