@@ -130,13 +130,6 @@ class Answers(NamedTuple):
     loss: Floats | None
 
 
-class Trained(NamedTuple):
-    """A fitted model, and the seconds that it took."""
-
-    model: Any
-    seconds: float | None
-
-
 class Candidate(NamedTuple):
     """Something to compare: trained on some of the rows, or trained already."""
 
@@ -195,9 +188,12 @@ def compare(
     for each in them:
         one = each if each.make is None else each._replace(X=X)
         try:
-            (wrong, loss), trained = _answers(one, y, truth, parts, tell)
+            (wrong, loss), model, seconds = _answers(one, y, truth, parts, tell)
             rows = judged if folds is None or one.make is None else None
-            entries[one.name] = _promises(one, trained, y, rows, confidence)
+            promises = _promises(one, model, y, rows, confidence)
+            entries[one.name] = Compared(
+                one.name, one.about, seconds=seconds, **promises
+            )
             loss = None if loss is None else loss[judged]
             found[one.name] = Answers(wrong[judged], loss)
         except _REASONS as error:
@@ -253,27 +249,28 @@ def _parts(
 
 def _answers(
     one: Candidate, y: Any, truth: Any, parts: Any, tell: Callable[[str], None]
-) -> tuple[Answers, Trained]:
+) -> tuple[Answers, Any, float | None]:
     """Return how rows are answered by models that were not trained on them.
 
-    And the model that one would use: trained on all rows after folds, else that which
-    was judged.
+    And the model that one would use, trained on all rows after folds, else that which
+    was judged; and the seconds of its training.
     """
     wrong, loss = np.zeros(len(truth), bool), np.zeros(len(truth))
-    trained = Trained(one.model, None)
+    model, seconds = one.model, None
     for train, rows in parts:
         tell(one.name)
         if one.make is not None:
-            given = take_rows(one.X, train), take_rows(y, train)
-            trained = _trained(one.make(), *given)
+            model, given = one.make(), (take_rows(one.X, train), take_rows(y, train))
+            seconds = _train(model, *given)
         part = take_rows(one.X, rows)
-        wrong[rows] = _texts(trained.model.predict(part)) != truth[rows]
+        wrong[rows] = _texts(model.predict(part)) != truth[rows]
         if one.probabilities:
-            loss[rows] = _log_loss(trained.model, part, truth[rows])
+            loss[rows] = _log_loss(model, part, truth[rows])
     if one.make is not None and len(parts) > 1:
         tell(one.name)
-        trained = _trained(one.make(), one.X, y)
-    return Answers(wrong, loss if one.probabilities else None), trained
+        model = one.make()
+        seconds = _train(model, one.X, y)
+    return Answers(wrong, loss if one.probabilities else None), model, seconds
 
 
 def _texts(labels: Any) -> NDArray[np.object_]:
@@ -282,12 +279,13 @@ def _texts(labels: Any) -> NDArray[np.object_]:
     return np.array([*found], object)
 
 
-def _trained(model: Any, X: Any, y: Any) -> Trained:
+def _train(model: Any, X: Any, y: Any) -> float:
+    """Train a model; return the seconds that it took."""
     begun = time.perf_counter()
     model.fit(X, y)
     if getattr(getattr(model, "result_", None), "interrupted", False):
         raise KeyboardInterrupt  # a search that keeps what it has reached
-    return Trained(model, time.perf_counter() - begun)
+    return time.perf_counter() - begun
 
 
 def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
@@ -303,10 +301,9 @@ def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
 
 
 def _promises(
-    one: Candidate, trained: Trained, y: Any, rows: Any, confidence: float
-) -> Compared:
+    one: Candidate, model: Any, y: Any, rows: Any, confidence: float
+) -> dict[str, Any]:
     """Return what is certified of a model: by itself, and by test rows if there are."""
-    model, seconds = trained
     found, labels = _certified(model, confidence), np.asarray(y, object)
     if one.make is None:
         c = certify(model, one.X, labels.tolist(), confidence=confidence)
@@ -317,7 +314,7 @@ def _promises(
         c = certify(model, part, labels[rows].tolist(), confidence=confidence)
         found["population"] = c.sampled_error
         found["population_worst"] = c.bounds[c.rule]
-    return Compared(one.name, one.about, seconds=seconds, **found)
+    return found
 
 
 def _certified(model: Any, confidence: float) -> dict[str, Any]:
