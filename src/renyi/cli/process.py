@@ -88,29 +88,29 @@ def _discard_rest(stream: Any) -> None:
 def stoppable() -> Iterator[list[int]]:
     """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came."""
     came: list[int] = []
-    deaf_until = 0.0
+    ignored_until = 0.0
 
     def stop(number: int, frame: object) -> None:
-        nonlocal deaf_until
+        nonlocal ignored_until
         came.append(number)
-        if time.monotonic() >= deaf_until:
-            deaf_until = time.monotonic() + _ONCE
+        if time.monotonic() >= ignored_until:
+            ignored_until = time.monotonic() + _ONCE
             raise KeyboardInterrupt(number)
 
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        deaf = (signal.SIG_IGN, None)  # None: of a host that is no Python
-        heard = [each for each in SIGNALS if signal.getsignal(each) not in deaf]
-        usual = {each: signal.signal(each, stop) for each in heard}
+        ignored = (signal.SIG_IGN, None)  # None: of a host that is no Python
+        handled = [each for each in SIGNALS if signal.getsignal(each) not in ignored]
+        usual = {each: signal.signal(each, stop) for each in handled}
     unraisable = sys.unraisablehook
 
     def swallowed(told: Any) -> None:
         """Raise it anew, of an interrupt that came where nothing can be raised."""
-        nonlocal deaf_until
+        nonlocal ignored_until
         if not came:
             unraisable(told)
         elif isinstance(told.exc_value, KeyboardInterrupt):
-            deaf_until = 0.0
+            ignored_until = 0.0
             # To this thread, since a call of the system ends by nothing else.
             again = (threading.main_thread().ident, came.pop())
             threading.Timer(_AGAIN, signal.pthread_kill, again).start()
