@@ -32,11 +32,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def exact_percent(share: float) -> str:
-    """Return a share that was given, such as a confidence, with all its digits.
+def chosen_percent(share: float) -> str:
+    """Return a share that was chosen, such as a confidence, with all its digits.
 
-    >>> exact_percent(0.95), exact_percent(0.9999)
-    ('95 %', '99.99 %')
+    >>> chosen_percent(0.95), chosen_percent(0.9975)
+    ('95 %', '99.75 %')
     """
     return f"{100 * share:.10g} %"
 

@@ -18,7 +18,7 @@ from renyi.checks import CLOSED_GAP, has_few_rows
 from renyi.figures import (
     at_least,
     at_most,
-    exact_percent,
+    chosen_percent,
     number_of,
     percent,
     printable,
@@ -175,7 +175,7 @@ def _leave_one_out(error: float) -> str:
 def _of_heldout_rows(c: Certificate) -> list[str]:
     assert c.confidence is not None
     lines = [
-        f"With confidence {exact_percent(c.confidence)}, on every population with the "
+        f"With confidence {chosen_percent(c.confidence)}, on every population with the "
         "marginals of the one",
         f"these {c.n:,.10g} rows were drawn from:",
         *rule_lines(c),
@@ -209,7 +209,7 @@ def population_sentence(c: Certificate) -> str:
     """Say what holds of the model on the population of its rows, and how surely."""
     assert c.confidence is not None
     assert c.sampled_error is not None
-    sure, bound = f"With confidence {exact_percent(c.confidence)}", c.bounds[c.rule]
+    sure, bound = f"With confidence {chosen_percent(c.confidence)}", c.bounds[c.rule]
     pairs = "pairs of columns"
     if c.order > 1:
         pairs = f"pairs of features of {c.order} columns"

@@ -17,7 +17,7 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_least, at_most, exact_percent, number_of, percent, wrapped
+from renyi.figures import at_least, at_most, chosen_percent, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
 from renyi.warnings import warn
@@ -104,7 +104,7 @@ def _prevalence_text(facts: Facts) -> list[str]:
     if found is None:
         return []
     text = (
-        f"Where {exact_percent(found['share'])} are "
+        f"Where {chosen_percent(found['share'])} are "
         f"{one_line(found['class'], _NAME)!r}, rule map errs at most "
         f"{at_most(found['error'], 1)}"
     )

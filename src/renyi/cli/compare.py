@@ -23,7 +23,7 @@ from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.comparison.page import comparison_page, how_judged, verdict
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
-from renyi.figures import at_most, exact_percent, wrapped
+from renyi.figures import at_most, chosen_percent, wrapped
 from renyi.writing import encoded, replacing
 
 _FOLDS = 10
@@ -132,7 +132,7 @@ _LEGEND = (
 
 def _text(found: Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
-    sure, target = exact_percent(found.confidence), one_line(found.target, 40)
+    sure, target = chosen_percent(found.confidence), one_line(found.target, 40)
     done = found.judged
     lines = [f"What predicts {target!r}, the least error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))

@@ -26,7 +26,7 @@ from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores, sums
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import POINTS, GenotypeScores, frequency_of
-from renyi.figures import at_most, exact_percent, number_of, percent, printable
+from renyi.figures import at_most, chosen_percent, number_of, percent, printable
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_counts import GenotypeCounts, read_genotype_counts
 from renyi.sources.genotype_filters import Filters
@@ -226,7 +226,7 @@ def _text(facts: Facts, certified: Certified) -> str:
     ]
     bound = certified.gamma
     proof = (
-        f"With confidence {exact_percent(certified.confidence)} γ is at most "
+        f"With confidence {chosen_percent(certified.confidence)} γ is at most "
         f"{bound:.4f}: {certified.estimate:.4f} of counts and panel, "
         f"{certified.pairs:.4f} for the panel's size, {certified.means:.4f} for the "
         "study's."

@@ -27,7 +27,7 @@ from renyi.encoding.column_rules import missing_texts
 from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import exact_percent, number_of
+from renyi.figures import chosen_percent, number_of
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
@@ -69,7 +69,7 @@ def run(args: Args, recorded: Recorded) -> None:
     output.print_notes(notes)
     if args.prevalence is not None:
         second = label_text(rows.clf.classes_.tolist()[1])
-        share = exact_percent(args.prevalence)
+        share = chosen_percent(args.prevalence)
         print(f"Answers for rows of which {share} are {second!r}", file=sys.stderr)
     if error is not None:
         judged = f"{error['wrong']:,} of {number_of(error['rows'], 'row')}"

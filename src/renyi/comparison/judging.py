@@ -40,7 +40,7 @@ from renyi.checks import check_share, check_whole, has_few_rows
 from renyi.comparison.methods import METHODS, Settings
 from renyi.encoding.columns import label_text
 from renyi.estimators.minimax_classifier import RuleClassifier
-from renyi.figures import at_most, exact_percent
+from renyi.figures import at_most, chosen_percent
 from renyi.progress import Progress, ProgressCallback
 from renyi.solvers.risk_measures import log_losses
 from renyi.sources.frames import take_rows
@@ -326,7 +326,7 @@ def _certified(model: Any, confidence: float) -> dict[str, Any]:
     if c is not None and c.basis == "marginals":
         return {"worst_case": c.bounds[c.rule], "doubtful": c.doubtful}
     if c is not None and (sure := c.confidence or 0.0) < confidence:
-        own = exact_percent(sure)
+        own = chosen_percent(sure)
         return {"note": f"its own bound holds with confidence {own} only"}
     if c is not None:
         worst = {"population_worst": c.bounds[c.rule]}

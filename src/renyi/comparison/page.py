@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
-from renyi.figures import at_most, exact_percent, number_of, percent
+from renyi.figures import at_most, chosen_percent, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
 from renyi.report.page import (
     Head,
@@ -34,7 +34,7 @@ _READING = (
 
 def how_judged(found: Comparison) -> str:
     """Say which rows were judged, and what the intervals are."""
-    sure, rows = exact_percent(found.confidence), number_of(found.rows, "row")
+    sure, rows = chosen_percent(found.confidence), number_of(found.rows, "row")
     fixed = any(e.error is not None and e.seconds is None for e in found.entries)
     models = " Models were judged as they are." if fixed else ""
     if found.folds is not None:
@@ -65,7 +65,7 @@ def verdict(found: Comparison) -> str:
     if len(done) == 1:
         return text
     if may == [best]:
-        sure = exact_percent(found.confidence)
+        sure = chosen_percent(found.confidence)
         return f"{text} With confidence {sure} it is the best of these {len(done)}."
     others = f"{len(may)} of {len(done)} may be the best"
     return f"{text} These rows cannot tell: {others}."
@@ -90,7 +90,7 @@ def _label(entry: Compared) -> Html:
 
 
 def _chart(found: Comparison) -> Html:
-    sure, done = exact_percent(found.confidence), found.judged
+    sure, done = chosen_percent(found.confidence), found.judged
     columns = [Panel("Error", [_interval(e.error, 1, 100, " %") for e in done])]
     losses = [_interval(e.log_loss, 3) for e in done]
     bounds = [_bound(e.worst_case, e.doubtful) for e in done]

@@ -14,7 +14,7 @@ from renyi.checks import check_choice, check_share, check_whole
 from renyi.drawing import GREY, axes, literal, look
 from renyi.encoding.column_rules import check_labels, class_array, distinct
 from renyi.encoding.columns import label_text
-from renyi.figures import exact_percent
+from renyi.figures import chosen_percent
 from renyi.plots import owner_of, place_of
 from renyi.selection import short
 
@@ -260,7 +260,7 @@ class CalibrationDisplay:
         ax.set_ylabel("share of rows that have the class")
         n = int(self.curves[0].counts.sum())
         source = f"{literal(self.source)}, " if self.source else ""
-        sure = f"intervals of {exact_percent(self.confidence)} for each bin"
+        sure = f"intervals of {chosen_percent(self.confidence)} for each bin"
         known = any(drawn is not None for drawn in self.intervals_)
         title = f"{source}{n:,} rows{'; ' + sure if known else ''}"
         ax.set_title(title, fontsize=9, color=GREY)

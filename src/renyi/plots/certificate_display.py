@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from renyi.certificates.record import CLOSED, BoundReport, Certificate, Step
 from renyi.certification import bound_report, simple_rules
 from renyi.drawing import COLOURS, axes, literal
-from renyi.figures import at_most, exact_percent, percent, wrapped
+from renyi.figures import at_most, chosen_percent, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.plots import owner_of
 from renyi.rules import RULES
@@ -232,7 +232,7 @@ def _known(c: Certificate) -> list[Rung]:
         group = "New rows, estimated"
         found.append(Rung(group, "leave-one-out, rule map", c.loo_error))
     if c.sampled_error is not None and c.confidence is not None:
-        group = f"The sampled population, confidence {exact_percent(c.confidence)}"
+        group = f"The sampled population, confidence {chosen_percent(c.confidence)}"
         if c.observed_error is not None:
             found.append(Rung(group, "seen on rows not trained on", c.observed_error))
         found.append(Rung(group, "at most", None, None, c.sampled_error))
@@ -243,7 +243,7 @@ def _bounds(c: Certificate, steps: Sequence[Step] = ()) -> list[Rung]:
     """Return the bounds of the model's own rule, then those of the other rules."""
     name, group = CLOSED, f"Worst case of this model, rule {c.rule}"
     if c.confidence is not None:
-        name = f"confidence {exact_percent(c.confidence)}"
+        name = f"confidence {chosen_percent(c.confidence)}"
         group = f"Every population with its pairs, rule {c.rule}"
     steps = steps or c.steps or (Step(name, c.bounds[c.rule]),)
     found = [Rung(group, s.name, None, s.lower, s.upper) for s in steps]

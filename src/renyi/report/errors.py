@@ -12,7 +12,7 @@ from typing import Any
 from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label, label_text
-from renyi.figures import at_most, exact_percent, number_of, percent
+from renyi.figures import at_most, chosen_percent, number_of, percent
 from renyi.report.page import name
 from renyi.report.parts import Rung, Tile
 
@@ -131,7 +131,7 @@ def _tried(c: Certificate) -> str:
 
 
 def _sure(c: Certificate) -> str:
-    return exact_percent(c.confidence or 0)
+    return chosen_percent(c.confidence or 0)
 
 
 def tiles(

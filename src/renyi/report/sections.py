@@ -10,7 +10,7 @@ from renyi.certificates.text import ALONE, rule_lines
 from renyi.figures import (
     at_least,
     at_most,
-    exact_percent,
+    chosen_percent,
     number_of,
     percent,
     point_digits,
@@ -174,7 +174,7 @@ def _ladder(report: Report) -> Section | None:
 def _scope(c: Certificate) -> str:
     """Say where the bounds of a certificate hold."""
     if c.confidence is not None:
-        sure = f"With confidence {exact_percent(c.confidence)} in each by itself, on"
+        sure = f"With confidence {chosen_percent(c.confidence)} in each by itself, on"
         return f"{sure} any population with the {pairs(c)} of the one sampled:"
     if c.doubtful:
         return ALONE
