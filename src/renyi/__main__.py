@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from renyi.checks import SIGNALS, farewell
+from renyi.checks import SIGNALS, signal_message
 
 PATIENCE = 1.5  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux: what a child gets when its parent dies
@@ -25,7 +25,7 @@ def main() -> int:
     for number in listened:
         signal.signal(number, _leave)
     if not hasattr(os, "fork") or os.environ.get("RENYI_DEBUG"):
-        return _told(_work())  # for debuggers, all in one process
+        return _reported(_work())  # for debuggers, all in one process
     parent = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else its exit code may be lost
     signal.pthread_sigmask(signal.SIG_BLOCK, listened)  # until it is known who answers
@@ -33,7 +33,7 @@ def main() -> int:
         child = os.fork()
     except OSError:  # there may be no more processes
         signal.pthread_sigmask(signal.SIG_UNBLOCK, listened)
-        return _told(_work())
+        return _reported(_work())
     if child == 0:
         for number in listened:
             signal.signal(number, lambda number, _: os._exit(128 + number))
@@ -53,9 +53,9 @@ def _open_streams() -> None:
     os.close(number)
 
 
-def _told(code: int) -> int:
+def _reported(code: int) -> int:
     """Say so if it is the exit code of what a signal ended."""
-    _write(farewell(code))
+    _write(signal_message(code))
     return code
 
 
@@ -74,7 +74,7 @@ def _leave(number: int, frame: object) -> None:
     """End at once: while modules are loaded there is nothing to tidy up."""
     for each in SIGNALS:  # which may come twice
         signal.signal(each, _ignore)
-    os._exit(_told(128 + number))
+    os._exit(_reported(128 + number))
 
 
 def _die_with(parent: int) -> None:
@@ -138,9 +138,9 @@ def _watch(child: int, listened: list[signal.Signals]) -> int:
     for number in (signal.SIGALRM, *listened):
         signal.signal(number, signal.SIG_IGN)
     if code >= 0:
-        return _told(code)
+        return _reported(code)
     if asked:
-        return _told(128 + asked[0])
+        return _reported(128 + asked[0])
     name = signal.Signals(-code).name
     text = f"renyi: error: The system ended the work ({name})"
     if code == -signal.SIGKILL:

@@ -30,7 +30,7 @@ SIGNALS = tuple(
 CLOSED_GAP = 1.1e-6  # an interval no wider than the tolerance of searches is closed
 
 
-def farewell(code: int) -> str:
+def signal_message(code: int) -> str:
     """Return what a command says that a signal ended, by its exit code; else ''."""
     if code - 128 not in SIGNALS:
         return ""

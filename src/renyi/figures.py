@@ -10,7 +10,7 @@ import re
 from textwrap import fill
 
 _ROUNDING = 1e-9  # of a share; what is less is not rounded outwards
-_WIDTH = 80
+WIDTH = 80
 # Controls of terminals (but tab and new line), line ends and directions of Unicode.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -92,7 +92,7 @@ def wrapped(text: str, first: str = "", then: str = "") -> str:
     kept = text.replace(" %", "\N{NO-BREAK SPACE}%")
     broken = fill(
         kept,
-        _WIDTH,
+        WIDTH,
         initial_indent=first,
         subsequent_indent=then,
         break_long_words=False,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from renyi.checks import check_memory
 from renyi.endings import MARGINALS
-from renyi.writing import Place, Sink, replacing
+from renyi.writing import Place, Sink, encoded, replacing
 
 # Types of plain values in a file.
 NUMBER: tuple[type, ...] = (int, float)
@@ -88,8 +88,7 @@ def to_bytes(data: Mapping[str, Any], indent: int | None = None) -> bytes:
     text = json.dumps(
         data, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort
     )
-    # A lone surrogate in a label becomes JSON's own escape of it.
-    return text.encode("utf-8", "backslashreplace")
+    return encoded(text)  # JSON's own escape of a lone surrogate
 
 
 def checksum(data: Mapping[str, Any], arrays: Arrays) -> str:

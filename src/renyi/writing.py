@@ -60,6 +60,11 @@ def same_file(one: Place, other: Place) -> bool:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
+def encoded(text: str) -> bytes:
+    """Return text as files hold it: UTF-8, a lone surrogate as an escape."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 @contextlib.contextmanager
 def replacing(path: Sink) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` when all went well.
@@ -119,16 +124,24 @@ def _turn(folder: Path) -> Iterator[None]:
 
 def _lock(file: int | IO[bytes]) -> None:
     """Lock a file; one that another holds is waited for, a second at most."""
-    if fcntl is None:
-        return
     for _ in range(100):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(BlockingIOError):
+            _locked(file)
             return
-        except BlockingIOError:
-            time.sleep(0.01)
-        except OSError:  # some network drives have no locks
-            return
+        time.sleep(0.01)
+
+
+def _locked(file: int | IO[bytes]) -> bool:
+    """Lock a file, or raise `BlockingIOError`; whether the system knows locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network drives have no locks
+        return False
+    return True
 
 
 def _prefix(place: Path) -> str:
@@ -196,14 +209,12 @@ def _complete(stream: IO[bytes], temporary: Path, place: Path) -> None:
 
 def sweep(place: Path) -> None:
     """Delete what writers of `place` left that were killed: nobody locks it."""
-    if fcntl is None:
-        return
     with contextlib.suppress(OSError):
         for each in os.scandir(place.parent):
             if each.name.startswith(_prefix(place)) and not each.is_symlink():
                 with contextlib.suppress(OSError), open(each, "r+b") as stream:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(each)
+                    if _locked(stream):
+                        os.unlink(each)
 
 
 def hold(stream: IO[bytes], path: Path) -> bool:
@@ -212,13 +223,7 @@ def hold(stream: IO[bytes], path: Path) -> bool:
     If another holds it, `BlockingIOError` is raised; where the system knows no locks,
     none is taken.
     """
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # some network drives have no locks
+    if not _locked(stream):
         return True
     try:
         return os.path.samestat(os.fstat(stream.fileno()), path.stat())

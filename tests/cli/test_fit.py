@@ -417,6 +417,16 @@ def test_confidence_certifies_the_population(good: Callable[..., Done]) -> None:
     assert "With confidence 90 %" in text
 
 
+def test_next_command_of_a_mixture_changes_nothing_but_the_method(
+    good: Callable[..., Done],
+) -> None:
+    place = save(table(300).rename(columns={"y": "mixture"}), "mixture.csv")
+    options = ("--target", "mixture", "--id", "id", "--confidence", "0.9", "--method")
+    told = good("fit", place, *options, "mixture", "--json").json
+    again = told["next"].partition(" --json")[0]
+    assert again == f"renyi fit {place} {' '.join(options)} average"
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -12,8 +12,17 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.cli import main
-from renyi.estimators.model import RenyiModel
+from renyi import rules
+from renyi.certificates import crossfit
+from renyi.certification import LEVELS
+from renyi.cli import compare, main
+from renyi.cli.parser import parser
+from renyi.comparison.methods import METHODS
+from renyi.estimators.model import OBJECTIVES, RenyiModel
+from renyi.exports import formats, integer_card
+from renyi.robust import minimax_problem
+from renyi.solvers.calibration import CALIBRATIONS
+from renyi.sources.dialects import DIALECTS
 from support.commandline import HERE, Done, Run, process
 
 
@@ -23,6 +32,42 @@ def test_datasets(good: Callable[..., Done]) -> None:
     assert [entry["name"] for entry in told] == list(renyi.datasets.names())
     assert all(name in text for name in renyi.datasets.names())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def command(name: str) -> Any:
+    (commands,) = (a for a in parser()._actions if a.dest == "command")
+    return commands.choices[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "known"),
+    [
+        ("fit", "--rule", rules.RULES),
+        ("fit", "--objective", OBJECTIVES),
+        ("fit", "--calibration", (*CALIBRATIONS, "none")),
+        ("fit", "--method", crossfit.METHODS),
+        ("certify", "--level", LEVELS),
+        ("minimax", "--method", minimax_problem.METHODS),
+        ("export", "--sql", DIALECTS),
+        (
+            "export",
+            "--format",
+            {*integer_card.FORMATS, *formats.TEXTS, *formats.BINARY},
+        ),
+    ],
+)
+def test_choices_are_those_of_the_library(name: str, option: str, known: Any) -> None:
+    # The parser has them once more, so that --help need not load what computes.
+    assert {*command(name)._option_string_actions[option].choices} == {*known}
+
+
+def test_help_names_the_methods_and_the_defaults() -> None:
+    found = command("compare")
+    words = {word.strip(",;:()") for word in found.epilog.split()}
+    assert {*METHODS} <= words
+    said = {a.dest: a.help for a in found._actions}
+    assert f"(default {compare._FOLDS})" in said["folds"]
+    assert f"(default {renyi.Encoder().bins})" in said["bins"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from renyi.report.page import (
     Head,
     Html,
     Section,
-    encoded,
     name,
     page,
     safe_json,
@@ -23,6 +22,7 @@ from renyi.report.page import (
     tag,
     text,
 )
+from renyi.writing import encoded
 
 HOSTILE = [
     "<script>alert(1)</script>",

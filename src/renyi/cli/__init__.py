@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from renyi.checks import MemoryBudgetError, farewell, memory_limit
-from renyi.cli.parser import parser
+from renyi.checks import MemoryBudgetError, memory_limit, signal_message
+from renyi.cli.parser import option, parser
 from renyi.cli.process import printable_streams, stoppable
 
 _EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
@@ -42,7 +42,7 @@ _PARAMETERS = {
     "time_limit",
 }
 # Errors of the system by which a name was wrong; others are faults of the machine.
-_OF_THE_USER = (
+_USER_ERRORS = (
     FileNotFoundError,
     FileExistsError,
     PermissionError,
@@ -69,21 +69,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     code, _ = run(sys.argv[1:] if argv is None else argv)
     with printable_streams():
-        sys.stderr.write(farewell(code))
+        sys.stderr.write(signal_message(code))
     return code
 
 
 def run(argv: Sequence[str]) -> tuple[int, bool]:
     """Run the command line; return its exit code, and whether a signal came.
 
-    That a signal ended it is for the caller to say: see `renyi.checks.farewell`.
+    That a signal ended it is for the caller to say: see `renyi.checks.signal_message`.
     """
     with stoppable() as came, printable_streams():
-        code = _answered(list(argv), came)
+        code = _exit_code(list(argv), came)
     return code, bool(came)
 
 
-def _answered(arguments: list[str], came: list[int]) -> int:
+def _exit_code(arguments: list[str], came: list[int]) -> int:
     """Return the exit code of a command that has said all it has to say."""
     args = argparse.Namespace()
     try:
@@ -105,12 +105,12 @@ def _answered(arguments: list[str], came: list[int]) -> int:
             return 128 + (came[0] if came else signal.SIGINT)
         if not isinstance(error, Exception):  # argparse's way out
             raise
-        return _told(error, vars(args))
+        return _report_error(error, vars(args))
     # What a search had found when it was interrupted has been printed by now.
     return 128 + came[0] if came and came[0] != signal.SIGINT else code
 
 
-def _told(error: Exception, options: Iterable[str]) -> int:
+def _report_error(error: Exception, options: Iterable[str]) -> int:
     """Report what went wrong in one sentence; return the exit code."""
     if isinstance(error, MemoryError):
         if isinstance(error, MemoryBudgetError):
@@ -123,7 +123,7 @@ def _told(error: Exception, options: Iterable[str]) -> int:
         advice = ""
         if isinstance(error, PermissionError):
             advice = ": ask its owner for the permission, or choose another"
-        code = 2 if isinstance(error, _OF_THE_USER) else 1
+        code = 2 if isinstance(error, _USER_ERRORS) else 1
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
@@ -149,11 +149,11 @@ def _with_options(text: str, options: Iterable[str]) -> str:
     """
     text = re.sub(r"\(on the command line, ([^)]+)\)", r"(\1)", text)
     for name in _PARAMETERS & {*options}:
-        option, alone = f"--{name.replace('_', '-')}", rf"(?<![\w'\"./-]){name}"
-        text = re.sub(rf"{alone}=True\b", option, text)
-        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{option} \1", text)
+        shown, alone = option(name), rf"(?<![\w'\"./-]){name}"
+        text = re.sub(rf"{alone}=True\b", shown, text)
+        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
         if "_" in name:
-            text = re.sub(rf"{alone}(?![\w'\"=])", option, text)
+            text = re.sub(rf"{alone}(?![\w'\"=])", shown, text)
     return text
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from renyi import verify
-from renyi.certificates.record import Certificate, Step
+from renyi.certificates.record import BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE, table, verdict
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
-from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
@@ -26,9 +20,6 @@ from renyi.estimators.model import RenyiModel
 from renyi.figures import at_least, at_most, chosen_percent, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
-from renyi.sources import files
-from renyi.sources.csv import CsvFile
-from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 _TOP = 10
@@ -43,39 +34,43 @@ def run(args: Args, recorded: Recorded) -> None:
     if args.halves is not None:
         _run_halves(args, recorded)
         return
-    if args.proof is not None:
-        output.check_place(args, args.proof, (".json",))
+    output.check_out(args, args.proof, (".json",))
     clf = inputs.load_model(args.model)
     if args.level in ("lp", "exact"):
-        limits: Any = {"level": args.level, "time_limit": args.time_limit}
         m = inputs.load_marginals(args.file)
-        with Meter() as meter, _naming(args.file):
-            report = bound_report(clf, m, progress=meter.search, **limits)
+        with inputs.naming(args.file):
+            report = bounds(args, clf, m)
         facts = report.to_dict() | _proof_facts(args, m, clf, report.minimax)
         facts |= _prevalence_facts(args, clf, report.certificate)
         text = "\n".join([str(report), *_prevalence_text(facts), *_proof_text(facts)])
         output.show(args, facts, lambda _: text, recorded)
         return
     if args.rows is not None:
-        c = certify(clf, *heldout_rows(args, clf), confidence=args.confidence)
+        rows = predict.heldout_rows(clf, args.model, args.rows, args.target)
+        c = certify(clf, *rows, confidence=args.confidence)
+        facts = {"notes": output.notes_of(recorded)}
     else:
         m = inputs.load_marginals(args.file)
-        with _naming(args.file):
+        with inputs.naming(args.file):
             c = certify(clf, m)
-    facts = {} if args.rows else _proof_facts(args, m, clf)
-    facts |= _prevalence_facts(args, clf, c)
-    notes = output.notes_of(recorded)
+        facts = _proof_facts(args, m, clf) | _prevalence_facts(args, clf, c)
     if args.json:
-        facts |= {"notes": notes} if args.rows else {}
         output.print_json(certificate_facts(c) | facts)
         return
-    output.print_notes(notes)
+    output.print_notes(output.notes_of(recorded))
     extra = [*_prevalence_text(facts), *_proof_text(facts)]
     print("\n".join([*certificate_text(c), *extra]))
     # Exact worst cases are known of single columns only.
     if args.rows is None and c.order == 1 and not c.doubtful:
-        again = shlex.join(["renyi", "certify", args.model, args.file, "--exact"])
+        again = output.command(["certify", args.model, args.file, "--exact"])
         print(f"\nNext: {again}   (the exact worst case)")
+
+
+def bounds(args: Args, clf: RenyiModel, m: Marginals) -> BoundReport:
+    """Return the bounds on a model's error up to the level that is asked for."""
+    limits: Any = {"level": args.level, "time_limit": args.time_limit}
+    with Meter() as meter:
+        return bound_report(clf, m, progress=meter.search, **limits)
 
 
 def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
@@ -110,8 +105,8 @@ def _prevalence_text(facts: Facts) -> list[str]:
         return []
     text = (
         f"Where {chosen_percent(found['share'])} are "
-        f"{one_line(found['class'], _NAME)!r}, "
-        f"rule map errs at most {at_most(found['error'], 1)}"
+        f"{one_line(found['class'], _NAME)!r}, rule map errs at most "
+        f"{at_most(found['error'], 1)}"
     )
     if found["error_if_moved"] is not None:
         bound = at_most(found["error_if_moved"], 1)
@@ -123,29 +118,17 @@ def _prevalence_text(facts: Facts) -> list[str]:
     return [wrapped(text)]
 
 
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Let errors about marginals name their file."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
 def _check_basis(args: Args) -> None:
     """Refuse options that do not go together."""
     if args.halves is not None:
-        names = ("model", "level", "time_limit", "rows", "target", "proof")
-        for name in (*names, "prevalence"):
-            if getattr(args, name) is not None:
-                what = "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
-                raise ValueError(
-                    f"{what} does not go with --halves, which trains a model on each "
-                    "of two marginals: leave it out."
-                )
+        names = ("level", "time_limit", "rows", "target", "proof", "prevalence")
+        why = (
+            "does not go with --halves, which trains a model on each of two "
+            "marginals: leave it out"
+        )
+        inputs.check_not_given(args, ("model", *names), why, model="MODEL")
         return
-    if args.out is not None:
-        raise ValueError("--out is for --halves: leave it out.")
+    inputs.check_not_given(args, ["out"], "is for --halves: leave it out")
     if args.model is None:
         raise ValueError(
             "certify takes MODEL and MARGINALS, MODEL --rows FILE, or --halves A B: "
@@ -166,20 +149,17 @@ def _check_basis(args: Args) -> None:
                 "'renyi marginals build' first."
             )
         return
-    for option, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
-        if getattr(args, option) is not None:
-            raise ValueError(f"--{option} is for {place}: leave it out for marginals.")
-    if args.time_limit is not None and args.level in (None, "closed"):
-        raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
+    for name, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
+        why = f"is for {place}: leave it out for marginals"
+        inputs.check_not_given(args, [name], why)
+    inputs.check_time_limit(args)
 
 
 def _run_halves(args: Args, recorded: Recorded) -> None:
     """Train on the marginals of two halves, and certify by the other of each."""
     from renyi.estimators.crossfit_classifier import CrossFitClassifier
 
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, (".json",))
+    place = output.check_out(args, args.out, (".json",))
     halves = [inputs.load_marginals(path) for path in args.halves]
     for m, path in zip(halves, args.halves, strict=True):
         inputs.check_missing_class(m, path)
@@ -198,62 +178,27 @@ def _run_halves(args: Args, recorded: Recorded) -> None:
         print(f"\nWrote {place} (the mean of the two scorecards)")
 
 
-def heldout_rows(args: Args, clf: RenyiModel) -> tuple[pa.Table, list[Any]]:
-    """Read the rows of a table whose class is known, as the model takes them."""
-    path = inputs.table_path(args.rows)
-    file = files.opened(path)
-    names = file.schema.names
-    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
-    target = clf._target if args.target is None else args.target
-    if target is None:
-        raise ValueError(
-            f"{args.model} does not say what it predicts: name the column of classes "
-            f"in {path} with --target."
-        )
-    files.require(path, names, [target])
-    features = list(clf.encoder_.input_names)
-    if target in features:
-        raise ValueError(
-            f"{args.model} predicts by the column {target!r}: it cannot be the class, "
-            f"which is {clf._target!r} (--target)."
-        )
-    predict.check_features(path, names, features)
-    if isinstance(file, CsvFile):
-        inputs.warn_of_spaces(clf.encoder_.single.columns)
-    labels = clf.classes_.tolist()
-    kinds = files.column_kinds(clf.encoder_.single)
-    if any(isinstance(label, str) for label in labels):
-        kinds[target] = "label"
-    missing = clf.encoder_.missing
-    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
-    answer, codes = encoded_target(table[target], target, clf.encoder_)
-    known = codes >= 0
-    X = table.filter(pa.array(known)).drop_columns([target])
-    predict.warn_of_unseen(clf, predict.unseen_labels(clf, X))
-    cells = [answer.categories[k] for k in codes[known]]
-    pairs = zip(cells, inputs.known_classes(cells, labels), strict=True)
-    return X, [cell if known is None else known for cell, known in pairs]
-
-
 # ---- proofs
 
 
-def _proof_facts(args: Args, m: Marginals, *found: Any) -> Facts:
+def _proof_facts(
+    args: Args,
+    m: Marginals,
+    clf: RenyiModel | None,
+    result: MinimaxResult | None = None,
+) -> Facts:
     """Write a proof, if it is asked for, and return where it is and what it proves."""
     if args.proof is None:
         return {}
     from renyi.proofs import write_proof
 
-    proved = write_proof(args.proof, m, *found)
-    result = found[-1] if len(found) > 1 else None
-    if (
-        getattr(result, "worst_distribution", None) is not None
-        and "lower" not in proved
-    ):
+    proved = write_proof(args.proof, m, clf, result)
+    worst = None if result is None else result.worst_distribution
+    if worst is not None and "lower" not in proved:
         warn(f"{args.proof} has no lower bound: no exact witness was found.")
     counts = args.file if args.file.endswith(MARGINALS) else f"COUNTS{MARGINALS}"
     names = [name for name in (getattr(args, "model", None), counts) if name]
-    again = shlex.join(["renyi", "verify", *names, "--proof", args.proof])
+    again = output.command(["verify", *names, "--proof", args.proof])
     return {"proof": {"written": args.proof, "proves": proved, "check": again}}
 
 
@@ -275,25 +220,25 @@ def run_verify(args: Args, recorded: Recorded) -> int:
     """Print what is claimed, the exact numbers, and the answer; return its code."""
     code, why, found = verify.answer(args.file, args.model or "", args.proof or "")
     answer = ("proved", "not proved", "wrong file")[code]
+    claims = [
+        {
+            "claim": what,
+            "claimed": number,
+            "exact": str(Decimal(exact.numerator) / exact.denominator),
+            "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
+            "proved": holds,
+        }
+        for what, number, exact, holds in found
+    ]
     if args.json:
-        claims = [
-            {
-                "claim": what,
-                "claimed": number,
-                "exact": str(Decimal(exact.numerator) / exact.denominator),
-                "fraction": f"{exact.numerator:#x}/{exact.denominator:#x}",
-                "proved": holds,
-            }
-            for what, number, exact, holds in found
-        ]
         output.print_json({"answer": answer, "reason": why, "claims": claims})
-    else:
-        lines = [f"{'claim':<16} {'claimed':<22} exact"] if found else []
-        for what, number, exact, holds in found:
-            digits = Decimal(exact.numerator) / exact.denominator
-            end = "" if holds else ", not proved"
-            lines.append(f"{what:<16} {number!r:<22} {digits}{end}")
-        print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
+        return code
+    lines = [f"{'claim':<16} {'claimed':<22} exact"] if claims else []
+    for each in claims:
+        end = "" if each["proved"] else ", not proved"
+        shown = f"{each['claimed']!r:<22} {each['exact']}{end}"
+        lines.append(f"{each['claim']:<16} {shown}")
+    print("\n".join([*lines, f"{answer}: {why}" if why else answer]))
     return code
 
 
@@ -302,9 +247,12 @@ def run_verify(args: Args, recorded: Recorded) -> int:
 
 def run_minimax(args: Args, recorded: Recorded) -> None:
     """Print the smallest worst error of any rule, and what the rule looks at."""
-    place = _place_of_worst(args)
-    if args.proof is not None:
-        output.check_place(args, args.proof, (".json",))
+    place = output.check_out(args, args.worst, WRITTEN)
+    if place is not None and args.method == "lp":
+        raise ValueError(
+            "--method lp exhibits no distribution for --worst: use --method exact."
+        )
+    output.check_out(args, args.proof, (".json",))
     m = streams.counted(args)
     inputs.check_missing_class(m, args.file)
     with Meter() as meter:
@@ -325,20 +273,8 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
         while "--method" in argv:
             at = argv.index("--method")
             del argv[at : at + 2]
-        facts["next"] = shlex.join(["renyi", *argv, "--method", "exact"])
+        facts["next"] = output.command([*argv, "--method", "exact"])
     output.show(args, facts, minimax_text, recorded)
-
-
-def _place_of_worst(args: Args) -> Path | None:
-    """Return where the worst distribution goes, if it is asked for."""
-    if args.worst is None:
-        return None
-    place = output.check_place(args, args.worst, WRITTEN)
-    if args.method == "lp":
-        raise ValueError(
-            "--method lp exhibits no distribution for --worst: use --method exact."
-        )
-    return place
 
 
 def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:

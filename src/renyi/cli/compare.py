@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from renyi.cli import inputs, output, streams
-from renyi.cli.certify import heldout_rows
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.predict import heldout_rows
 from renyi.comparison.judging import (
     Candidate,
     Compared,
@@ -25,8 +24,7 @@ from renyi.comparison.page import comparison_page, how_judged, verdict
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.figures import at_most, chosen_percent, wrapped
-from renyi.report.page import encoded
-from renyi.writing import replacing
+from renyi.writing import encoded, replacing
 
 _FOLDS = 10
 _NAME = 18
@@ -34,14 +32,13 @@ _NAME = 18
 
 def run(args: Args, recorded: Recorded) -> None:
     """Train and judge; print what came of it, and write the page."""
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, (".html",))
-    folds, test = _design(args)
+    place = output.check_out(args, args.out, (".html",))
+    trained = bool(args.methods) or not args.models
+    folds, test = _design(args, trained)
     confidence = args.confidence or 0.95
     settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
-    X, y, target, them = _rows_and_models(args, settings.encoder)
-    if args.methods or not args.models:
+    X, y, target, them = _rows_and_models(args, settings.encoder, trained)
+    if trained:
         them = [*candidates(_methods(args), settings), *them]
     how: Any = {"folds": folds, "test": test, "confidence": confidence}
     how |= {"seed": settings.seed, "target": target}
@@ -50,29 +47,25 @@ def run(args: Args, recorded: Recorded) -> None:
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = comparison_page(found, title, output.command_line(args))
+        text = comparison_page(found, title, output.command(args.argv))
         with replacing(place) as stream:
             stream.write(encoded(text))
         facts["written"] = str(place)
     output.show(args, facts, partial(_text, found), recorded)
 
 
-def _design(args: Args) -> tuple[int | None, float | None]:
+def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
-    if args.weight is not None:
-        raise ValueError(
-            "--weight does not go with compare, whose intervals are for rows that "
-            "count alike: leave it out."
-        )
+    alike = "whose intervals are for rows that count alike: leave it out"
+    inputs.check_not_given(args, ["weight"], f"does not go with compare, {alike}")
     if args.file.endswith(MARGINALS):
         raise ValueError(f"compare needs rows, and {args.file} holds marginals.")
-    if args.models and not args.methods:
-        for name in ("folds", "test"):
-            if getattr(args, name) is not None:
-                raise ValueError(
-                    f"--{name} is for methods, which are trained: leave it out beside "
-                    "--models, or name some with --methods."
-                )
+    if not trained:
+        why = (
+            "is for methods, which are trained: leave it out beside --models, or name "
+            "some with --methods"
+        )
+        inputs.check_not_given(args, ("folds", "test"), why)
         return None, None
     if args.folds is None and args.test is None:
         return _FOLDS, None
@@ -84,12 +77,14 @@ def _methods(args: Args) -> list[str]:
     return list(METHODS) if names == ["all"] else names
 
 
-def _rows_and_models(args: Args, encoder: Any) -> tuple[Any, Any, str, list[Candidate]]:
+def _rows_and_models(
+    args: Args, encoder: Any, trained: bool
+) -> tuple[Any, Any, str, list[Candidate]]:
     """Return the rows, their classes, the target's name, and the models."""
     X: Any = None
     y: Any = None
     target = args.target
-    if args.methods or not args.models:
+    if trained:
         if streams.is_too_large(args, 1):
             raise ValueError(
                 f"compare needs the rows of {args.file} in memory, and they do not fit "
@@ -102,8 +97,7 @@ def _rows_and_models(args: Args, encoder: Any) -> tuple[Any, Any, str, list[Cand
         clf = inputs.load_model(path)
         if clf.random_state is None:
             clf.random_state = args.seed or 0
-        asked = argparse.Namespace(rows=args.file, target=args.target, model=path)
-        own, cells = heldout_rows(asked, clf)
+        own, cells = heldout_rows(clf, path, args.file, args.target)
         labels = np.array([label_text(cell) for cell in cells], object)
         if y is None:
             X, y, target = own, labels, args.target or clf._target
@@ -139,7 +133,7 @@ _LEGEND = (
 def _text(found: Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
     sure, target = chosen_percent(found.confidence), one_line(found.target, 40)
-    done = [e for e in found.entries if e.error is not None]
+    done = found.judged
     lines = [f"What predicts {target!r}, the least error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
@@ -157,26 +151,19 @@ def _text(found: Comparison, facts: Facts) -> str:
 
 
 def _error_line(e: Compared) -> str:
-    apart, between = "", ""
-    if e.difference is not None:
-        value, low, high = (100 * x for x in e.difference)
-        apart, between = f"{value:+.1f}", f"{low:+.1f} – {high:+.1f}"
-    value, low, high = (100 * x for x in e.error or (0.0, 0.0, 0.0))
+    apart = ("", "") if e.difference is None else e.difference.texts(1, 100, "+")
+    assert e.error is not None
     name = f"{'*' if e.may_be_best else ' '} {one_line(e.name, _NAME)}"
-    error, reach = f"{value:.1f}", f"{low:.1f} – {high:.1f}"
-    return _ERRORS.format(name, error, reach, apart, between).rstrip()
+    return _ERRORS.format(name, *e.error.texts(1, 100), *apart).rstrip()
 
 
 def _loss_line(e: Compared) -> str:
-    loss, reach = "–", ""
-    if e.log_loss is not None:
-        value, low, high = e.log_loss
-        loss, reach = f"{value:.3f}", f"{low:.3f} – {high:.3f}"
+    loss = ("–", "") if e.log_loss is None else e.log_loss.texts(3)
     worst = "–" if e.worst_case is None or e.doubtful else _bare(e.worst_case)
     known = "–" if e.population is None else _bare(e.population)
     spent = "" if e.seconds is None else f"{e.seconds:.2f}"
     name = f"  {one_line(e.name, _NAME)}"
-    return _LOSSES.format(name, loss, reach, worst, known, spent).rstrip()
+    return _LOSSES.format(name, *loss, worst, known, spent).rstrip()
 
 
 def _bare(share: float) -> str:

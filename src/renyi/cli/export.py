@@ -10,9 +10,10 @@ from renyi.cli import genotype_scores, inputs, output
 from renyi.cli.output import Args, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import EXPORTS
+from renyi.estimators.model import RenyiModel
 from renyi.exports import formats, integer_card, point_tables, score_files
 from renyi.sources import files
-from renyi.writing import replacing
+from renyi.writing import encoded, replacing
 
 _TABLES = ("csv", "md")  # points, which no rule goes by
 _POINTS = (*integer_card.FORMATS, *(f for f in EXPORTS if f in formats.FUNCTIONS))
@@ -35,10 +36,8 @@ def run(args: Args, recorded: Recorded) -> None:
         )
     given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
     name = given[0] if given else "format"
-    for other in _OTHERS[name]:
-        if getattr(args, other):
-            shown = "marginals" if other == "file" else other
-            raise ValueError(f"--{shown} does not go with --{name}: leave it out.")
+    why = f"does not go with --{name}: leave it out"
+    inputs.check_not_given(args, _OTHERS[name], why, file="--marginals")
     if name == "sql":
         _sql(args)
     elif name == "points":
@@ -51,7 +50,7 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def _sql(args: Args) -> None:
     """Write the score of a model as SQL."""
-    place = None if args.out is None else output.check_place(args, args.out, (".sql",))
+    place = output.check_out(args, args.out, (".sql",))
     clf = inputs.load_model(args.model)
     known = {label_text(label): label for label in clf.classes_.tolist()}
     if args.label not in (None, *known):
@@ -60,10 +59,8 @@ def _sql(args: Args) -> None:
             f"{', '.join(map(repr, known))}."
         )
     text = clf.scorecard_.to_sql(args.sql, known.get(args.label), table=args.table)
-    if args.table is not None and clf.rule != "map":  # SQL draws nothing at random
-        output.print_notes(
-            [f"The answers are of rule map; {args.model} uses {clf.rule}."]
-        )
+    if args.table is not None:
+        output.print_notes(_other_rule(args, clf))
     _send(place, f"{text}\n")
 
 
@@ -103,13 +100,9 @@ def _points(args: Args, recorded: Recorded) -> None:
             f"Count the rows ('renyi marginals build FILE --target COL --encoder "
             f"{args.model} --out counts.renyi') and add --marginals counts.renyi."
         )
-    try:
+    with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
-    except ValueError as error:
-        raise ValueError(f"{args.model}: {error}") from None
-    notes = output.notes_of(recorded)
-    if clf.rule != "map":  # points draw nothing at random
-        notes.append(f"The answers are of rule map; {args.model} uses {clf.rule}.")
+    notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
     if clf.class_weight is not None:
         notes.append(
             "The threshold is the cheapest by the bound: class weights are lost."
@@ -121,6 +114,13 @@ def _points(args: Args, recorded: Recorded) -> None:
         _send(place, card.to_text(form))
     else:
         _send(place, formats.written(card.scorecard, form))
+
+
+def _other_rule(args: Args, clf: RenyiModel) -> list[str]:
+    """Return what to note of a model that draws answers, which is not exported."""
+    if clf.rule == "map":
+        return []
+    return [f"The answers are of rule map; {args.model} uses {clf.rule}."]
 
 
 def _chosen(
@@ -161,7 +161,6 @@ def _send(place: Path | None, data: str | bytes) -> None:
     if place is None:
         output.print_data(str(data))
         return
-    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     with replacing(place) as stream:
-        stream.write(raw)
+        stream.write(encoded(data) if isinstance(data, str) else data)
     print(f"Wrote {place}", file=sys.stderr)

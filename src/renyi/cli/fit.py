@@ -7,7 +7,6 @@ estimate stands in its place.
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,14 @@ from renyi.certificates.record import Certificate
 from renyi.certificates.text import ranking_lines, rule_lines
 from renyi.cli import genotype_counts, genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
-from renyi.cli.output import SMALL, Args, Facts, Recorded
+from renyi.cli.output import Args, Facts, Recorded, bullets, indented
+from renyi.cli.parser import SMALL
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_most, percent, printable, wrapped
+from renyi.figures import WIDTH, at_most, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
@@ -35,7 +35,6 @@ from renyi.warnings import warn
 from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
-_WIDTH = 80
 _TOP = 10
 _NAME = 26  # of a feature: leaves room for two classes with their points
 _PROBABILITIES = {
@@ -152,9 +151,11 @@ def _cross_fit(
     facts = _fit_facts(first, rows.target, rows.shares(), error)
     facts |= {"method": method, "certificate": certificate_facts(c), "rows": c.n}
     facts |= dict.fromkeys(("loo_error", "risk")) | {"important": None}
-    argv = [text.replace("mixture", "average") for text in args.argv]
-    again = shlex.join(["renyi", *argv, "--out", "PREFIX"])
-    facts["next"] = f"{again}   (one scorecard, which can be kept)"
+    pairs = zip(["", *args.argv], args.argv, strict=False)
+    argv = ["average" if before == "--method" else text for before, text in pairs]
+    argv = [text.replace("--method=mixture", "--method=average") for text in argv]
+    again = output.command(argv)
+    facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be kept)"
     output.show(args, facts, partial(fit_text, c=c), recorded)
     return None
 
@@ -399,7 +400,7 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
                 f"these rows and {facts['risk']:.4f} on new ones, by generalised "
                 f"cross-validation{': expect about the same errors' * close}."
             )
-        lines.append(_indented(text))
+        lines.append(indented(text))
     return ["Errors to expect", *lines]
 
 
@@ -417,11 +418,11 @@ def certificate_text(c: Certificate) -> list[str]:
     lines = [f"Certificate: on every population with these {counts}", *rule_lines(c)]
     if len(c.steps) > 1:
         steps = ", ".join(f"{step.name} {at_most(step.upper, 1)}" for step in c.steps)
-        lines.append(_indented(f"Rule {c.rule}: {steps}."))
-    lines += map(_indented, ranking_lines(c))
+        lines.append(indented(f"Rule {c.rule}: {steps}."))
+    lines += map(indented, ranking_lines(c))
     meaning = _meaning(c, "pairs" if c.order == 1 else f"pairs of {features}")
     texts = [f"Meaning: {meaning}", *(f"Note: {text}" for text in c.warnings)]
-    return [*lines, *map(_indented, texts)]
+    return [*lines, *map(indented, texts)]
 
 
 def _meaning(c: Certificate, beyond: str) -> str:
@@ -483,12 +484,7 @@ def _doubtful(c: Certificate) -> list[str]:
         "More rows, fewer columns or merged labels (--min-count) would make the bound "
         "speak of new rows."
     )
-    return [
-        "Certificate",
-        _indented(head),
-        *output.bullets(c.warnings),
-        _indented(advice),
-    ]
+    return ["Certificate", indented(head), *bullets(c.warnings), indented(advice)]
 
 
 def _features(found: list[Facts]) -> list[str]:
@@ -503,7 +499,7 @@ def _features(found: list[Facts]) -> list[str]:
     for entry in found:
         name = one_line(entry["feature"], width)
         head = f"  {name:<{width}}  {entry['importance']:10.3f}  "
-        lines.append(head + _arrows(entry["speaks_for"], _WIDTH - len(head)))
+        lines.append(head + _arrows(entry["speaks_for"], WIDTH - len(head)))
     return lines
 
 
@@ -528,7 +524,3 @@ def _quoted(text: str, width: int) -> str:
 def one_line(text: str, width: int) -> str:
     """Return a name or label as it is shown, cut where it is too long."""
     return short(printable(" ".join(text.split())), width)
-
-
-def _indented(text: str) -> str:
-    return wrapped(text, "  ", "  ")

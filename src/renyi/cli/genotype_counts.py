@@ -16,27 +16,20 @@ from renyi.cli.genotypes import (
     CODINGS,
     OWN_OPTIONS,
     TABLE_OPTIONS,
-    check_not_given,
     check_prefix,
     figure,
     loaded,
     print_fit,
     top_lines,
 )
+from renyi.cli.inputs import check_not_given
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
 from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores
 from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import GenotypeScores
-from renyi.figures import (
-    at_most,
-    chosen_percent,
-    number_of,
-    percent,
-    printable,
-    wrapped,
-)
+from renyi.figures import at_most, chosen_percent, number_of, percent, printable
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_filters import Filters, frequency_of
 from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
@@ -61,7 +54,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     others = [
         n for n in (*OWN_OPTIONS, *TABLE_OPTIONS, "plot", "missing") if n != "build"
     ]
-    check_not_given(args, others, "does not go with --genotype-counts")
+    check_not_given(args, others, "does not go with --genotype-counts: leave it out")
     prefix = check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel
@@ -237,5 +230,5 @@ def _text(facts: Facts, certified: Certified) -> str:
     if facts["missing"]:
         many = number_of(facts["missing"], "missing call")
         proof += f" The panel has {many}; it holds if each was the mean of the others."
-    blocks = [learned, expected, [wrapped(proof, "  ", "  ")], top_lines(facts["top"])]
+    blocks = [learned, expected, [output.indented(proof)], top_lines(facts["top"])]
     return output.joined(blocks, facts)

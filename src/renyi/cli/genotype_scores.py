@@ -37,9 +37,7 @@ from renyi.warnings import warn
 
 def predict(args: Args, recorded: Recorded) -> None:
     """Score the samples of a file with a model, or with a file of the PGS Catalog."""
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, (".tsv", *WRITTEN))
+    place = output.check_out(args, args.out, (".tsv", *WRITTEN))
     model = read_scores(existing(args.model))
     log: list[str] = []
     G = loaded(args, log)

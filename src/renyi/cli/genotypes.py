@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.cli import output
+from renyi.cli.inputs import check_not_given
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
-from renyi.drawing import axes
-from renyi.endings import GENOTYPE_POINTS, LOCO, PICTURE
+from renyi.endings import GENOTYPE_POINTS, LOCO
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.manhattan import manhattan
 from renyi.exports.score_files import GenotypeScores
@@ -60,7 +60,6 @@ TABLE_OPTIONS: tuple[str, ...] = (
     *("confidence", "method", "marginals", "spreadsheet"),
 )
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
-_USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
 _TOP = 10
 _NO_BOUND = (
     "No bound is shown. The certificate of these very samples holds for every "
@@ -87,15 +86,9 @@ def requested(args: Args) -> bool:
     elif args.command == "fit":
         others = (*OWN_OPTIONS, "prevalence", "plot")
     source = args.file or "the query"
-    check_not_given(args, others, f"is for {what}, and {source} holds {held}")
+    why = f"is for {what}, and {source} holds {held}: leave it out"
+    check_not_given(args, others, why)
     return place is not None
-
-
-def check_not_given(args: Args, names: Sequence[str], why: str) -> None:
-    """Refuse options that have been given, but do not belong here."""
-    for name in names:
-        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
-            raise ValueError(f"--{name.replace('_', '-')} {why}: leave it out.")
 
 
 # ---- what is read
@@ -309,11 +302,7 @@ def _check_options(args: Args) -> Path | None:
         if args.out is None:
             raise ValueError(f"--loco needs --out: scores are written to PREFIX{LOCO}.")
         output.check_place(args, f"{output.prefix_of(args, counts=False)}{LOCO}")
-    if args.plot is None:
-        return None
-    picture = output.check_place(args, args.plot, PICTURE)
-    axes()  # says at once if matplotlib is missing
-    return picture
+    return output.check_picture(args)
 
 
 def _missing(args: Args) -> str:
@@ -475,7 +464,7 @@ def _fit_text(facts: Facts) -> str:
         errors += ["", *_compared_lines(facts["compared"])]
     top = top_lines(facts["top"])
     bound = _NO_BOUND.format(n=facts["samples"], d=facts["variants"])
-    blocks = [learned, errors, [wrapped(bound, "  ", "  ")], top]
+    blocks = [learned, errors, [output.indented(bound)], top]
     return output.joined(blocks, facts)
 
 
@@ -545,7 +534,7 @@ def _log(args: Args, begun: datetime, log: list[str], text: str) -> bytes:
     now = datetime.now().astimezone()
     lines = [
         f"renyi {__version__}",
-        f"Command: {output.command_line(args)}",
+        f"Command: {output.command(args.argv)}",
         f"Start time: {begun:%Y-%m-%d %H:%M:%S %z}",
         "",
         *log,

@@ -5,13 +5,13 @@ Rows that are counted as they are read are those of `renyi.cli.streams`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import glob
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from renyi import datasets
 from renyi.cli.output import Args, Recorded, print_json
+from renyi.cli.parser import option
 from renyi.encoding.arrow_cells import (
     number_text,
     requested_floats,
@@ -53,6 +54,30 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 LARGE = 50_000_000  # bytes of a file whose reading is announced on a terminal
 _FOR_TABLES = ("numeric", "categorical", "missing", "weight", "bins", "min_count")
+_USUAL = {"rule": "map", "objective": "error", "calibration": "auto"}
+
+
+def check_not_given(args: Args, names: Iterable[str], why: str, **shown: str) -> None:
+    """Refuse options that do not belong here; `shown` are those of another name."""
+    for name in names:
+        if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
+            raise ValueError(f"{shown.get(name, option(name))} {why}.")
+
+
+def check_time_limit(args: Args) -> None:
+    """Refuse a time limit of what is computed at once."""
+    if args.level in (None, "closed"):
+        why = "is for --exact and --level lp: add one of them"
+        check_not_given(args, ["time_limit"], why)
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let errors about what a file holds name the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def list_datasets(args: Args, recorded: Recorded) -> None:
@@ -108,12 +133,8 @@ def own_marginals(args: Args, clf: RenyiModel) -> Marginals | None:
 
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
-    for option in _FOR_TABLES:
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option.replace('_', '-')} is for tables; {args.file} holds "
-                "marginals, whose columns are settled: leave the option out."
-            )
+    why = "marginals, whose columns are settled: leave the option out"
+    check_not_given(args, _FOR_TABLES, f"is for tables; {args.file} holds {why}")
     m = load_marginals(args.file)
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
@@ -166,7 +187,7 @@ def table_path(name: str, announce: bool = True) -> Path:
 def table_paths(names: Sequence[str]) -> list[Path]:
     """Return the files of a table in several: patterns and folders are searched."""
     return files.matching(
-        [name if is_searched(name) else table_path(name, False) for name in names]
+        [n if files.is_searched(n) else table_path(n, False) for n in names]
     )
 
 
@@ -176,11 +197,6 @@ def opened_tables(args: Args) -> list[files.TableFile]:
         args.tables = files.open_tables(table_paths(args.files)) if args.files else []
     found: list[files.TableFile] = args.tables
     return found
-
-
-def is_searched(name: str) -> bool:
-    """Whether a name stands for the files of a folder, or those that match it."""
-    return Path(name).is_dir() or (glob.has_magic(name) and not Path(name).is_file())
 
 
 def encoder_of(args: Args) -> Encoder:
@@ -195,8 +211,7 @@ def chosen_columns(
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return the target, the columns to read and what some are, as requested."""
     target = args.target
-    alone = len(getattr(args, "files", [args.file])) == 1
-    if target is None and alone and args.file in datasets.names():
+    if target is None and len(args.files) == 1 and args.file in datasets.names():
         target = opened_tables(args)[0].schema.names[-1]  # as in every bundled one
     if target is None:
         likely = sorted(
@@ -325,6 +340,20 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
     return [meant[cell] for cell in cells]
 
 
+def coded_classes(
+    cells: pa.ChunkedArray, labels: list[Any]
+) -> tuple[pa.Array, list[str | None], NDArray[Any]]:
+    """Return the different cells, the class each means, and the places of all cells.
+
+    A missing cell has the place after the last.
+    """
+    found = cells.combine_chunks().dictionary_encode()
+    values = found.dictionary.to_pylist()
+    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
+    places = found.indices.fill_null(len(values)).to_numpy()
+    return found.dictionary, known_classes(values, labels), places
+
+
 # ---- rows in memory
 
 
@@ -374,12 +403,9 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
             table = table.set_column(k, name, column.dictionary_encode())
     weights = None
     if args.weight is not None:
-        try:
+        with naming(f"{file.path}, column of weights {args.weight!r}"):
             values = requested_floats(args.weight, table[args.weight]).to_numpy()
             weights = check_sample_weight(values, len(values))
-        except ValueError as error:
-            what = f"{file.path}, column of weights {args.weight!r}"
-            raise ValueError(f"{what}: {error}") from None
     answer, codes = encoded_target(table[target], target, encoder)
     kept = codes >= 0
     if not kept.all():

@@ -46,12 +46,9 @@ def build(args: Args, recorded: Recorded) -> None:
 
 def _borrowed(args: Args) -> Encoder:
     """Return the fitted encoder of a model or of marginals."""
-    for option in ("numeric", "categorical", "missing", "bins", "min_count", "unseen"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option.replace('_', '-')} cannot be set beside --encoder, which "
-                "brings its own: leave one of them out."
-            )
+    names = ("numeric", "categorical", "missing", "bins", "min_count", "unseen")
+    why = "cannot be set beside --encoder, which brings its own"
+    inputs.check_not_given(args, names, f"{why}: leave one of them out")
     if args.encoder.endswith(MARGINALS):
         encoder = load_marginals(args.encoder).encoder
     else:
@@ -78,10 +75,8 @@ def merge(args: Args, recorded: Recorded) -> None:
                 f"{path} holds the same counts as {same}: if they are of the same "
                 "rows, these count twice."
             )
-        try:
+        with inputs.naming(f"{path} does not fit {first}"):
             total = total + m
-        except ValueError as error:
-            raise ValueError(f"{path} does not fit {first}: {error}") from None
     output.print_notes(output.notes_of(recorded))
     _save(with_source(total, args.files), place, args)
 
@@ -90,12 +85,8 @@ def subtract(args: Args, recorded: Recorded) -> None:
     """Take the rows of some marginals out of others."""
     place = output.check_place(args, args.out, (MARGINALS,))
     first, second = load_marginals(args.first), load_marginals(args.second)
-    try:
+    with inputs.naming(f"{args.second} cannot be subtracted from {args.first}"):
         rest = first - second
-    except ValueError as error:
-        raise ValueError(
-            f"{args.second} cannot be subtracted from {args.first}: {error}"
-        ) from None
     _save(dataclasses.replace(rest, provenance=first.provenance), place, args)
 
 

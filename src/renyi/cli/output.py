@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -34,20 +34,20 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream
-from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, either
+from renyi.drawing import axes
+from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
 from renyi.figures import HIDDEN, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.warnings import DataWarning
-from renyi.writing import replace_together, replacing, same_file, target
+from renyi.writing import encoded, replace_together, replacing, same_file, target
 
 if TYPE_CHECKING:
     from renyi.estimators.model import RenyiModel
     from renyi.marginals.marginals import Marginals
 
-SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _OURS = ("argv", "run", "until", "places", "tables")  # of the arguments, no options
 _READ = (
     *("file", "model", "encoder", "first", "second", "rows", "checkpoint"),
@@ -102,6 +102,11 @@ def bullets(texts: Iterable[str]) -> list[str]:
     return [wrapped(text, "  - ", "    ") for text in texts]
 
 
+def indented(text: str) -> str:
+    """Return a text in lines that are indented."""
+    return wrapped(text, "  ", "  ")
+
+
 def joined(blocks: Iterable[list[str]], facts: Facts) -> str:
     """Return blocks of lines, then notes, what was written, and what may come next."""
     notes = [["Notes", *bullets(facts["notes"])]] if facts["notes"] else []
@@ -149,7 +154,7 @@ def print_data(text: str) -> None:
         sys.stdout.write(text)
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.write(encoded(text))
     sys.stdout.buffer.flush()
 
 
@@ -223,6 +228,21 @@ class Meter:
 # ---- files
 
 
+def check_out(
+    args: Args, path: str | None, endings: tuple[str, ...] = ()
+) -> Path | None:
+    """Return the place of an option that need not be given, after `check_place`."""
+    return None if path is None else check_place(args, path, endings)
+
+
+def check_picture(args: Args) -> Path | None:
+    """Return where --plot draws, if it does and matplotlib is there."""
+    picture = check_out(args, args.plot, PICTURE)
+    if picture is not None:
+        axes()  # says so at once if it is missing
+    return picture
+
+
 def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
     other = vars(args).setdefault("places", {}).setdefault(target(path), path)
@@ -263,22 +283,22 @@ def _files_read(args: Args) -> Iterator[str | Path]:
             yield from files.matching(name)
 
 
-# ---- models, with a log that says what was done, when, and with which settings
-
-
-def command_line(args: Args) -> str:
-    """Return the command as it was given."""
-    return shlex.join(["renyi", *args.argv])
+def command(argv: Sequence[str]) -> str:
+    """Return a command of these arguments, as a shell takes it."""
+    return shlex.join(["renyi", *argv])
 
 
 def keeping(args: Args) -> str:
-    """Return how the model of a command is kept, which has not been."""
-    return f"{command_line(args)} --out PREFIX   (keeps the model)"
+    """Return the command that would have kept the model."""
+    return f"{command(args.argv)} --out PREFIX   (keeps the model)"
+
+
+# ---- models, with a log that says what was done, when, and with which settings
 
 
 def log_bytes(lines: Iterable[str]) -> bytes:
     """Return the lines of a log as its file has them."""
-    return printable("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+    return encoded(printable("\n".join(lines) + "\n"))
 
 
 def prefix_of(args: Args, counts: bool = True) -> str | None:
@@ -325,8 +345,8 @@ def keep_model(
         writers |= {} if m is None else {"marginals": partial(marginals_file.write, m)}
         replace_together({Path(names[key]): write for key, write in writers.items()})
     if args.json:
-        files = getattr(args, "files", [args.file])
-        print_json({"source": args.file if len(files) == 1 else files, **facts})
+        source = args.file if len(args.files) == 1 else args.files
+        print_json({"source": source, **facts})
     else:
         print(summary)
 
@@ -341,7 +361,7 @@ def _log(args: Args, clf: RenyiModel, text: str, recorded: Recorded) -> bytes:
     lines = [
         f"date      {datetime.now().astimezone().isoformat(timespec='seconds')}",
         f"renyi     {__version__}",
-        f"command   {command_line(args)}",
+        f"command   {command(args.argv)}",
         *(f"option    {key} = {value!r}" for key, value in options.items()),
         *(f"encoder   {name} = {getattr(encoder, name)!r}" for name in settings),
         *(f"warning   {w.category.__name__}: {w.message}" for w in others),
@@ -364,10 +384,9 @@ def writing(
     of CSV is a formula to a spreadsheet.
     """
 
-    def encoded(send: Callable[[bytes], object]) -> Write:
+    def cells(send: Callable[[bytes], object]) -> Write:
         between = "\t" if place.suffix == ".tsv" else ","
-        how = ("utf-8", "backslashreplace")
-        return _csv_writer(lambda text: send(text.encode(*how)), inert, between)
+        return _csv_writer(lambda text: send(encoded(text)), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
@@ -375,9 +394,9 @@ def writing(
         elif place.suffix == ".gz":
             # Without name and time, so that the same table is the same bytes.
             packed = gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0)
-            yield encoded(open_files.enter_context(packed).write)
+            yield cells(open_files.enter_context(packed).write)
         else:
-            yield encoded(stream.write)
+            yield cells(stream.write)
 
 
 def _parquet_writer(

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from renyi import __version__, endings
 
+SMALL = 200_000_000  # bytes of counts that are written without being asked for
 _SOURCE = f"a table ({endings.TABLES}), marginals (.renyi) or a bundled name"
 _TABLES = (
     f"tables ({endings.TABLES}), patterns such as 'visits-*.csv.gz', folders of "
@@ -24,11 +25,12 @@ _WRITTEN = endings.either(endings.WRITTEN)
 _GENOTYPES = f"genotypes ({endings.either(endings.GENOTYPES)})"
 _MODEL = "a model that fit wrote (.json)"
 _MARGINALS = "marginals (.renyi)"
-_PROOF = "write what 'renyi verify' needs to check the bounds (.json)"
 _WHERE = (
     'only rows that fulfil a condition, such as "year = 2024" (needs the extra duckdb'
 )
 _MEMORY = "refuse what would take more than this, such as 2G (default: half of all)"
+_PREVALENCE = "answer where the second of two classes, as sorted, has this share"
+_PROOF = "write what 'renyi verify' needs to check the bounds (.json)"
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -88,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
         for text in self._given:
             name = text.partition("=")[0]
             if name.startswith("-") and name not in options:
-                meant = f"--{name.lstrip('-').replace('_', '-')}"
+                meant = option(name.lstrip("-"))
                 close = get_close_matches(meant, options, n=1, cutoff=0.7)
                 more += f" (did you mean {close[0]}?)" if close else ""
         self._fail(message + more, self.prog)
@@ -160,7 +162,8 @@ def _add_fit(commands: Any) -> None:
         "random, with a smaller bound"
     )
     _add(crossfit, "--method average|mixture", text)
-    text = "write PREFIX.renyi; by default if its counts take less than 200 MB"
+    least = f"{SMALL / 1e6:.0f} MB"
+    text = f"write PREFIX.renyi; by default if its counts take less than {least}"
     _add(parser, "--marginals", text)
     _add_genotypes(parser)
     _add(parser, "--json")
@@ -228,11 +231,10 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--id COL ...", "columns to copy beside the answers")
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
-    text = "answer where the second of two classes, as sorted, has this share"
-    _add(parser, "--prevalence SHARE", text)
+    _add(parser, "--prevalence SHARE")
     text = "alleles are of the model's strand, those of A/T and C/G variants, too"
     _add(_add_samples(parser), "--same-strand", text)
-    _add(parser, "--memory SIZE", _MEMORY)
+    _add(parser, "--memory SIZE")
     _add(parser, "--spreadsheet")
     _add(parser, "--json")
 
@@ -242,26 +244,21 @@ def _add_certify(commands: Any) -> None:
     parser = _command(commands, "certify", text)
     parser.add_argument("model", metavar="MODEL", nargs="?", help=_MODEL)
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=_MARGINALS)
-    level = parser.add_mutually_exclusive_group()
     text = (
         "how far to go: the closed form (default), a linear program, or the exact "
         "worst case, beside what any rule could promise"
     )
-    _add(level, "--level", text)
-    _add(level, "--exact", "short for --level exact")
-    _add(parser, "--time-limit SECONDS")
-    _add(parser, "--proof FILE", _PROOF)
+    _add_level(parser, text)
+    _add(parser, "--proof FILE")
     text = "say what holds if the second of two classes, as sorted, has this share"
     _add(parser, "--prevalence SHARE", text)
-    rows = parser.add_argument_group("rows that were not used in training")
-    _add(rows, "--rows FILE", "certify by these rows, not by marginals")
-    _add(rows, "--target COL", "their class (by default named as in training)")
+    rows = _add_heldout(parser, "certify by these rows, not by marginals")
     _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
     halves = parser.add_argument_group("two halves of the rows, or two samples")
     text = "train on the marginals of each, and certify by those of the other"
     halves.add_argument("--halves", nargs=2, metavar=("A.renyi", "B.renyi"), help=text)
     _add(halves, "--out FILE.json", "write the model, the mean of both")
-    _add(parser, "--memory SIZE", _MEMORY)
+    _add(parser, "--memory SIZE")
     _add(parser, "--json")
 
 
@@ -291,7 +288,7 @@ def _add_minimax(commands: Any) -> None:
     _add(search, "--seed N", "seed of the search")
     text = f"write the worst distribution as a table ({_WRITTEN})"
     _add(parser, "--worst FILE", text)
-    _add(parser, "--proof FILE", _PROOF)
+    _add(parser, "--proof FILE")
     _add(parser, "--spreadsheet")
     _add_columns(parser, unseen=False)
     _add(parser, "--json")
@@ -382,7 +379,7 @@ def _add_marginals(commands: Any) -> None:
     show.add_argument("--pair", nargs=2, metavar=("X", "Y"), help=text)
     _add(show, "--json")
     for each in (merge, subtract, show):
-        _add(each, "--memory SIZE", _MEMORY)
+        _add(each, "--memory SIZE")
     for each in (build, merge, subtract):
         out = each.add_argument("--out", metavar="M.renyi", help="where to write")
         out.required = each is not build  # which may just print statements
@@ -412,8 +409,7 @@ def _add_export(commands: Any) -> None:
     text = "choose and certify them by these marginals (default: MODEL's own .renyi)"
     _add(points, "--marginals M", text)
     _add(parser, "--spreadsheet")
-    text = "answer where the second of two classes, as sorted, has this share"
-    _add(parser, "--prevalence SHARE", text)
+    _add(parser, "--prevalence SHARE")
     text = (
         "write a SELECT that adds scores and answers to this table, not only the "
         "expression of a score"
@@ -421,7 +417,7 @@ def _add_export(commands: Any) -> None:
     _add(parser, "--table NAME", text)
     _add(parser, "--label CLASS", "whose score (by default the second of two)")
     _add(parser, "--out FILE", "write to a file, not to stdout")
-    _add(parser, "--memory SIZE", _MEMORY)
+    _add(parser, "--memory SIZE")
 
 
 def _add_report(commands: Any) -> None:
@@ -432,19 +428,14 @@ def _add_report(commands: Any) -> None:
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=text)
     text = "where to write (default report.html)"
     parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help=text)
-    level = parser.add_mutually_exclusive_group()
     text = "show bounds up to a linear program, or to the exact worst case"
-    _add(level, "--level", text)
-    _add(level, "--exact", "short for --level exact")
-    _add(parser, "--time-limit SECONDS")
+    _add_level(parser, text)
     _add(parser, "--path", "show in which order features would be selected")
     text = "write a model card beside it: README.md and modelcard.cdx.json"
     _add(parser, "--card", text)
-    rows = parser.add_argument_group("rows that were not used in training")
     text = "show errors, calibration and ROC of these rows; none of them is kept"
-    _add(rows, "--rows FILE", text)
-    _add(rows, "--target COL", "their class (by default named as in training)")
-    _add(parser, "--memory SIZE", _MEMORY)
+    _add_heldout(parser, text)
+    _add(parser, "--memory SIZE")
     _add(parser, "--json")
 
 
@@ -459,6 +450,11 @@ def _command(commands: Any, name: str, text: str, run: str = "") -> Any:
 # ---- options
 
 
+def option(name: str) -> str:
+    """Return the option that sets an argument of this name."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _add_files(parser: Any, text: str, required: bool = True) -> None:
     """Add FILE, of which there may be several."""
     files = parser.add_argument(
@@ -471,6 +467,22 @@ def _add_files(parser: Any, text: str, required: bool = True) -> None:
 def _add_order(parser: Any, text: str, whose: str = "the marginals") -> None:
     text = f"columns in a feature: {text} (default 1, or that of {whose})"
     _add(parser, "--order R", text)
+
+
+def _add_level(parser: Any, text: str) -> None:
+    """Add how far bounds go, and how long that may take."""
+    level = parser.add_mutually_exclusive_group()
+    _add(level, "--level", text)
+    _add(level, "--exact", "short for --level exact")
+    _add(parser, "--time-limit SECONDS")
+
+
+def _add_heldout(parser: Any, text: str) -> Any:
+    """Add rows that the model has not seen; return their group."""
+    rows = parser.add_argument_group("rows that were not used in training")
+    _add(rows, "--rows FILE", text)
+    _add(rows, "--target COL", "their class (by default named as in training)")
+    return rows
 
 
 def _add_rows(parser: Any) -> None:
@@ -584,7 +596,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--maf SHARE": {"type": _AMOUNT},
     "--max-error SHARE": {"type": _SHARE},
     "--method": {"choices": ("auto", "lp", "exact"), "default": "auto"},
-    "--memory SIZE": {"type": _SIZE},
+    "--memory SIZE": {"type": _SIZE, "help": _MEMORY},
     "--method average|mixture": {"choices": ("average", "mixture")},
     "--min-count N": {"type": _whole(1)},
     "--mind SHARE": {"type": _AMOUNT},
@@ -596,7 +608,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "--penalty NUMBER": {"type": _POSITIVE},
     "--points N": {"type": _whole(1, 1000)},
-    "--prevalence SHARE": {"type": _SHARE},
+    "--prevalence SHARE": {"type": _SHARE, "help": _PREVALENCE},
+    "--proof FILE": {"help": _PROOF},
     "--rule": {"choices": ("map", "renyi", "sharp"), "default": "map"},
     "--scores": {"choices": ("plink2", "pgs")},
     "--seed N": {"type": _whole(0, 2**32 - 1)},

@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from renyi.checks import check_memory, memory_budget
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
+from renyi.encoding.column_rules import missing_texts
 from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
@@ -29,7 +31,8 @@ from renyi.figures import chosen_percent, number_of
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile
-from renyi.sources.databases import is_database
+from renyi.sources.databases import engine, is_database
+from renyi.sources.frames import encoded_target
 from renyi.warnings import warn
 
 PREDICTION = "prediction"
@@ -43,9 +46,7 @@ def run(args: Args, recorded: Recorded) -> None:
     if genotypes.requested(args):
         genotype_scores.predict(args, recorded)
         return
-    place = None
-    if args.out is not None:
-        place = output.check_place(args, args.out, WRITTEN)
+    place = output.check_out(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
     with contextlib.ExitStack() as stack:
         if place is not None:
@@ -139,7 +140,7 @@ class RowsToAnswer:
     def _batch(self, table: pa.Table) -> Batch:
         copied = {name: table[name].cast(kind) for name, kind in self.id_types.items()}
         if self.of_csv:  # columns that are copied and interpreted too
-            missing = frozenset(map(label_text, self.clf.encoder_.missing))
+            missing = missing_texts(self.clf.encoder_.missing)
             for name in self._kinds.keys() & {*self.ids}:
                 column = typed(name, table[name], missing, self._kinds[name])
                 place = table.column_names.index(name)
@@ -152,8 +153,7 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
     """Return the rows to answer; warn of the columns that are not used."""
     for name in filter(is_database, args.files):
         path = files.existing(name)
-        with path.open("rb") as stream:
-            dialect = "sqlite" if stream.read(6) == b"SQLite" else "duckdb"
+        dialect = engine(path) or "duckdb"
         raise ValueError(
             f"{path} is a database: answer its rows inside it, with the statement that "
             f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
@@ -185,6 +185,45 @@ def check_features(path: Path, names: list[str], features: list[str]) -> None:
         more = f" ({lacking} columns of the model are missing)" if lacking > 1 else ""
         text = str(error).rstrip(".")
         raise ValueError(f"{text}. The model needs this column{more}.") from None
+
+
+def heldout_rows(
+    clf: RenyiModel, model: str, rows: str, target: str | None
+) -> tuple[pa.Table, list[Any]]:
+    """Read the rows of a table whose class is known, as the model takes them."""
+    path = inputs.table_path(rows)
+    file = files.opened(path)
+    names = file.schema.names
+    check_memory(files.memory(file, memory_budget()), f"Holding the rows of {path}")
+    target = clf._target if target is None else target
+    if target is None:
+        raise ValueError(
+            f"{model} does not say what it predicts: name the column of classes "
+            f"in {path} with --target."
+        )
+    files.require(path, names, [target])
+    features = list(clf.encoder_.input_names)
+    if target in features:
+        raise ValueError(
+            f"{model} predicts by the column {target!r}: it cannot be the class, "
+            f"which is {clf._target!r} (--target)."
+        )
+    check_features(path, names, features)
+    if isinstance(file, CsvFile):
+        inputs.warn_of_spaces(clf.encoder_.single.columns)
+    labels = clf.classes_.tolist()
+    kinds = files.column_kinds(clf.encoder_.single)
+    if any(isinstance(label, str) for label in labels):
+        kinds[target] = "label"
+    missing = clf.encoder_.missing
+    table = files.read_table(file, [*features, target], missing=missing, kinds=kinds)
+    answer, codes = encoded_target(table[target], target, clf.encoder_)
+    known = codes >= 0
+    X = table.filter(pa.array(known)).drop_columns([target])
+    warn_of_unseen(clf, unseen_labels(clf, X))
+    cells = [answer.categories[k] for k in codes[known]]
+    pairs = zip(cells, inputs.known_classes(cells, labels), strict=True)
+    return X, [cell if known is None else known for cell, known in pairs]
 
 
 # ---- answers
@@ -282,11 +321,8 @@ def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
 
 def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
     """Return the texts of the classes that cells of the target mean, or None."""
-    cells = truth.combine_chunks().dictionary_encode()
-    values = cells.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    meant = np.array([*inputs.known_classes(values, labels), None], object)
-    return meant[cells.indices.fill_null(len(values)).to_numpy()]
+    _, meant, places = inputs.coded_classes(truth, labels)
+    return np.array([*meant, None], object)[places]
 
 
 def _texts(predictions: Any) -> Any:

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from renyi.checks import SIGNALS
@@ -40,16 +40,15 @@ class PrintableStream:
 
     def send(self, text: str) -> None:
         """Write text as it is."""
-        try:
-            self.stream.write(text)
-        except (OSError, ValueError):
-            if self._needed:
-                raise
+        self._try(self.stream.write, text)
 
     def flush(self) -> None:
         """Flush; of a stream that is not needed, failures do not matter."""
+        self._try(self.stream.flush)
+
+    def _try(self, act: Callable[..., object], *given: str) -> None:
         try:
-            self.stream.flush()
+            act(*given)
         except (OSError, ValueError):
             if self._needed:
                 raise
@@ -89,29 +88,29 @@ def _discard_rest(stream: Any) -> None:
 def stoppable() -> Iterator[list[int]]:
     """Let signals raise `KeyboardInterrupt`; yield the numbers of those that came."""
     came: list[int] = []
-    deaf_until = 0.0
+    ignored_until = 0.0
 
     def stop(number: int, frame: object) -> None:
-        nonlocal deaf_until
+        nonlocal ignored_until
         came.append(number)
-        if time.monotonic() >= deaf_until:
-            deaf_until = time.monotonic() + _ONCE
+        if time.monotonic() >= ignored_until:
+            ignored_until = time.monotonic() + _ONCE
             raise KeyboardInterrupt(number)
 
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        deaf = (signal.SIG_IGN, None)  # None: of a host that is no Python
-        heard = [each for each in SIGNALS if signal.getsignal(each) not in deaf]
-        usual = {each: signal.signal(each, stop) for each in heard}
+        ignored = (signal.SIG_IGN, None)  # None: of a host that is no Python
+        handled = [each for each in SIGNALS if signal.getsignal(each) not in ignored]
+        usual = {each: signal.signal(each, stop) for each in handled}
     unraisable = sys.unraisablehook
 
     def swallowed(told: Any) -> None:
         """Raise it anew, of an interrupt that came where nothing can be raised."""
-        nonlocal deaf_until
+        nonlocal ignored_until
         if not came:
             unraisable(told)
         elif isinstance(told.exc_value, KeyboardInterrupt):
-            deaf_until = 0.0
+            ignored_until = 0.0
             # To this thread, since a call of the system ends by nothing else.
             again = (threading.main_thread().ident, came.pop())
             threading.Timer(_AGAIN, signal.pthread_kill, again).start()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from renyi.certification import bound_report
 from renyi.cli import inputs, output
-from renyi.cli.certify import heldout_rows
-from renyi.cli.output import Args, Facts, Meter, Recorded
+from renyi.cli.certify import bounds
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.predict import heldout_rows
 from renyi.exports import score_files
 from renyi.figures import wrapped
 from renyi.report import card
@@ -25,12 +25,14 @@ def run(args: Args, recorded: Recorded) -> None:
     """Write the page of a model, and the record behind it."""
     place = output.check_place(args, args.out, ENDINGS)
     beside = output.check_place(args, str(record_place(place)))
-    _check_options(args)
+    inputs.check_time_limit(args)
+    if args.rows is None:
+        inputs.check_not_given(args, ["target"], "is for --rows: leave it out")
     cards = []
     if args.card:
         cards = [output.check_place(args, str(place.parent / n)) for n in card.FILES]
         card.check_place(place.parent)
-    made = {**_log_of(args.model), "report": output.command_line(args)}
+    made = {**_log_of(args.model), "report": output.command(args.argv)}
     found = _found(args, made)
     found.save(place)
     written = {"page": str(place), "record": str(beside)}
@@ -48,23 +50,11 @@ def _text(facts: Facts) -> str:
     return "\n".join([wrapped(facts["verdict"]), "", page, *more])
 
 
-def _check_options(args: Args) -> None:
-    """Refuse options that do not go together."""
-    if args.time_limit is not None and args.level in (None, "closed"):
-        raise ValueError("--time-limit is for --exact and --level lp: add one of them.")
-    if args.rows is None and args.target is not None:
-        raise ValueError("--target is for --rows: leave it out.")
-
-
 def _found(args: Args, made: dict[str, str]) -> Report:
     if score_files.is_model(files.existing(args.model)):
-        for option in ("file", "rows", "level", "path"):
-            if getattr(args, option):
-                shown = "MARGINALS" if option == "file" else f"--{option}"
-                raise ValueError(
-                    f"{shown} is for models of tables, and {args.model} is one of "
-                    "genotypes: leave it out."
-                )
+        why = f"is for models of tables, and {args.model} is one of genotypes"
+        names, why = ("file", "rows", "level", "path"), f"{why}: leave it out"
+        inputs.check_not_given(args, names, why, file="MARGINALS")
         return genotype_report(score_files.GenotypeScores.load(args.model), made)
     clf = inputs.load_model(args.model)
     m: Any = inputs.own_marginals(args, clf)
@@ -76,13 +66,11 @@ def _found(args: Args, made: dict[str, str]) -> Report:
         )
     more: dict[str, Any] = {}
     if args.level in ("lp", "exact"):
-        with Meter() as meter:
-            limits: Any = {"level": args.level, "time_limit": args.time_limit}
-            more["bounds"] = bound_report(clf, m, progress=meter.search, **limits)
+        more["bounds"] = bounds(args, clf, m)
     if args.path:
         more["path"] = selection_path(m)
     if args.rows is not None:
-        more["heldout"] = heldout_rows(args, clf)
+        more["heldout"] = heldout_rows(clf, args.model, args.rows, args.target)
     return report(clf, m, made=made, **more)
 
 

@@ -11,14 +11,14 @@ from renyi.certificates.text import few_rows
 from renyi.checks import has_few_rows
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
-from renyi.cli.inputs import with_source
-from renyi.cli.output import SMALL, Args, Facts, Recorded
+from renyi.cli.inputs import check_not_given, with_source
+from renyi.cli.output import Args, Facts, Recorded
+from renyi.cli.parser import SMALL
 from renyi.cli.streams import counted
 from renyi.correlation import hgr_lower_bound, hgr_matrix, ranking
 from renyi.counting.sparse_counts import counts_bytes
-from renyi.drawing import axes
 from renyi.encoding.columns import label_text
-from renyi.endings import MARGINALS, PICTURE
+from renyi.endings import MARGINALS
 from renyi.estimators.selector_model import SelectorModel
 from renyi.figures import number_of, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
@@ -35,11 +35,10 @@ _WIDE = 6  # columns of a matrix side by side
 def run(args: Args, recorded: Recorded) -> None:
     """Print the path, what was selected and why, and the refitted model."""
     prefix = output.prefix_of(args)
-    if args.plot is not None:
-        picture = output.check_place(args, args.plot, PICTURE)
-        axes()  # says at once if matplotlib is missing
-    if args.unseen is not None and args.file.endswith(MARGINALS):
-        raise ValueError("--unseen is for tables: leave it out for marginals.")
+    picture = output.check_picture(args)
+    if args.file.endswith(MARGINALS):
+        why = "is for tables: leave it out for marginals"
+        check_not_given(args, ["unseen"], why)
     selector = SelectorModel(
         n_features=args.n_features,
         penalty="cv" if args.penalty is None else args.penalty,
@@ -51,7 +50,7 @@ def run(args: Args, recorded: Recorded) -> None:
     _warn_of_many_labels(selector)
     facts = {**model, **_facts(args, selector)}
     m = None if prefix is None else _marginals_to_write(args, selector)
-    if args.plot is not None:
+    if picture is not None:
         facts["written"] = {"plot": str(picture)}
         chosen = selector.features_.tolist()
         output.draw(picture, lambda: selector.path_.plot(selected=chosen))
@@ -146,7 +145,7 @@ def _text(facts: Facts, selector: SelectorModel) -> str:
     """Return the same as plain text."""
     path, tried, order = selector.path_, selector.cv_, facts["order"]
     lines = ["Features in order of entry (*: selected)", path.text(selector.features_)]
-    lines += [wrapped(text, "  ", "  ") for text in _legend(selector)]
+    lines += map(output.indented, _legend(selector))
     what = "features" if order == 1 else f"tuples of {order} columns"
     names, columns = facts["selected"], facts["columns"]
     count = f"{len(names)} of {path.n_features} {what}"
@@ -157,7 +156,7 @@ def _text(facts: Facts, selector: SelectorModel) -> str:
             lines.append(f"  and {len(names) - _LISTED} more; --json lists them all")
     if order > 1:
         text = f"They need {len(columns)} columns: {', '.join(columns)}."
-        lines.append(wrapped(text, "  ", "  "))
+        lines.append(output.indented(text))
     more = []
     if tried is not None:  # an estimate that takes the selection into account
         wrong = tried.mistakes[np.abs(tried.lambdas - selector.penalty_).argmin()]

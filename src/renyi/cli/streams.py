@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from renyi import endings
 from renyi.checks import check_memory, memory_budget
 from renyi.cli.inputs import (
+    check_not_given,
     chosen_columns,
     chosen_marginals,
     class_labels,
+    coded_classes,
     constant_names,
     encoder_of,
-    is_searched,
-    known_classes,
     listed,
     opened_tables,
     usable_rows,
@@ -63,7 +63,7 @@ def is_streamed(args: Args, order: int) -> bool:
     """
     options = (args.where, args.sql, args.table, args.checkpoint)
     given = len(args.files) != 1 or any(options)
-    given = given or databases.is_database(args.file) or is_searched(args.file)
+    given = given or databases.is_database(args.file) or files.is_searched(args.file)
     if given and order > 1:
         raise ValueError(
             f"Features of {order} columns need the rows in memory: name one file, "
@@ -214,16 +214,12 @@ def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
     Classes that are fractions have become texts: cells are compared as numbers, too.
     """
     (column,) = answer.columns
-    found = cells.combine_chunks().dictionary_encode()
-    values = found.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    meant = known_classes(values, list(column.categories))
+    different, meant, indices = coded_classes(cells, list(column.categories))
     others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
-    (codes,) = answer.transform(pa.table([found.dictionary], names=[column.name]))
+    (codes,) = answer.transform(pa.table([different], names=[column.name]))
     size = len(column.categories)
     pairs = zip(codes, meant, strict=True)
     places = [k if k < size else others.get(t, -1) for k, t in pairs]
-    indices: NDArray[Any] = found.indices.fill_null(len(values)).to_numpy()
     return np.asarray(np.array([*places, -1], np.intp)[indices])
 
 
@@ -306,12 +302,9 @@ def in_database(args: Args) -> bool:
             f"--table is a table of one database ({', '.join(endings.DATABASE)}): name "
             "that file, and no other."
         )
-    for option in ("sql", "numeric", "categorical", "checkpoint"):
-        if getattr(args, option):
-            raise ValueError(
-                f"--{option} is for files; {found[0]} is a database, which is counted "
-                "by --table and --where: make a view of what you need."
-            )
+    how = "which is counted by --table and --where: make a view of what you need"
+    why = f"is for files; {found[0]} is a database, {how}"
+    check_not_given(args, ("sql", "numeric", "categorical", "checkpoint"), why)
     return True
 
 

@@ -22,11 +22,13 @@ e_i − e_b are at least 0, and at most their one-sided upper bounds at δ/(m �
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -60,6 +62,17 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+    def texts(
+        self, digits: int, unit: float = 1.0, sign: Literal["", "+"] = ""
+    ) -> tuple[str, str]:
+        """Return the mean and its interval as they are shown.
+
+        >>> Estimate(0.125, 0.1, 0.15).texts(1, 100)
+        ('12.5', '10.0 – 15.0')
+        """
+        value, low, high = (f"{unit * x:{sign}.{digits}f}" for x in self)
+        return value, f"{low} – {high}"
 
 
 @dataclass(frozen=True)
@@ -95,18 +108,19 @@ class Comparison:
     seed: int
     entries: tuple[Compared, ...]  # the least error first
 
+    @property
+    def judged(self) -> list[Compared]:
+        """The entries that have figures."""
+        return [entry for entry in self.entries if entry.error is not None]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
 
         def plain(value: Any) -> Any:
             return value._asdict() if isinstance(value, Estimate) else value
 
-        found = asdict(self)
-        found["entries"] = [
-            {key: plain(getattr(entry, key)) for key in entry.__dataclass_fields__}
-            for entry in self.entries
-        ]
-        return found
+        entries = [{k: plain(v) for k, v in vars(e).items()} for e in self.entries]
+        return {**vars(self), "entries": entries}
 
 
 class Answers(NamedTuple):
@@ -116,13 +130,6 @@ class Answers(NamedTuple):
     loss: Floats | None
 
 
-class Trained(NamedTuple):
-    """A fitted model, and the seconds that it took."""
-
-    model: Any
-    seconds: float | None
-
-
 class Candidate(NamedTuple):
     """Something to compare: trained on some of the rows, or trained already."""
 
@@ -130,7 +137,7 @@ class Candidate(NamedTuple):
     about: str
     make: Callable[[], Any] | None  # None for a model
     model: Any = None
-    X: Any = None  # the rows as the model takes them
+    X: Any = None  # the rows as the model takes them; methods take those of all
     probabilities: bool = True
 
 
@@ -140,12 +147,9 @@ def candidates(names: Sequence[str], settings: Settings) -> list[Candidate]:
     for name in dict.fromkeys(names):
         if name not in METHODS:
             raise ValueError(f"There is no method {name!r}: choose of {[*METHODS]}.")
-        how = METHODS[name]
-
-        def make(how: Any = how) -> Any:
-            return how.make(settings)
-
-        found.append(Candidate(name, how.about, make, None, None, how.probabilities))
+        about, make, probabilities = METHODS[name]
+        each = Candidate(name, about, partial(make, settings))
+        found.append(each._replace(probabilities=probabilities))
     return found
 
 
@@ -170,14 +174,26 @@ def compare(
     truth = _texts(y)
     parts = _parts(truth, folds, test, seed)
     judged = np.sort(np.concatenate([rows for _, rows in parts]))
-    tell = _Teller(progress, len(them) * (len(parts) + (folds is not None)))
+    steps, begun = len(them) * (len(parts) + (folds is not None)), time.monotonic()
+    done = itertools.count()
+
+    def tell(name: str) -> None:
+        share = next(done) / steps
+        if progress is not None:
+            seconds = time.monotonic() - begun
+            progress(Progress("comparing", seconds, share, name))
+
     found: dict[str, Answers] = {}
     entries: dict[str, Compared] = {}
-    for one in them:
+    for each in them:
+        one = each if each.make is None else each._replace(X=X)
         try:
-            (wrong, loss), trained = _answers(one, X, y, truth, parts, tell)
+            (wrong, loss), model, seconds = _answers(one, y, truth, parts, tell)
             rows = judged if folds is None or one.make is None else None
-            entries[one.name] = _promises(one, trained, X, y, rows, confidence)
+            promises = _promises(one, model, y, rows, confidence)
+            entries[one.name] = Compared(
+                one.name, one.about, seconds=seconds, **promises
+            )
             loss = None if loss is None else loss[judged]
             found[one.name] = Answers(wrong[judged], loss)
         except _REASONS as error:
@@ -189,17 +205,15 @@ def compare(
     for k, (_, rows) in enumerate(parts):
         place[rows] = k
     judge = _Judge(place[judged], folds, confidence)
-    done = _with_figures(found, entries, judge)
-    alone = test is None and folds is None
     return Comparison(
         target,
         tuple(np.unique(truth).tolist()),
         len(judged),
         folds,
-        None if alone else len(parts[0][0]),
+        len(parts[0][0]) or None,
         confidence,
         seed,
-        tuple(done),
+        tuple(_with_figures(found, entries, judge)),
     )
 
 
@@ -230,46 +244,33 @@ def _parts(
     return [(np.sort(order[~steps]), np.sort(order[steps]))]
 
 
-class _Teller:
-    """Tells how far the work has come."""
-
-    def __init__(self, progress: ProgressCallback | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-        self._begun = time.monotonic()
-
-    def __call__(self, name: str) -> None:
-        if self._progress is not None:
-            seconds = time.monotonic() - self._begun
-            share = self._done / self._total
-            self._progress(Progress("comparing", seconds, share, name))
-        self._done += 1
-
-
 # ---- answers and certificates
 
 
 def _answers(
-    one: Candidate, X: Any, y: Any, truth: Any, parts: Any, tell: _Teller
-) -> tuple[Answers, Trained]:
+    one: Candidate, y: Any, truth: Any, parts: Any, tell: Callable[[str], None]
+) -> tuple[Answers, Any, float | None]:
     """Return how rows are answered by models that were not trained on them.
 
-    And the model that one would use: trained on all rows after folds, else that which
-    was judged.
+    And the model that one would use, trained on all rows after folds, else that which
+    was judged; and the seconds of its training.
     """
     wrong, loss = np.zeros(len(truth), bool), np.zeros(len(truth))
-    trained = Trained(one.model, None)
+    model, seconds = one.model, None
     for train, rows in parts:
         tell(one.name)
         if one.make is not None:
-            trained = _trained(one.make(), take_rows(X, train), take_rows(y, train))
-        part = take_rows(X if one.make is not None else one.X, rows)
-        wrong[rows] = _texts(trained.model.predict(part)) != truth[rows]
+            model, given = one.make(), (take_rows(one.X, train), take_rows(y, train))
+            seconds = _train(model, *given)
+        part = take_rows(one.X, rows)
+        wrong[rows] = _texts(model.predict(part)) != truth[rows]
         if one.probabilities:
-            loss[rows] = _log_loss(trained.model, part, truth[rows])
+            loss[rows] = _log_loss(model, part, truth[rows])
     if one.make is not None and len(parts) > 1:
         tell(one.name)
-        trained = _trained(one.make(), X, y)
-    return Answers(wrong, loss if one.probabilities else None), trained
+        model = one.make()
+        seconds = _train(model, one.X, y)
+    return Answers(wrong, loss if one.probabilities else None), model, seconds
 
 
 def _texts(labels: Any) -> NDArray[np.object_]:
@@ -278,12 +279,13 @@ def _texts(labels: Any) -> NDArray[np.object_]:
     return np.array([*found], object)
 
 
-def _trained(model: Any, X: Any, y: Any) -> Trained:
+def _train(model: Any, X: Any, y: Any) -> float:
+    """Train a model; return the seconds that it took."""
     begun = time.perf_counter()
     model.fit(X, y)
     if getattr(getattr(model, "result_", None), "interrupted", False):
         raise KeyboardInterrupt  # a search that keeps what it has reached
-    return Trained(model, time.perf_counter() - begun)
+    return time.perf_counter() - begun
 
 
 def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
@@ -299,21 +301,20 @@ def _log_loss(model: Any, X: Any, truth: NDArray[Any]) -> Floats:
 
 
 def _promises(
-    one: Candidate, trained: Trained, X: Any, y: Any, rows: Any, confidence: float
-) -> Compared:
+    one: Candidate, model: Any, y: Any, rows: Any, confidence: float
+) -> dict[str, Any]:
     """Return what is certified of a model: by itself, and by test rows if there are."""
-    model, seconds = trained
     found, labels = _certified(model, confidence), np.asarray(y, object)
     if one.make is None:
         c = certify(model, one.X, labels.tolist(), confidence=confidence)
         if "training-rows" in c.warning_codes:
             found["note"], rows = SEEN, None  # which prove nothing of it
     if rows is not None and hasattr(model, "scorecard_") and "population" not in found:
-        part = take_rows(X if one.make is not None else one.X, rows)
+        part = take_rows(one.X, rows)
         c = certify(model, part, labels[rows].tolist(), confidence=confidence)
         found["population"] = c.sampled_error
         found["population_worst"] = c.bounds[c.rule]
-    return Compared(one.name, one.about, seconds=seconds, **found)
+    return found
 
 
 def _certified(model: Any, confidence: float) -> dict[str, Any]:

@@ -97,35 +97,33 @@ def _baseline(name: str) -> Callable[[Settings], Any]:
     return make
 
 
-def _logistic(how: Settings) -> Any:
-    def make(sizes: NDArray[Any]) -> Any:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import OneHotEncoder
-
-        known = [np.arange(k) for k in sizes]
-        onehot = OneHotEncoder(categories=known, handle_unknown="ignore")
-        return make_pipeline(onehot, LogisticRegression(max_iter=1000))
-
-    return OnCategories(how.encoder, make)
+def _on_categories(make: Callable[[NDArray[Any]], Any]) -> Callable[[Settings], Any]:
+    return lambda how: OnCategories(how.encoder, make)
 
 
-def _naive_bayes(how: Settings) -> Any:
-    def make(sizes: NDArray[Any]) -> Any:
-        from sklearn.naive_bayes import CategoricalNB
+@_on_categories
+def _logistic(sizes: NDArray[Any]) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
 
-        return CategoricalNB(min_categories=sizes + 1)  # one for unseen labels
+    known = [np.arange(k) for k in sizes]
+    onehot = OneHotEncoder(categories=known, handle_unknown="ignore")
+    return make_pipeline(onehot, LogisticRegression(max_iter=1000))
 
-    return OnCategories(how.encoder, make)
+
+@_on_categories
+def _naive_bayes(sizes: NDArray[Any]) -> Any:
+    from sklearn.naive_bayes import CategoricalNB
+
+    return CategoricalNB(min_categories=sizes + 1)  # one for unseen labels
 
 
-def _majority(how: Settings) -> Any:
-    def make(sizes: NDArray[Any]) -> Any:
-        from sklearn.dummy import DummyClassifier
+@_on_categories
+def _majority(sizes: NDArray[Any]) -> Any:
+    from sklearn.dummy import DummyClassifier
 
-        return DummyClassifier()
-
-    return OnCategories(how.encoder, make)
+    return DummyClassifier()
 
 
 METHODS: dict[str, Method] = {

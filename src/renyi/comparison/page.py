@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
 from renyi.figures import at_most, chosen_percent, number_of, percent
@@ -57,7 +55,7 @@ def how_judged(found: Comparison) -> str:
 
 def verdict(found: Comparison) -> str:
     """Say which is best, and which may be."""
-    done = [entry for entry in found.entries if entry.error is not None]
+    done = found.judged
     best = done[0]
     assert best.error is not None
     text = f"{name(best.name)} has the least error seen, {percent(best.error.value)}."
@@ -75,10 +73,9 @@ def verdict(found: Comparison) -> str:
 
 def comparison_page(found: Comparison, title: str, command: str) -> str:
     """Return the page."""
-    done = [entry for entry in found.entries if entry.error is not None]
     sections = [
-        Section("chart", "At a glance", _chart(found, done)),
-        Section("table", "All figures", _table(found, done)),
+        Section("chart", "At a glance", _chart(found)),
+        Section("table", "All figures", _table(found)),
         Section("reading", "How to read this", join(tag("p", t) for t in _READING)),
         Section("made", "How it was made", _made(found, command)),
     ]
@@ -92,10 +89,10 @@ def _label(entry: Compared) -> Html:
     return join([f"{name(entry.name)}{star}", tag("br"), tag("small", entry.about)])
 
 
-def _chart(found: Comparison, done: Sequence[Compared]) -> Html:
-    sure = chosen_percent(found.confidence)
-    columns = [Panel("Error", [_errors(entry.error) for entry in done])]
-    losses = [_losses(entry.log_loss) for entry in done]
+def _chart(found: Comparison) -> Html:
+    sure, done = chosen_percent(found.confidence), found.judged
+    columns = [Panel("Error", [_interval(e.error, 1, 100, " %") for e in done])]
+    losses = [_interval(e.log_loss, 3) for e in done]
     bounds = [_bound(e.worst_case, e.doubtful) for e in done]
     if any(bounds):
         columns.append(Panel("Worst case, marginals of the training rows", bounds))
@@ -110,21 +107,17 @@ def _chart(found: Comparison, done: Sequence[Compared]) -> Html:
     return join([panels("What", labels, columns, caption), note])
 
 
-def _errors(found: Estimate | None) -> Mark | None:
-    if found is None:
-        return None
-    reach = f"{100 * found.low:.1f} – {100 * found.high:.1f}"
-    shown = f"{percent(found.value)} ({reach})"
-    return Mark("", found.value, found.low, found.high, "interval", shown)
+def _shown(found: Estimate, digits: int, unit: float, end: str) -> str:
+    value, interval = found.texts(digits, unit)
+    return f"{value}{end} ({interval})"
 
 
-def _losses(found: Estimate | None) -> Mark | None:
+def _interval(
+    found: Estimate | None, digits: int, unit: float = 1, end: str = ""
+) -> Mark | None:
     if found is None:
         return None
-    value, low, high = found.value, max(0.0, found.low), found.high
-    return Mark(
-        "", value, low, high, "interval", f"{value:.3f} ({low:.3f} – {high:.3f})"
-    )
+    return Mark("", *found, "interval", _shown(found, digits, unit, end))
 
 
 def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
@@ -134,7 +127,7 @@ def _bound(upper: float | None, doubtful: bool = False) -> Mark | None:
     return Mark("", None, None, upper, "bound", shown)
 
 
-def _table(found: Comparison, done: Sequence[Compared]) -> Html:
+def _table(found: Comparison) -> Html:
     heads = [
         Head("What"),
         *(Head(text, True) for text in ("Error", "Error above the least")),
@@ -146,20 +139,20 @@ def _table(found: Comparison, done: Sequence[Compared]) -> Html:
     rows = [
         [
             name(e.name),
-            _number(e.error, 100, 2, " %"),
-            _number(e.difference, 100, 2, " %"),
+            _number(e.error, 2, 100, " %"),
+            _number(e.difference, 2, 100, " %"),
             "yes" if e.may_be_best else "no",
-            _number(e.log_loss, 1, 4),
-            _number(e.log_loss_difference, 1, 4),
+            _number(e.log_loss, 4),
+            _number(e.log_loss_difference, 4),
             _limit(e.worst_case, e.doubtful),
             *(_limit(x) for x in (e.population, e.population_worst)),
             _number_cell("–" if e.seconds is None else f"{e.seconds:.2f}", e.seconds),
         ]
-        for e in done
+        for e in found.judged
     ]
     caption = "Every figure; a click on a head sorts."
     body = [table(heads, rows, caption, id="figures", sortable=True)]
-    told = [(e.name, e.note) for e in done if e.note]
+    told = [(e.name, e.note) for e in found.judged if e.note]
     told += [(e.name, f"not compared: {e.failure}") for e in found.entries if e.failure]
     texts = [tag("li", tag("b", name(each)), f": {text}") for each, text in told]
     return join([*body, tag("ul", texts)] if texts else body)
@@ -169,12 +162,13 @@ def _number_cell(shown: str, value: float | None = None) -> Html:
     return cell(shown, value, class_="number")
 
 
-def _number(found: Estimate | None, unit: float, digits: int, end: str = "") -> Html:
+def _number(
+    found: Estimate | None, digits: int, unit: float = 1, end: str = ""
+) -> Html:
     """Return a cell with an estimate and its interval."""
     if found is None:
         return _number_cell("–")
-    value, low, high = (f"{unit * x:.{digits}f}" for x in found)
-    return _number_cell(f"{value}{end} ({low} – {high})", found.value)
+    return _number_cell(_shown(found, digits, unit, end), found.value)
 
 
 def _limit(upper: float | None, doubtful: bool = False) -> Html:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports import markdown
 from renyi.figures import number_of, percent
-from renyi.report.page import encoded, name
+from renyi.report.page import name
+from renyi.writing import encoded
 
 if TYPE_CHECKING:
     from renyi.report.record import Report, Rung

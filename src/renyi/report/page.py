@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from renyi.encoding.columns import Label, label_text
 from renyi.figures import HIDDEN, printable
+from renyi.writing import encoded
 
 _EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")
 _LONGEST = 80  # characters of a name that are shown
@@ -251,11 +252,6 @@ def safe_json(value: Any) -> str:
     for each in "<>&":
         found = found.replace(each, f"\\u{ord(each):04x}")
     return found
-
-
-def encoded(page: str) -> bytes:
-    """Return a page as it is written; a lone surrogate becomes an escape."""
-    return page.encode("utf-8", "backslashreplace")
 
 
 def _file(name: str) -> str:

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from renyi.figures import at_least, at_most, percent, point_digits, rounded_up
 from renyi.report.charts import Kind
-from renyi.report.page import encoded
 from renyi.storage import to_bytes
-from renyi.writing import replace_together
+from renyi.writing import encoded, replace_together
 
 if TYPE_CHECKING:
     import os

@@ -363,6 +363,15 @@ def is_database(name: str) -> bool:
     return name.lower().endswith(endings.DATABASE)
 
 
+def engine(path: Path) -> str | None:
+    """Return the engine whose database a file is, by its first bytes."""
+    with path.open("rb") as stream:
+        start = stream.read(16)
+    if start == b"SQLite format 3\x00":
+        return "sqlite"
+    return "duckdb" if start[8:].startswith(b"DUCK") else None  # after a checksum
+
+
 def opened(path: Path) -> closing[Any]:
     """Return a connection to the database in a file, closed to all outside it.
 
@@ -370,11 +379,10 @@ def opened(path: Path) -> closing[Any]:
     reach neither other files nor the network, and nothing can be loaded.
     """
     try:
-        with path.open("rb") as stream:
-            start = stream.read(16)
+        kind = engine(path)
     except OSError as error:
         raise ValueError(unreadable(path, error, "cannot be opened")) from None
-    if start == b"SQLite format 3\x00":
+    if kind == "sqlite":
         place = quote(str(path.absolute()))
         lite = sqlite3.connect(f"file:{place}?mode=ro", uri=True)
         for setting in _CLOSED_LITE:
@@ -383,7 +391,7 @@ def opened(path: Path) -> closing[Any]:
         lite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL)
         lite.set_progress_handler(lambda: 0, _STEPS)
         return closing(lite)
-    if start[8:].startswith(b"DUCK"):  # after a checksum
+    if kind == "duckdb":
         module = duckdb_module()
         try:
             return closing(module.connect(str(path), read_only=True, config=_CLOSED))

@@ -128,6 +128,12 @@ def matching(paths: Paths) -> list[Path]:
     return found
 
 
+def is_searched(path: str | os.PathLike[str]) -> bool:
+    """Whether a name stands for the files of a folder, or those that match it."""
+    place = Path(path)
+    return place.is_dir() or (glob.has_magic(os.fspath(path)) and not place.is_file())
+
+
 def distinct(paths: Iterable[Path]) -> list[Path]:
     """Return paths, of which no two are one file, through links of any kind."""
     known: dict[tuple[int, int], Path] = {}
@@ -143,6 +149,8 @@ def distinct(paths: Iterable[Path]) -> list[Path]:
 def _matching(path: AnyPath) -> list[Path]:
     if isinstance(path, TableFile):
         return [path.path]
+    if not is_searched(path):
+        return [existing(path)]
     place, text = Path(path), os.fspath(path)
     if place.is_dir():
         # Engines leave other files beside the parts of a table.
@@ -156,8 +164,6 @@ def _matching(path: AnyPath) -> list[Path]:
         if not inside:
             raise ValueError(f"The folder {place} holds no Parquet file: name files.")
         return inside
-    if place.is_file() or not glob.has_magic(text):
-        return [existing(path)]
     named = map(Path, sorted(glob.glob(text, recursive=True)))
     found = [each for each in named if each.is_file()]
     if not found:
