@@ -23,7 +23,7 @@ for n in sizes:
 
 fig, ax = plt.subplots()
 ax.semilogx(sizes, proven, "o-", label="at most, with confidence 95 %")
-ax.semilogx(sizes, seen, "s--", label="seen on rows not trained on")
+ax.semilogx(sizes, seen, "s--", label="error on rows not used in training")
 ax.axhline((y != "<=50K").mean(), color="0.5", label="always '<=50K'")
 ax.set(xlabel="rows", ylabel="error", title="adult, cross-fit mixture", ylim=(0, None))
 ax.legend()

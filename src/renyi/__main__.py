@@ -142,9 +142,9 @@ def _watch(child: int, listened: list[signal.Signals]) -> int:
     if asked:
         return _reported(128 + asked[0])
     name = signal.Signals(-code).name
-    text = f"renyi: error: The system ended the work ({name})"
+    text = f"renyi: error: The system killed the process ({name})"
     if code == -signal.SIGKILL:
-        text += ", most likely for lack of memory"
+        text += ", most likely because memory ran out"
     _write(f"{text}.\n")
     return 128 - code
 

@@ -170,8 +170,8 @@ def certify(
       rule map    errs at most 40.0 %  <- this model
       rule renyi  errs at most 19.3 %
       rule sharp  errs at most 19.3 %
-    On the sampled population itself: at most 10.4 % (Clopper–Pearson; 6.7 % seen).
-    Each bound by itself; the rows must not have been used in training.
+    On the sampled population: at most 10.4 % (Clopper–Pearson; 6.7 % observed).
+    Each bound holds by itself; the rows must not have been used in training.
     """
     card = scorecard_of(model)
     check_choice("level", level, LEVELS)
@@ -181,8 +181,8 @@ def certify(
         return _certify_rows(model, card, m, y, confidence, not_of_rows)
     if y is not None or confidence is not None:
         raise ValueError(
-            f"{'confidence' if y is None else 'y'} belongs to held-out rows, and "
-            "marginals were given: leave it out, or give the rows in their place."
+            f"{'confidence' if y is None else 'y'} is for held-out rows, but marginals "
+            "were given: leave it out, or pass the rows instead of marginals."
         )
     check_time_limit(time_limit)
     found, m = _closed(model, card, m)
@@ -362,12 +362,12 @@ def _certify_rows(
     """Return what rows prove that the model has not seen."""
     if y is None:
         raise ValueError(
-            "certify takes marginals second, or rows and their classes y: the second "
-            f"is a {type(X).__name__}, and y is not given."
+            "The second argument of certify must be marginals, or rows with their "
+            f"classes y: it is a {type(X).__name__}, and y is missing."
         )
     if not_of_rows:
         raise ValueError(
-            f"{not_of_rows} needs marginals, and rows were given: build them with "
+            f"{not_of_rows} needs marginals, but rows were given: build marginals with "
             "Marginals.from_data(X, y)."
         )
     rows, mapped = heldout.read_rows(card, X, y), card.mapped

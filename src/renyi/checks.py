@@ -185,7 +185,7 @@ def check_memory(needed: float, what: str, advice: str = "") -> None:
     budget = memory_budget()
     if needed > budget:
         given = _GIVEN.get() is not None
-        whose = "--memory allows" if given else "a job may take, half of what there is"
+        whose = "--memory allows" if given else "a job may use (half of the memory)"
         enough = _size(1.2 * needed).replace(" ", "")[:-1].upper()
         raise MemoryBudgetError(
             f"{what} would take about {_size(needed)} of memory, more than the "

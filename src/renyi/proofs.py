@@ -88,8 +88,9 @@ def write_proof(
         given, m = m, card.match(m).marginals
         if m.feature_names != given.feature_names:
             raise ValueError(
-                "No proof was written: the marginals have other columns than the model "
-                "or in another order; select() the model's and save them."
+                "No proof was written: the marginals have other columns than the "
+                "model, or in another order; select() the model's columns and save the "
+                "result."
             )
     proof: dict[str, Any] = {
         "format": FORMAT,

@@ -261,14 +261,14 @@ class Scorecard:
         names, order = self.encoder.feature_names, self.encoder.order
         if m.order != order:
             raise ValueError(
-                f"The marginals are of order {m.order}, the model of {order}: count "
-                f"with order={order} (on the command line, --order {order})."
+                f"The marginals have order {m.order}, but the model has order {order}: "
+                f"count with order={order} (on the command line, --order {order})."
             )
         # A target without a name may be any.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
         if self.target not in (None, m.target) and named:
             raise ValueError(
-                f"The model predicts {self.target!r}, and the target of the marginals "
+                f"The model predicts {self.target!r}, but the target of the marginals "
                 f"is {m.target!r}: give marginals of {self.target!r}, for example by "
                 "with_target()."
             )
@@ -276,7 +276,8 @@ class Scorecard:
         for name in names:
             if name not in known:
                 raise ValueError(
-                    f"The marginals have no column {name!r}, a model's feature."
+                    f"The marginals have no column {name!r}, which is a feature of the "
+                    "model."
                 )
         whose = f"The target {m.target!r} of the marginals"
         classes = class_places(self, m.classes, whose, "")

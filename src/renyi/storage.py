@@ -406,7 +406,7 @@ def _array(
     size = archive.fp.seek(0, os.SEEK_END)
     try:
         if info.compress_type not in _COMPRESSIONS:
-            raise InvalidFileError("is packed in an unknown way")
+            raise InvalidFileError("has an unknown compression")
         if info.file_size > min(info.compress_size, size) * _MAX_EXPANSION:
             raise InvalidFileError("declares more than the file holds")
         with archive.open(info) as stream:

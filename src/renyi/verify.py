@@ -212,15 +212,15 @@ def answer(marginals: str, model: str = "", proof: str = "") -> tuple[int, str, 
         (_, M, P), at = read, proof or model or marginals
         claimed = (P["claims"] if P else M.get("certificate")) or {}
         about = claimed.get("basis", "marginals") == "marginals"
-        check(about, "it speaks of rows, and counts prove nothing about rows", 1)
+        check(about, "it is about rows, and counts prove nothing about rows", 1)
         check({"gamma", "upper", "lower"} & {*claimed}, "it claims nothing", 1)
-        check(bool(M) == ("gamma" in claimed), "give the model it is of, or none", 1)
+        check(bool(M) == ("gamma" in claimed), "give the model it is about, or none", 1)
         at, card = marginals, M.get("scorecard", {})
         C = Counts(at)
         alone = [row[a] for a, row in enumerate(C.pairs)]
         same = P["features"] == [*C.columns] if P else card["counts"] == alone
         same &= len({M.get("target"), C.target} - {None, "y"}) < 2
-        check(same, "these are not the counts meant")
+        check(same, "these are not the counts it is about")
         check(C.agree(), "its counts do not agree with each other exactly", 1)
         if "gamma" in claimed:
             exact = C.bounds(card)

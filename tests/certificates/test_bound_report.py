@@ -243,10 +243,10 @@ def test_few_rows_open_with_the_warning() -> None:
     flat = " ".join(text.split())
     for warning in clf.certificate_.warnings:
         assert warning in flat
-    assert text.index("these very rows alone") < text.index("at most")
-    assert "with the very marginals of these 20 rows" in found.sentence
+    assert text.index("For these rows only") < text.index("at most")
+    assert "with exactly the marginals of these 20 rows" in found.sentence
     other = bound_report(clf, marginals_of_rows(clf, X[4:24], y[4:24]))
-    assert str(other).startswith("The bounds below are about these very rows alone")
+    assert str(other).startswith("The bounds below are about these rows only")
 
 
 def marginals_of_rows(clf: RenyiClassifier, X: Any, y: Any) -> Marginals:
@@ -301,7 +301,7 @@ def test_verdicts_say_what_is_known_and_no_more() -> None:
     assert "; another rule promises 10.00 %. The least" in unknown
     assert "no model" not in unknown
     assert "another rule" not in verdict(*ask, 0.2, 0.0, 0.2)
-    assert "hardly ever" in verdict(*ask, 0.2, 0.0, 0.0)
+    assert "error close to zero" in verdict(*ask, 0.2, 0.0, 0.0)
 
 
 def test_lines_do_not_part_a_number_from_its_percent_sign() -> None:

@@ -280,7 +280,7 @@ def test_one_row_is_too_few():
 
 
 def test_values_outside_the_range_are_refused():
-    with pytest.raises(ValueError, match=r"between 0.1 and 1.2, and not in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"between 0.1 and 1.2, outside \[0, 1\]"):
         heldout.betting_bound([0.1, 1.2], 1.0, 0.95)
 
 
@@ -433,7 +433,7 @@ def test_text_says_what_is_covered():
         f"  rule map    errs at most {at_most(c.bounds['map'], 1)}"
     )
     assert lines[5].startswith(
-        f"On the sampled population itself: at most {100 * c.sampled_error:.1f} % (Clo"
+        f"On the sampled population: at most {100 * c.sampled_error:.1f} % (Clo"
     )
     assert "must not have been used in training" in lines[6]
     assert not c.doubtful  # 200 rows are not few here: the confidence says so
@@ -493,11 +493,11 @@ def test_what_does_not_go_together_is_refused():
     table, clf = fitted(2, np.random.default_rng(9))
     X, y = rows_of(table, 50, np.random.default_rng(10))
     m = Marginals.from_data(X, y)
-    with pytest.raises(ValueError, match="confidence belongs to held-out rows"):
+    with pytest.raises(ValueError, match="confidence is for held-out rows"):
         certify(clf, m, confidence=0.9)
-    with pytest.raises(ValueError, match="y belongs to held-out rows"):
+    with pytest.raises(ValueError, match="y is for held-out rows"):
         certify(clf, m, y)
-    with pytest.raises(ValueError, match="second is a DataFrame, and y is not given"):
+    with pytest.raises(ValueError, match="it is a DataFrame, and y is missing"):
         certify(clf, X)
     with pytest.raises(ValueError, match="level='lp' needs marginals"):
         certify(clf, X, y, level="lp")

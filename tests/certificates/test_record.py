@@ -270,7 +270,7 @@ def test_labels_merged_otherwise_in_the_marginals_are_refused():
     y = pd.Series([0, 1, 1, 0] * 8, name="ill")
     clf = RenyiClassifier().fit(X, y)
     with pytest.raises(
-        ValueError, match="'town' merges 'c' and 'd' in the marginals, and the model"
+        ValueError, match="'town' merges 'c' and 'd' in the marginals, but the model"
     ):
         certify(clf, Marginals.from_data(X, y, encoder=Encoder(min_count=5)))
     X["town"] = X["town"].replace("d", None)
@@ -371,7 +371,7 @@ def test_leave_one_out_is_told_of_the_training_rows_only(votes, tmp_path):
             assert c.warnings == ()
             assert str(c).startswith("On every population with these marginals (")
             assert "Leave-one-out" not in str(c)
-            assert str(c).endswith("try the model on rows it has not seen.")
+            assert str(c).endswith("test the model on unseen rows.")
     few = certify(clf, Marginals.from_data(X[:80], y[:80]))
     assert few.doubtful
     assert "only 80 rows" in few.warnings[0]

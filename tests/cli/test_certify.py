@@ -116,8 +116,8 @@ def test_exact_with_few_rows_opens_with_the_warning(good: Callable[..., Done]) -
     save(votes()[[*FEW, "party"]][:12], "t.csv")
     good("fit", "t.csv", "--target", "party", "--out", "m")
     text = good("certify", "m.json", "m.renyi", "--exact").out
-    assert text.index("these very rows alone") < text.index("at most")
-    assert "the very marginals of these 12 rows" in flat(text)
+    assert text.index("For these rows only") < text.index("at most")
+    assert "exactly the marginals of these 12 rows" in flat(text)
     told = good("certify", "m.json", "m.renyi", "--exact", "--json").json
     assert told["doubtful"] is True
     assert "these 12 rows" in told["sentence"]
@@ -268,14 +268,14 @@ def test_minimax_with_few_rows_opens_with_the_warning(
     name = save(votes()[[*FEW, "party"]][:12], "t.csv")
     done = good("minimax", name, "--target", "party")
     assert done.out.startswith("Warning: there are ")
-    assert done.out.index("Of these very rows alone:") < done.out.index("at most")
-    assert "the very marginals of these 12 rows" in flat(done.out)
+    assert done.out.index("For these rows only:") < done.out.index("at most")
+    assert "exactly the marginals of these 12 rows" in flat(done.out)
 
 
 def test_no_distribution_in_time_is_noted(good: Callable[..., Done]) -> None:
     argv = ("minimax", "kr-vs-kp", "--worst", "w.csv", "--time-limit", "0.01")
     done = good(*argv)
-    assert "note: w.csv was not written: no distribution was exhibited" in done.err
+    assert "note: w.csv was not written: no distribution was found" in done.err
     assert "stopped" in done.out
     assert not Path("w.csv").exists()
 
@@ -404,7 +404,7 @@ def test_marginals_that_do_not_serve(
     good("marginals", "build", "b.csv", "--target", "party", "--out", "b.renyi")
     message = bad("certify", "m.renyi", "m.json")
     assert "m.renyi is not a renyi-model file: it is an archive, as marg" in message
-    assert "MODEL is to be a model" in message
+    assert "MODEL must be a model" in message
     message = bad("certify", "m.json", "m.json")
     assert "m.json is not a renyi-marginals file: it is a model" in message
     message = bad("certify", "m.json", "b.renyi", "--exact")

@@ -192,7 +192,7 @@ def test_older_marginals_beside_a_new_model_are_noted(
     done = good("fit", "votes", "--out", "m", "--no-marginals", "--drop", "crime")
     text = " ".join(done.out.split())
     assert (
-        "m.renyi was left as it is: its marginals are not those of this model" in text
+        "m.renyi was not overwritten: its marginals are not those of this model" in text
     )
     assert Path("m.renyi").read_bytes() == before
     done = good("fit", "m.renyi", "--out", "m")  # these are its marginals

@@ -65,7 +65,7 @@ def test_a_model_of_counts_tells_cases(good, panel):
 
 def test_a_panel_without_variation_or_with_missing_calls(good, bad, panel):
     save_counts()
-    assert "missing calls; it holds if" in " ".join(fit(good).out.split())
+    assert "missing calls; the bound holds if" in " ".join(fit(good).out.split())
     save_study("panel", np.full((40, 60), 3))
     none = {f"{g}_{k}": 0 for g in ("CASE", "CONTROL") for k in ("A1A1", "A1A2")}
     save_counts(**none, CASE_A2A2=50, CONTROL_A2A2=50)

@@ -293,7 +293,7 @@ def test_answers_with_probabilities_and_scores(good, model):
     sure = found["prediction"] == np.where(found["proba_2"] > 0.5, "2", "1")
     assert sure.all()
     assert "matched 40 of 40 variants" in done.err
-    assert "30 samples of known class" in done.err
+    assert "30 samples with a known class" in done.err
     assert "at most" in done.err
     assert "AUC" in done.err
     assert max(map(len, done.err.splitlines())) <= 110
@@ -351,7 +351,7 @@ def test_covariates_are_needed_if_the_model_has_them(bad, good, model):
 def test_no_file_that_is_read_is_written_over(bad, model, option):
     Path("a.tsv").write_text("F0 I0 1\n")
     words = ("predict", model, "study.bed", f"--{option}", "a.tsv", "--out", "a.tsv")
-    assert "a.tsv would be written over" in bad(*words)
+    assert "a.tsv would overwrite" in bad(*words)
 
 
 def test_a_file_beside_the_genotypes_is_not_written_over(bad, study):

@@ -176,7 +176,7 @@ def test_options_that_do_not_apply(
     assert "no column 'nope'" in bad("fit", "m.renyi", "--target", "nope")
     assert "missing in some rows" in bad("fit", "m.renyi", "--target", "crime")
     made = ("--out", "x.renyi", "--encoder", "m.json", "--bins", "3")
-    assert "--bins cannot be set" in bad("marginals", "build", "votes", *made)
+    assert "--bins cannot be used" in bad("marginals", "build", "votes", *made)
     assert "holds marginals" in bad("predict", "m.json", "m.renyi")
     assert "no column 'x'" in bad(
         "marginals", "show", "m.renyi", "--pair", "x", "crime"

@@ -57,7 +57,7 @@ def test_columns_that_a_borrowed_encoder_ignores_are_named(run: Run) -> None:
     build = ("marginals", "build", "t.csv", "--target", "y", "--encoder", "m.json")
     done = run(*build, "--out", "e.renyi", "--id", "id")
     assert done.code == 0
-    assert "Ignored 1 column that --encoder does not know: 'size'." in done.err
+    assert "Ignored 1 column that --encoder does not have: 'size'." in done.err
     assert "'size'" not in run(*build, "--out", "e.renyi", "--id", "size", "id").err
 
 
@@ -134,7 +134,10 @@ def test_what_a_checkpoint_keeps_is_announced(
             patch.setattr("renyi.cli.output.Meter.__call__", _interrupt)
         done = run(*given)
     assert done.code == (2 if failure == "damaged" else 130)
-    assert "job keeps what was counted: the same command goes on." in done.err
+    assert (
+        "job keeps what was counted: run the same command again to continue."
+        in done.err
+    )
     assert "going on" not in done.err
     if failure == "damaged":
         Path("part-2.csv").write_text(whole)
@@ -236,7 +239,7 @@ def test_halves_are_told_to_be_of_one_population(run: Run) -> None:
     run(*build, "a.renyi", "a.csv")
     run(*build, "b.renyi", "b.csv", "--encoder", "a.renyi")
     told = " ".join(run("certify", "--halves", "a.renyi", "b.renyi").out.split())
-    assert "of one population" in told
+    assert "from one population" in told
     assert "split once" not in told
     assert "--encoder" in told
 

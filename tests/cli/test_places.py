@@ -84,7 +84,7 @@ def test_no_command_writes_over_what_it_reads(
         place = f"odd{ending}"
     if argv[0] in ("fit", "select"):
         place = place.removesuffix(".renyi")
-    assert "would be written over" in bad(*argv, place)
+    assert "would overwrite" in bad(*argv, place)
 
 
 def test_a_model_may_stand_beside_the_marginals_it_is_of(
@@ -98,15 +98,15 @@ def test_a_model_may_stand_beside_the_marginals_it_is_of(
 def test_places_of_one_command_are_different(made: None, bad: Bad) -> None:
     fit = ("fit", "t.csv", "--target", "y", "--out", "new", "--checkpoint")
     for name in ("new.json", "./new.log", "sub/../new.renyi"):
-        assert "would be written over" in bad(*fit, name)
+        assert "would overwrite" in bad(*fit, name)
     assert "'t.csv' is one of the files to be read" in bad(*fit, "t.csv")
     for name in ("m.json", "m.renyi"):
         assert f"{name} is not a valid checkpoint" in bad(*fit, name)
     os.symlink("b.log", "b.json")
     os.symlink("c.json", "p.svg")
-    assert "b.log and b.json are one file" in bad(*fit[:5], "b")
+    assert "b.log and b.json are the same file" in bad(*fit[:5], "b")
     select = ("select", "m.renyi", "--n-features", "2", "--out", "c", "--plot")
-    assert "p.svg and c.json are one file" in bad(*select, "p.svg")
+    assert "p.svg and c.json are the same file" in bad(*select, "p.svg")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

@@ -50,7 +50,7 @@ def test_numbers_as_labels_on_request(good: Callable[..., Done]) -> None:
     labels = renyi.RenyiClassifier.load("m.json").encoder_.categories["code"]
     assert set(labels) == {int(v) for v in frame["code"]}
     note = good("predict", "m.json", "t.parquet").err
-    assert "training never saw" not in note
+    assert "unseen in training" not in note
 
 
 def test_predict_keeps_order_and_copies_ids(good: Callable[..., Done]) -> None:
@@ -89,7 +89,7 @@ def test_predict_ignores_extra_columns_with_one_note(
     notes = [line for line in done.err.splitlines() if line.startswith("note")]
     assert notes == [
         "note: Ignored 1 column that the model does not use: 'more'.",
-        "note: 200 cells hold labels that training never saw, most of them in "
+        "note: 200 cells hold labels unseen in training, most of them in "
         "'colour'; they count as the mean of their column.",
     ]
     assert "error rate" not in done.err

@@ -85,7 +85,7 @@ def test_batches_change_no_answer(
     request.getfixturevalue("small_batches")
     parts = good(*common, "--out", f"parts.{out}")
     assert parts.err == whole.err.replace("whole", "parts")
-    assert "cells hold labels that training never saw, most of them in" in parts.err
+    assert "cells hold labels unseen in training, most of them in" in parts.err
     assert "3 more have no class of the model" in parts.err
     assert good(*common).out == printed
     if out != "parquet":

@@ -255,4 +255,4 @@ def test_endings_are_named_in_one_list(run: Run) -> None:
     for ending in (*endings.CSV, *endings.PARQUET, *endings.ARROW):
         save(pd.DataFrame({"a": [1]}), f"t{ending}")
         told = run("fit", f"t{ending}", "--target", "y").err
-        assert "does not say what it holds" not in told
+        assert "format is unknown" not in told

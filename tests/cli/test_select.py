@@ -29,7 +29,9 @@ def test_path_selection_and_model(good: Callable[..., Done]) -> None:
         assert line.split()[0] == (f"{k}*" if k <= 3 else f"{k}")
         worst = [at_most(row["map"]), at_most(row["sharp"])]
         assert line.split()[-4:] == " ".join(worst).split()
-    assert "Selected 3 of 16 features: the first 3 of the path, as asked" in done.out
+    assert (
+        "Selected 3 of 16 features: the first 3 of the path, as requested" in done.out
+    )
     error = known.classifier_.alpha_choice_.error
     estimate = next(one for one in lines if "(leave-one-out" in one)
     assert estimate.endswith(f" {100 * error:.1f} %")
@@ -184,7 +186,7 @@ def test_a_refusal_tells_what_another_rule_reaches(bad: Callable[..., str]) -> N
 def test_bounds_of_table_and_model_are_explained(good: Callable[..., Done]) -> None:
     text = flat(good("select", "votes", "--n-features", "3").out)
     assert "The model below has a ridge penalty of its own" in text
-    assert "lost them again" not in text
+    assert "lost them to other" not in text
     assert "Note: the features were selected" in text
 
 
@@ -196,7 +198,7 @@ def test_features_that_left_are_explained(good: Callable[..., Done]) -> None:
     last = max(k for k, name in enumerate(known.path_.entries) if name in chosen)
     assert not chosen.issuperset(known.path_.entries[:last])  # as it should be here
     argv = ("select", save(X.assign(promoter=y)), "--target", "promoter")
-    assert "lost them again" in flat(good(*argv, "--penalty", "0.02").out)
+    assert "lost them to other" in flat(good(*argv, "--penalty", "0.02").out)
 
 
 # ---- order 2 from one command to the next
@@ -269,10 +271,10 @@ def test_no_exact_worst_case_is_offered_at_order_2(
     # So few rows and such noise that the closed form says no more than the majority.
     done = good("fit", place, *options, "--out", "m")
     told = done.out + good("certify", "m.json", "m.renyi").out
-    assert "the closed form proves no more of this rule" in flat(told)
+    assert "the closed form of this rule is no better" in flat(told)
     assert "--exact" not in told
     assert "with these counts of pairs of pairs of columns" in flat(told)
-    assert "are known of order 1" in bad("certify", "m.json", "m.renyi", "--exact")
+    assert "for order 1 only" in bad("certify", "m.json", "m.renyi", "--exact")
     plain = good("fit", place, *options[:4], "--out", "n").out
     plain += good("certify", "n.json", "n.renyi").out
     assert "--exact" in plain and "with these pair counts" in plain

@@ -259,7 +259,10 @@ def test_ctrl_c_says_how_to_go_on(
     given = (*given, "--id", "id")
     done = run(*given, "--checkpoint", "job")
     assert done.code == 130
-    assert "job keeps what was counted: the same command goes on." in done.err
+    assert (
+        "job keeps what was counted: run the same command again to continue."
+        in done.err
+    )
     assert "--checkpoint FILE keeps" in run(*given).err
 
 
@@ -347,7 +350,7 @@ def test_a_query_that_gives_other_rows_again_is_refused(
     if not weight:
         fit = (*fit[:3], "--drop", "mass", *fit[3:])
     message = bad(*fit, "FROM 't.parquet' USING SAMPLE 300 ROWS")
-    assert "The query gave other rows" in message
+    assert "The query returned different rows" in message
     good(*fit, "FROM 't.parquet' USING SAMPLE reservoir(300 ROWS) REPEATABLE (1)")
     m, clf = built("m.renyi"), renyi.RenyiClassifier.load("m.json")
     assert clf.data_digest_ is not None
@@ -368,4 +371,4 @@ def test_a_file_that_is_another_when_it_is_read_again_is_refused(
     monkeypatch.setattr(files, "marginals", counted)
     done = run("fit", name, "--target", "y", "--where", "true")
     assert done.code == 2
-    assert "t.csv gave other rows" in done.err
+    assert "t.csv returned different rows" in done.err

@@ -201,7 +201,7 @@ def test_halves_are_calibrated_without_moving_decisions():
     p = safe.predict_proba(X)
     assert p.min() > 0
     np.testing.assert_array_equal(safe.classes_[p.argmax(axis=1)], safe.predict(X))
-    with pytest.raises(ValueError, match="affine.* moves decisions"):
+    with pytest.raises(ValueError, match="affine.* changes decisions"):
         renyi.CrossFitClassifier(RenyiClassifier(calibration="affine")).fit(X, y)
 
 

@@ -332,7 +332,7 @@ def test_bad_rows_are_named():
         clf.fit(X, np.where(np.arange(30) == 2, np.inf, np.arange(30) % 2))
     with pytest.raises(ValueError, match="y holds '\\?', which means missing"):
         clf.fit(X, y.replace("no", "?"))
-    with pytest.raises(ValueError, match="datetime64.*which are no labels"):
+    with pytest.raises(ValueError, match="datetime64.*which are not labels"):
         clf.fit(X, pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(30) % 2, "D"))
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         clf.fit(csr_array(np.eye(30)), y)
@@ -423,7 +423,7 @@ def test_least_squares_can_do_no_better_on_chess():
 def test_weights_that_stand_for_many_rows_are_noted():
     X, y = load("promoters")
     heavy = RenyiClassifier().fit(X, y, sample_weight=np.full(106, 1000.0))
-    assert any("divided by their mean" in text for text in heavy.certificate_.warnings)
+    assert any("by their mean" in text for text in heavy.certificate_.warnings)
     light = RenyiClassifier().fit(X, y, sample_weight=np.full(106, 1.5))
     assert not any("by their mean" in text for text in light.certificate_.warnings)
 
@@ -480,7 +480,7 @@ def test_classes_beyond_64_bits_are_refused(classes):
 def test_texts_and_numbers_are_no_classes_together(kind):
     """A model file of such classes could not be read."""
     X, y = pd.DataFrame({"a": ["u", "v"] * 9}), kind(["one", 2] * 9)
-    with pytest.raises(ValueError, match="texts"):
+    with pytest.raises(ValueError, match="some classes that are text"):
         RenyiClassifier().fit(X, y)
-    with pytest.raises(ValueError, match="texts"):
+    with pytest.raises(ValueError, match="some classes that are text"):
         RenyiClassifier().fit_marginals(Marginals.from_data(X, y))

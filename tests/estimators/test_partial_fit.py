@@ -129,7 +129,7 @@ def test_partial_fit_errors(tmp_path):
     with pytest.raises(ValueError, match="'never'"):
         clf.partial_fit(X, ["never"] * 40)
     wide = make_frame(10, d=30)
-    with pytest.raises(ValueError, match="begin with partial_fit"):
+    with pytest.raises(ValueError, match="start with partial_fit"):
         RenyiClassifier().fit(*wide).partial_fit(*wide)
     RenyiClassifier().fit(X, y).save(tmp_path / "model.json")
     with pytest.raises(ValueError, match="read from a file"):

@@ -515,7 +515,7 @@ def test_a_rest_that_is_lost_in_rounding_is_refused() -> None:
     y = list("pq" * 6)
     small = Marginals.from_data(X, y, sample_weight=np.full(12, 1.5))
     large = Marginals.from_data(X[:6], y[:6], sample_weight=np.full(6, 5e11))
-    with pytest.raises(ValueError, match="told from its rounding"):
+    with pytest.raises(ValueError, match="distinguished from rounding"):
         (small + large) - large
     large = Marginals.from_data(X[:6], y[:6], sample_weight=np.full(6, 5e5))
     assert ((small + large) - large).n == pytest.approx(18)

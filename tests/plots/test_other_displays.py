@@ -204,7 +204,7 @@ def test_calibration_names_what_is_wrong(votes):
         ),
         ("1.5 is none", lambda: show.from_predictions([0, 1], [0.5, 1.5])),
         ("nan is none", lambda: show.from_predictions([0, 1], [0.5, np.nan])),
-        ("one class alone, '1'", lambda: show.from_predictions([1, 1], [0.5, 0.5])),
+        ("only one class, '1'", lambda: show.from_predictions([1, 1], [0.5, 0.5])),
     ):
         with pytest.raises(ValueError, match=message):
             call()

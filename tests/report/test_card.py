@@ -64,7 +64,9 @@ def test_what_is_known_is_told_and_the_rest_is_not_known(tmp_path: Path) -> None
     place = tmp_path / "README.md"
     for text in ("mine", place.read_text("utf-8").replace(UNKNOWN, "for wards", 1)):
         place.write_text(text, "utf-8")
-        with pytest.raises(ValueError, match=r"README.md is no model card, or was fil"):
+        with pytest.raises(
+            ValueError, match=r"README.md is not a model card, or was fil"
+        ):
             report.save_card(tmp_path)
         assert place.read_text("utf-8") == text
 
@@ -105,6 +107,6 @@ def test_bounds_of_few_rows_are_named_as_such(tmp_path: Path) -> None:
     report.save_card(tmp_path)
     _, header, bill = checked(tmp_path)
     (metric,) = header["model-index"][0]["results"][0]["metrics"]
-    assert metric["name"] == "at most, Closed form, of these very rows alone"
+    assert metric["name"] == "at most, Closed form, for these rows only"
     card = bill["components"][0]["modelCard"]["quantitativeAnalysis"]
-    assert card["performanceMetrics"][0]["type"].endswith("very rows alone")
+    assert card["performanceMetrics"][0]["type"].endswith("for these rows only")

@@ -294,7 +294,7 @@ def test_page_has_every_figure_and_only_text_of_others():
     assert escape(verdict(found)) in page and "corrected resampled t" in how_judged(
         found
     )
-    assert "Models were judged as they are" in how_judged(found)
+    assert "Models were evaluated as they are" in how_judged(found)
 
 
 @pytest.mark.xdist_group("browser")
@@ -337,7 +337,7 @@ def test_rows_of_the_training_prove_nothing_of_a_model():
         mine = entry(found, "m.json")
         assert mine.population is None and mine.population_worst is None
         assert found.entries[0] is mine
-        assert "worth nothing" in verdict(found)
+        assert "not valid" in verdict(found)
         assert "confidence" not in verdict(found)
 
 

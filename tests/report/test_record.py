@@ -150,11 +150,14 @@ def test_rows_of_the_training_prove_nothing(votes: Any) -> None:
     X, y = votes
     clf = renyi.RenyiClassifier().fit(X, y)
     report = clf.report(X=X, y=y)
-    assert "not seen" not in report.verdict and "confidence" not in report.verdict
+    assert (
+        "not used in training" not in report.verdict
+        and "confidence" not in report.verdict
+    )
     assert not any(tile.label == "wrong at most" for tile in report.tiles)
     assert not any("held-out" in rung.name for rung in report.ladder)
     page = report.to_html().partition('id="heldout"')[2]
-    assert "these bounds are worth nothing" in page
+    assert "these bounds are not valid" in page
 
 
 def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> None:
@@ -165,7 +168,7 @@ def test_estimates_name_their_rows_their_rule_and_their_doubts(votes: Any) -> No
     assert "new rows like the 200 it learned from" in other.verdict
     assert "of the likelier class" in other.tiles[0].note
     few = sharp.report(renyi.Marginals.from_data(X[200:220], y[200:220]))
-    assert "only of the very 20 rows of the marginals given here" in few.verdict
+    assert "only for the 20 rows of the marginals given here" in few.verdict
     pairs = renyi.RenyiClassifier(order=2).fit(X[["crime", "immigration"]], y).report()
     assert "counts of pairs of features of 2 columns it learned" in pairs.verdict
     own = replace(sharp.certificate_, warning_codes=("selected-features",))
@@ -198,9 +201,9 @@ def test_figures_of_few_rows_are_named_as_such() -> None:
     clf = renyi.RenyiClassifier().fit(X, np.arange(60) % 2)
     page = clf.report(X=X[:3], y=[0, 1, 0]).to_html()
     assert "Categories of fewer than 5 rows: 1." in page
-    assert "may tell of single ones" in page
+    assert "may reveal single rows" in page
     assert (
-        "may tell"
+        "may reveal"
         not in renyi.RenyiClassifier()
         .fit(frame(60, 2), np.arange(60) % 2)
         .report()
@@ -271,7 +274,7 @@ def test_genotypes_promise_nothing_and_name_their_variants() -> None:
     assert report.features[0].name.startswith("rs")
     assert report.features[0].importance == pytest.approx(model.swings.max())
     assert report.scale.covariates.keys() == {"age"}
-    with pytest.raises(ValueError, match="no classes"):
+    with pytest.raises(ValueError, match="do not predict classes"):
         genotype_report(GenotypeScores(model.variants, model.points))
 
 

@@ -42,7 +42,7 @@ def test_few_variants_lead_to_the_solution_over_all(study, monkeypatch):
 def test_a_path_that_is_given_up_is_told_of(study, monkeypatch):
     monkeypatch.setattr(l1inf_genotypes, "START", 2)
     monkeypatch.setattr(l1inf_genotypes, "_ROUNDS", 1)
-    with pytest.warns(DataWarning, match="still had to join"):
+    with pytest.warns(DataWarning, match="were still to be added"):
         path = genotype_path(study[2], study[1], n_lambdas=5, ratio=0.3)
     assert (path.gaps > 1e-4 * path.objectives).any()
 

@@ -185,7 +185,7 @@ def test_a_stream_that_breaks_off_says_after_how_many_rows() -> None:
 
     reader = pa.RecordBatchReader.from_batches(table.schema, broken())
     for source in (broken(), reader):
-        with pytest.raises(ValueError, match="broke off after 2 rows .*reset"):
+        with pytest.raises(ValueError, match="ended early, after 2 rows .*reset"):
             Marginals.from_arrow(source, target="y")
 
 
@@ -193,9 +193,9 @@ def test_what_is_no_stream_is_one_sentence() -> None:
     frame = pl.DataFrame({"a": ["x"], "y": ["n"]})
     for source, told in (
         (frame.lazy(), "lazy frame has no rows yet"),
-        (3, "int is no stream of Arrow batches"),
-        ({"a": [1]}, "yields str, which is no Arrow batch"),
-        (iter([1]), "yields int, which is no Arrow batch"),
+        (3, "int is not a stream of Arrow batches"),
+        ({"a": [1]}, "yields str, which is not an Arrow batch"),
+        (iter([1]), "yields int, which is not an Arrow batch"),
     ):
         with pytest.raises(TypeError, match=told):
             Marginals.from_arrow(source, target="y")
@@ -206,7 +206,9 @@ def test_what_is_no_stream_is_one_sentence() -> None:
 
 def test_a_frame_that_arrow_cannot_hold_is_one_sentence() -> None:
     frame = pd.DataFrame({"a": ["x", 1, 2.5], "y": ["n", "p", "n"]})
-    with pytest.raises(ValueError, match="cannot be given to Arrow .*use from_data"):
+    with pytest.raises(
+        ValueError, match="cannot be converted to Arrow .*use from_data"
+    ):
         Marginals.from_arrow(frame, target="y")
 
 
@@ -238,7 +240,9 @@ def test_a_stream_that_breaks_off_before_a_type_is_known() -> None:
         yield pa.record_batch({"a": pa.nulls(2), "y": ["n", "p"]})
         raise OSError("the cable is out")
 
-    with pytest.raises(ValueError, match=r"broke off after 2 rows \(the cable is out"):
+    with pytest.raises(
+        ValueError, match=r"ended early, after 2 rows \(the cable is out"
+    ):
         Marginals.from_arrow(broken(), target="y")
 
 

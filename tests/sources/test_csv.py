@@ -224,7 +224,7 @@ def test_booleans_read_the_same_in_every_format(tmp_path: Path) -> None:
 def test_quote_of_the_header_that_is_never_closed(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a,"y\n' + "1,2\n" * 50)
-    with pytest.raises(ValueError, match="goes on over many lines, so a quote in it"):
+    with pytest.raises(ValueError, match="spans many lines, so a quote in it"):
         files.marginals(path, "y")
 
 

@@ -71,7 +71,7 @@ def test_type_is_that_of_the_whole_column(tmp_path: Path) -> None:
     number = 2_000_000
     path = write(tmp_path, "a,b\n" + "12345.5,x\n" * number + "many,y\n")
     assert path.stat().st_size > csvfiles.PIECE
-    with pytest.warns(DataWarning, match="'a' would be numeric but for 'many'"):
+    with pytest.warns(DataWarning, match="'a' would be numeric except for 'many'"):
         table = files.read_table(path)
     assert table.num_rows == number + 1
     assert str(table["a"].type) == "string"

@@ -117,7 +117,7 @@ def test_other_formats_that_are_called_csv(ending: str, tmp_path: Path) -> None:
         pyarrow.feather.write_feather(TABLE, path)
     else:
         path.write_bytes(gzip.compress(text(90).encode()))
-    refused(path, rf"rows\.csv is no CSV file.* end in \{ending}")
+    refused(path, rf"rows\.csv is not a CSV file.* end in \{ending}")
 
 
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_formats_are_not_mixed(tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.parquet"
     one.write_text(text(9))
     pq.write_table(TABLE, two)
-    refused([one, two], r"two\.parquet is of another format than .*one\.csv")
+    refused([one, two], r"two\.parquet has another format than .*one\.csv")
 
 
 def test_empty_files(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
     path.write_text("a,w,y\n" + "x,1,u\nz,2.5,v\n" * 30)
     assert Marginals.from_file(path, target="y", weight="w").n == 105
     path.write_text("a,w,y\n" + "x,1,u\nz,many,v\n" * 30)
-    refused(path, r"'w' is not of numbers .*'many'", weight="w")
+    refused(path, r"'w' is not numeric .*'many'", weight="w")
     path.write_text("a,w,y\n" + "x,1,u\nz,-2,v\n" * 30)
     refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
 

@@ -202,7 +202,7 @@ def test_types_of_text_are_those_of_the_whole_column(
             except ValueError as error:
                 answer = str(error).partition(": ")[2] or str(error)
         # Two words are named in the order of the file by one road, sorted by the other.
-        return answer, {str(w.message).partition(" but for ")[0] for w in seen}
+        return answer, {str(w.message).partition(" except for ")[0] for w in seen}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv, "PIECE", piece)

@@ -147,7 +147,7 @@ HOSTILE = {
     ),
     "study.fam": lambda: Path("study.fam").unlink(),
     "study.bim is empty": lambda: Path("study.bim").write_text(""),
-    "study.bim has no line": lambda: Path("study.bim").write_text("\n\n"),
+    "study.bim has only empty lines": lambda: Path("study.bim").write_text("\n\n"),
     "begins with": lambda: Path("study.bed").write_bytes(b"PK\x03\x04" + bytes(600)),
     "it has 0 bytes": lambda: Path("study.bed").write_bytes(b""),
     "sample by sample": lambda: Path("study.bed").write_bytes(
@@ -319,7 +319,7 @@ def test_two_classes_of_plinks_codes_and_of_words():
         two_classes(["JPT", "CHB", "CEU"], "p")
     with pytest.raises(ValueError, match="--classes 0 1"):
         two_classes(["0", "1"], "p")
-    with pytest.raises(ValueError, match="one number"):
+    with pytest.raises(ValueError, match="the same number"):
         two_classes(["1", "1.0"], "p")
     with pytest.raises(ValueError, match="'X'"):
         two_classes(["JPT", "CHB", "CEU"], "p", ["JPT", "X"])

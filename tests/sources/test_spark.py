@@ -129,7 +129,7 @@ def test_other_types(spark: Any) -> None:
 def test_arrow_stream_of_a_frame(spark: Any) -> None:
     table = plain(5_000).drop_columns(["price"])
     if older(pyspark, "4.2"):
-        with pytest.raises(TypeError, match="no stream of Arrow"):
+        with pytest.raises(TypeError, match="not a stream of Arrow"):
             Marginals.from_arrow(spark.createDataFrame(table), target="y")
         return
     m = Marginals.from_arrow(spark.createDataFrame(table), target="y")

@@ -145,7 +145,7 @@ def test_another_number_of_rows_is_refused(tmp_path, n):
 def test_absent_pairs_must_be_absent(tmp_path):
     pair = ["town", "vote"]
     storage.write_arrays(tmp_path / "m", *forged(lambda h: h["absent"].append(pair)))
-    with pytest.raises(ValueError, match="'vote' and 'town' are said to be absent"):
+    with pytest.raises(ValueError, match="'vote' and 'town' are declared absent"):
         Marginals.load(tmp_path / "m")
 
 
@@ -200,7 +200,7 @@ def test_other_archives_are_refused(tmp_path):
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_ways_of_packing_are_refused(tmp_path, method):
     archive(tmp_path / "m", golden_members(), method)
-    with pytest.raises(ValueError, match=r"'header\.npy' is packed in an unknown way"):
+    with pytest.raises(ValueError, match=r"'header\.npy' has an unknown compression"):
         Marginals.load(tmp_path / "m")
 
 

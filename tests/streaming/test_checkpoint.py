@@ -114,7 +114,7 @@ def test_warnings_of_an_earlier_run_are_repeated(tmp_path: Path) -> None:
     first = notes(lambda: interrupted(path, **asked))
     second = notes(lambda: files.marginals(path, "y", **asked))
     assert first == second
-    assert "'a' would be numeric but for 'NA' (20 of 1,000 cells)" in second[0]
+    assert "'a' would be numeric except for 'NA' (20 of 1,000 cells)" in second[0]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -221,7 +221,9 @@ def test_other_request_is_refused(
     interrupted(parts, kept, **first)
     with pytest.raises(ValueError) as raised:
         files.marginals(parts, **{"target": "y", **second}, checkpoint=kept)
-    assert f"The checkpoint {kept} is of another job ({message}" in str(raised.value)
+    assert f"The checkpoint {kept} belongs to another job ({message}" in str(
+        raised.value
+    )
     again = files.marginals(parts, "y", **first, checkpoint=kept)
     assert again == files.marginals(parts, "y", **first)
 
@@ -256,9 +258,9 @@ def test_whatever_differs_in_a_request_is_told(data: st.DataObject) -> None:
 def test_other_files_are_refused(parts: list[Path], tmp_path: Path) -> None:
     kept = tmp_path / "job.ckpt"
     interrupted(parts, kept)
-    with pytest.raises(ValueError, match=r"of other files .*part-2\.parquet"):
+    with pytest.raises(ValueError, match=r"to other files .*part-2\.parquet"):
         files.marginals(parts[:1], "y", checkpoint=kept)
-    with pytest.raises(ValueError, match="of other files .*another order"):
+    with pytest.raises(ValueError, match="to other files .*another order"):
         files.marginals(parts[::-1], "y", checkpoint=kept)
 
 
@@ -321,7 +323,7 @@ def test_input_that_changes_meanwhile(tmp_path: Path) -> None:
         if pace.share == 1:
             os.utime(path, ns=(1, 1))
 
-    with pytest.raises(ValueError, match=r"rows\.csv has changed while it was counted"):
+    with pytest.raises(ValueError, match=r"rows\.csv changed while it was counted"):
         files.marginals(path, "y", checkpoint=kept, progress=progress)
 
 

@@ -100,7 +100,7 @@ def test_weights_that_are_none_are_named() -> None:
         with pytest.raises(ValueError, match=f"weight of row 1 in column 'w' {told}"):
             tally.add(batch[1:])
     batch = pa.record_batch({"a": ["x"], "y": ["n"], "w": ["heavy"]})
-    with pytest.raises(ValueError, match="column of weights 'w' is not of numbers"):
+    with pytest.raises(ValueError, match="column of weights 'w' is not numeric"):
         PairCounter(CountSpec.of(batch.schema, "y", weight="w")).add(batch)
 
 
@@ -114,7 +114,7 @@ def test_weights_of_zero_leave_rows_out() -> None:
 
 def test_rows_without_a_target_or_a_weight_alone_are_refused() -> None:
     table = pa.table({"a": ["p", "q"], "y": ["v", None], "w": [0.0, 1.0]})
-    with pytest.raises(ValueError, match="'y' is missing, or the weight zero"):
+    with pytest.raises(ValueError, match="'y' is missing or the weight is zero"):
         counted([table], CountSpec.of(table.schema, "y", weight="w"))
 
 

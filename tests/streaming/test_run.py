@@ -115,7 +115,7 @@ def test_fresh_copy_with_other_numbers(tmp_path: Path) -> None:
     other = table_of(600, 1)
     higher = pa.array(other["b"].to_numpy() + 1.0)
     write(other.set_column(1, "b", higher), parts[1])
-    with pytest.warns(DataWarning, match=r"new .*p1\.parquet numbers have other bins"):
+    with pytest.warns(DataWarning, match=r"new .*p1\.parquet changes the bins"):
         m = files.marginals(parts, "y", checkpoint=kept)
     assert m == expected(parts)
     assert not kept.exists()
@@ -233,7 +233,7 @@ def test_file_that_changes_meanwhile(columns: list[str], tmp_path: Path) -> None
         if pace.step == "counting":
             os.utime(path, ns=(1, 1))
 
-    with pytest.raises(ValueError, match=r"rows\.parquet has changed while it was"):
+    with pytest.raises(ValueError, match=r"rows\.parquet changed while it was"):
         files.marginals(path, "y", columns=columns, progress=progress)
 
 

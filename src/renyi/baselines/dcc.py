@@ -103,8 +103,8 @@ _FALL = 1e-9  # a fall of the bound that is no rounding
 _ROUNDING = 1e-12  # of a sum: what a margin may exceed its limit by
 
 _NO_DISTRIBUTION = (
-    "No distribution has these class-conditional tables: look for what is wrong with "
-    "validate() of the marginals."
+    "No distribution has these class-conditional tables: call validate() on the "
+    "marginals to find what is wrong."
 )
 
 

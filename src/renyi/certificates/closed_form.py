@@ -323,7 +323,7 @@ def _class_conditional(match: Match) -> ClassMoments | None:
         if np.isfinite(V).all() and np.linalg.eigvalsh(V)[0] < least:
             raise ValueError(
                 f"The variance of the scores within {m.target} = {label} is negative, "
-                "which no rows can have: count the pairs within the classes anew."
+                "which no rows can have: count the pairs within the classes again."
             )
     return moments
 

@@ -145,8 +145,8 @@ def average(
     """
     if first.classes != second.classes:
         raise ValueError(
-            f"The scorecards are of different classes, {list(first.classes)} and "
-            f"{list(second.classes)}: train both on the same."
+            f"The scorecards have different classes, {list(first.classes)} and "
+            f"{list(second.classes)}: train both on the same classes."
         )
     encoder, *recoded = recoding.union(first.encoder, second.encoder)
     points, unseen, shared = [], [], []

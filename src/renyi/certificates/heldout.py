@@ -70,9 +70,7 @@ def read_rows(card: Scorecard, X: Any, y: Any) -> HeldoutRows:
     """Return rows as a model sees them; an unknown class is an error."""
     codes = card.encoder.transform(X)
     labels, of_row = column_rules.distinct(column_rules.check_labels(y, codes.shape[1]))
-    advice = (
-        ": leave its rows out, and the certificate speaks of the other classes alone"
-    )
+    advice = ": leave its rows out, and the certificate covers the other classes only"
     places = class_places(card, labels.tolist(), "y", advice)
     # Rows that are sorted come in random order again, the same every time.
     order = np.random.default_rng(0).permutation(codes.shape[1])
@@ -207,8 +205,8 @@ def betting_bound(
         return np.inf
     if not np.isfinite(v).all() or v.min() < 0 or v.max() > upper * (1 + 1e-9) + 1e-12:
         raise ValueError(
-            f"The values lie between {v.min():g} and {v.max():g}, and not in "
-            f"[0, {upper:g}]: compute the range from the same points as the values."
+            f"The values lie between {v.min():g} and {v.max():g}, outside [0, "
+            f"{upper:g}]: compute the range from the same points as the values."
         )
     if v.mean() >= min(below, upper):
         return float(upper)

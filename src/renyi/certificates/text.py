@@ -34,35 +34,35 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-4  # a lower bound that is shown as 0.01 %
 
-ALONE = "Of these very rows alone:"
+ALONE = "For these rows only:"
 
 # ---- warnings
 
 CLASS_WEIGHT = (
-    "the classes were weighted in training; the certificate speaks of the unweighted "
+    "the classes were weighted in training; the certificate is for the unweighted "
     "marginals."
 )
 SELECTED = (
     "the features were selected on the same rows, which the estimate for new rows does "
-    "not know of: expect more errors, the more so the more features there were to "
+    "not account for: expect more errors, especially if there were many features to "
     "choose from."
 )
 TRAINING_ROWS = (
-    "the rows have the same counts as those of the training: if they are the same "
-    "rows, these bounds are worth nothing."
+    "the rows have the same counts as the training rows: if they are the same rows, "
+    "these bounds are not valid."
 )
 
 CONTAINED = (
-    "no count of one half is above that of the other: if its rows are among the "
-    "other's, the bounds are worth nothing."
+    "no count of one half is larger than that of the other: if the rows of one half "
+    "are also in the other, the bounds are not valid."
 )
 
 
 def shared_bins(name: str) -> str:
     """Say that bins must not come from rows that judge."""
     return (
-        f"both halves bin {name!r} at the same edges: if these were chosen from the "
-        "rows of either, the bounds do not hold. Those of a third file do no harm "
+        f"both halves bin {name!r} at the same edges: if these were computed from the "
+        "rows of either half, the bounds do not hold. Edges from a third file are safe "
         "('marginals build --encoder')."
     )
 
@@ -90,9 +90,9 @@ def optimistic(gamma: float, loo_risk: float) -> str:
 def sample_weight(n_rows: int, total: float) -> str:
     """Say that weights stand for many more rows than there are."""
     return (
-        f"the {n_rows:,} rows weigh {total:,.0f} and count as that many: survey "
-        "weights should be divided by their mean first, or estimate and bound look "
-        "better than they are."
+        f"the {n_rows:,} rows weigh {total:,.0f} and count as that many: divide survey "
+        "weights by their mean first, otherwise the estimate and the bound look better "
+        "than they are."
     )
 
 
@@ -167,7 +167,7 @@ def _step_line(step: Step) -> str:
 
 def _estimate(c: Certificate) -> str:
     if c.loo_risk is None:
-        return "No estimate for new rows: try the model on rows it has not seen."
+        return "No estimate for new rows: test the model on unseen rows."
     numbers = f"risk {c.loo_risk:.4f}, gamma {c.gamma:.4f}"
     if c.loo_error is None:
         return f"Estimate for new rows, by generalised cross-validation: {numbers}."
@@ -188,11 +188,12 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
     ]
     if c.sampled_error is not None and c.observed_error is not None:
         lines.append(
-            "On the sampled population itself: at most "
-            f"{at_most(c.sampled_error, 1)} (Clopper–Pearson; "
-            f"{percent(c.observed_error)} seen)."
+            f"On the sampled population: at most {at_most(c.sampled_error, 1)} "
+            f"(Clopper–Pearson; {percent(c.observed_error)} observed)."
         )
-    lines.append("Each bound by itself; the rows must not have been used in training.")
+    lines.append(
+        "Each bound holds by itself; the rows must not have been used in training."
+    )
     if "training-rows" in c.warning_codes:
         return [*(f"Warning: {each}" for each in c.warnings), "", *lines]
     return [*lines, *(f"Note: {each}" for each in c.warnings)]
@@ -201,11 +202,13 @@ def _of_heldout_rows(c: Certificate) -> list[str]:
 def _of_halves(c: Certificate) -> list[str]:
     rows = f"these {number_of(c.n, 'row')} were drawn from"
     if c.observed_error is not None:
-        rows += f" ({percent(c.observed_error)} errors seen on rows not trained on)"
+        rows += f" ({percent(c.observed_error)} errors on rows not used in training)"
     head = f"On every population with the pairs of the one {rows}:"
     end = "The rows must be independent of each other, and split once, at random."
     if c.observed_error is None:  # of counts
-        end = "The rows must be independent of each other, and of one population."
+        end = (
+            "The rows must be independent of each other and drawn from one population."
+        )
     notes = (f"Note: {each}" for each in c.warnings)
     lines = [*rule_lines(c), end, *map(wrapped, notes)]
     return [wrapped(population_sentence(c)), wrapped(head), *lines]
@@ -235,7 +238,7 @@ def report_text(report: BoundReport) -> str:
     """Return a report as tables, with what it rests on and comes to."""
     c = report.certificate
     if c.doubtful:
-        doubts = "The bounds below are about these very rows alone, because"
+        doubts = "The bounds below are about these rows only, because"
         if c.loo_error is not None:
             doubts = f"{_leave_one_out(c.loo_error)}. {c.trust} {doubts}"
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
@@ -262,7 +265,7 @@ def report_sentence(report: BoundReport) -> str:
     """Return what a report comes to, in a sentence."""
     where = "these marginals"
     if report.certificate.doubtful:
-        where = f"the very marginals of these {report.certificate.n:,.10g} rows"
+        where = f"exactly the marginals of these {report.certificate.n:,.10g} rows"
     whose = "no model" if report.all_columns else "no model of the same columns"
     numbers = (report.upper, report.lower, report.promise)
     return verdict("this model", where, *numbers, whose)
@@ -291,7 +294,7 @@ def verdict(
             text += f" The best possible promise is at most {at_most(promise, 4)}."
         return text
     if promise <= CLOSED_GAP:
-        return f"{text}; some rule can promise to err hardly ever."
+        return f"{text}; some rule can promise an error close to zero."
     if promise < upper - CLOSED_GAP:
         text += f"; another rule promises {at_most(promise)}"
     return f"{text}. The least that any rule can promise is not known yet."

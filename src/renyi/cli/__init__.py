@@ -122,7 +122,7 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
             return _fail(str(error))
         advice = ""
         if isinstance(error, PermissionError):
-            advice = ": ask its owner for the permission, or choose another"
+            advice = ": ask its owner for permission, or choose another path"
         code = 2 if isinstance(error, _USER_ERRORS) else 1
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
@@ -134,9 +134,9 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         raise error
     reason = f" ({error})" if str(error) else ""
     return _fail(
-        f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: "
-        "please report it, with what the same command prints when RENYI_DEBUG=1 "
-        "is set in the environment",
+        f"Unexpected {type(error).__name__}{reason}. This is a bug in renyi: please "
+        "report it, with the output of the same command when RENYI_DEBUG=1 is set in "
+        "the environment",
         1,
     )
 

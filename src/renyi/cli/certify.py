@@ -81,9 +81,11 @@ def _prevalence_facts(args: Args, clf: RenyiModel, c: Certificate) -> Facts:
     if c.class_scores is None:
         count = len(clf.classes_)
         known = (
-            f"{args.model} has {count}" if count > 2 else f"{args.file} has rows of one"
+            f"{args.model} has {count}"
+            if count > 2
+            else f"{args.file} has rows of one class"
         )
-        raise ValueError(f"--prevalence is for two classes, and {known}: leave it out.")
+        raise ValueError(f"--prevalence is for two classes, but {known}: leave it out.")
     moved = None
     if c.rule == "map" and clf.certificate_.majority is not None:
         moved = c.error_at(share, clf.threshold(share))
@@ -123,7 +125,7 @@ def _check_basis(args: Args) -> None:
     if args.halves is not None:
         names = ("level", "time_limit", "rows", "target", "proof", "prevalence")
         why = (
-            "does not go with --halves, which trains a model on each of two "
+            "cannot be used with --halves, which trains a model on each of two "
             "marginals: leave it out"
         )
         inputs.check_not_given(args, ("model", *names), why, model="MODEL")
@@ -145,8 +147,8 @@ def _check_basis(args: Args) -> None:
         if any(value is not None for value in given):
             raise ValueError(
                 "--exact, --level, --time-limit, --proof and --prevalence are for "
-                "marginals: leave them out beside --rows, or count the rows with "
-                "'renyi marginals build' first."
+                "marginals: leave them out with --rows, or count the rows with 'renyi "
+                "marginals build' first."
             )
         return
     for name, place in ("target", "--rows"), ("confidence", "--rows and --halves"):
@@ -250,7 +252,8 @@ def run_minimax(args: Args, recorded: Recorded) -> None:
     place = output.check_out(args, args.worst, WRITTEN)
     if place is not None and args.method == "lp":
         raise ValueError(
-            "--method lp exhibits no distribution for --worst: use --method exact."
+            "--method lp finds no worst distribution to write with --worst: use "
+            "--method exact."
         )
     output.check_out(args, args.proof, (".json",))
     m = streams.counted(args)
@@ -281,8 +284,8 @@ def _write_worst(place: Path, result: MinimaxResult, inert: bool) -> str | None:
     """Write the worst distribution; warn if none was found."""
     if result.worst_distribution is None:
         warn(
-            f"{place} was not written: no distribution was exhibited before the search "
-            "was stopped. Allow it more time."
+            f"{place} was not written: no distribution was found before the search "
+            "stopped. Allow more time."
         )
         return None
     with output.writing(place, {}, inert) as write:
@@ -300,7 +303,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     promise = min(step.upper for step in steps)
     where = "these marginals"
     if result.note:
-        where = f"the very marginals of these {m.n:,.10g} rows"
+        where = f"exactly the marginals of these {m.n:,.10g} rows"
     return {
         "target": m.target,
         "rows": m.n,
@@ -360,8 +363,10 @@ def minimax_text(facts: Facts) -> str:
 def _looks_at(found: list[Facts]) -> list[str]:
     found = [entry for entry in found if entry["swing"] >= _SHOWN]
     if not found:
-        return ["Its rule looks at no feature: it answers the same everywhere."]
-    lines = ["What its rule looks at most (swing: how far a feature moves the choice)"]
+        return ["Its rule uses no feature: it gives every row the same answer."]
+    lines = [
+        "Features its rule uses most (swing: how far a feature moves the decision)"
+    ]
     for entry in found[:_TOP]:
         name = one_line(entry["feature"], _NAME)
         lines.append(f"  {name:<{_NAME}} {entry['swing']:.3f}")

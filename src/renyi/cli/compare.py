@@ -56,13 +56,15 @@ def run(args: Args, recorded: Recorded) -> None:
 
 def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
     """Return folds or the share of test rows, after a look at the options."""
-    alike = "whose intervals are for rows that count alike: leave it out"
-    inputs.check_not_given(args, ["weight"], f"does not go with compare, {alike}")
+    alike = "whose intervals are for rows of equal weight: leave it out"
+    inputs.check_not_given(args, ["weight"], f"cannot be used with compare, {alike}")
     if args.file.endswith(MARGINALS):
-        raise ValueError(f"compare needs rows, and {args.file} holds marginals.")
+        raise ValueError(
+            f"compare needs rows, but {args.file} holds marginals: name a table."
+        )
     if not trained:
         why = (
-            "is for methods, which are trained: leave it out beside --models, or name "
+            "is for methods that are trained: leave it out with --models, or name "
             "some with --methods"
         )
         inputs.check_not_given(args, ("folds", "test"), why)
@@ -87,8 +89,8 @@ def _rows_and_models(
     if trained:
         if streams.is_too_large(args, 1):
             raise ValueError(
-                f"compare needs the rows of {args.file} in memory, and they do not fit "
-                "into it: allow more with --memory, or take a sample."
+                f"compare needs the rows of {args.file} in memory, but they do not "
+                "fit: allow more with --memory, or use a sample."
             )
         rows = inputs.usable_rows(args, encoder)
         X, y, target = rows.X, rows.y, rows.target
@@ -105,8 +107,9 @@ def _rows_and_models(
             same = [label_text(cell) for cell in np.asarray(y, object).tolist()]
             if labels.tolist() != same:
                 raise ValueError(
-                    f"{path} predicts another column, or takes other rows of "
-                    f"{args.file}, than what it is compared with: compare it by itself."
+                    f"{path} predicts another column, or uses other rows of "
+                    f"{args.file}, than the rest of the comparison: compare it "
+                    "separately."
                 )
         about = f"a model of rule {clf.rule}"
         models.append(Candidate(Path(path).name, about, None, clf, own))
@@ -125,8 +128,8 @@ _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
 _LOSSES = "{:<20} {:>8} {:>16} {:>9} {:>10} {:>9}"
 _LEGEND = (
     "Shares are percentages. Worst case: on every population with the marginals of the "
-    "training rows, – where these say little. Population: at most, by rows that the "
-    "model was not trained on."
+    "training rows, – where these say little. Population: upper bound, from rows that "
+    "were not used in training."
 )
 
 
@@ -134,7 +137,7 @@ def _text(found: Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
     sure, target = chosen_percent(found.confidence), one_line(found.target, 40)
     done = found.judged
-    lines = [f"What predicts {target!r}, the least error first (*: may be the best)"]
+    lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
     heads = ("log loss", sure, "worst", "population", "seconds")

@@ -36,7 +36,7 @@ def run(args: Args, recorded: Recorded) -> None:
         )
     given = [name for name in ("sql", "points", "scores") if getattr(args, name)]
     name = given[0] if given else "format"
-    why = f"does not go with --{name}: leave it out"
+    why = f"cannot be used with --{name}: leave it out"
     inputs.check_not_given(args, _OTHERS[name], why, file="--marginals")
     if name == "sql":
         _sql(args)
@@ -70,15 +70,18 @@ def _format(args: Args) -> None:
     clf = inputs.load_model(args.model)
     if form == "skops":
         if args.prevalence is not None:
-            raise ValueError("--prevalence is given to predict of a loaded model.")
+            raise ValueError(
+                "--prevalence cannot be written with --format skops: pass prevalence= "
+                "to predict() of the loaded model."
+            )
         from renyi.estimators.classifier import RenyiClassifier
 
         _send(place, formats.skops_bytes(RenyiClassifier.load(args.model)))
         return
     if form not in _TABLES and clf.rule != "map":
         raise ValueError(
-            f"{args.model} answers at random, by rule {clf.rule}, and --format {form} "
-            "writes the rule map: train it with --rule map."
+            f"{args.model} answers at random, by rule {clf.rule}, but --format {form} "
+            "writes rule map: train it with --rule map."
         )
     odds = 1.0 if args.prevalence is None else clf._odds(args.prevalence)
     card = clf.scorecard_
@@ -95,18 +98,16 @@ def _points(args: Args, recorded: Recorded) -> None:
     m = inputs.own_marginals(args, clf)
     if m is None:
         raise ValueError(
-            "--points needs counts of pairs in the categories of the model, and no "
+            "--points needs counts of pairs in the categories of the model, but no "
             f"{inputs.beside(args.model)} has those that {args.model} was trained on. "
-            f"Count the rows ('renyi marginals build FILE --target COL --encoder "
+            "Count the rows ('renyi marginals build FILE --target COL --encoder "
             f"{args.model} --out counts.renyi') and add --marginals counts.renyi."
         )
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)
     notes = [*output.notes_of(recorded), *_other_rule(args, clf)]
     if clf.class_weight is not None:
-        notes.append(
-            "The threshold is the cheapest by the bound: class weights are lost."
-        )
+        notes.append("The threshold has the smallest bound: class weights are ignored.")
     output.print_notes(notes)
     if form == "csv":
         _send_table(args, place, card.table())
@@ -135,9 +136,9 @@ def _chosen(
         form = form or endings[place.suffix]
     form = form or usual
     if form is None:
-        raise ValueError("Say as what: --format, --sql, --points or --scores.")
+        raise ValueError("Choose an output: --format, --sql, --points or --scores.")
     if form not in among:
-        advice = "is for --points" if form == "html" else "does not go with --points"
+        advice = "is for --points" if form == "html" else "cannot be used with --points"
         raise ValueError(f"--format {form} {advice}.")
     if place is None and form in formats.BINARY:
         raise ValueError(f"--format {form} needs --out: a file ({EXPORTS[form]}).")

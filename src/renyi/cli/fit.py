@@ -87,8 +87,8 @@ def run(args: Args, recorded: Recorded) -> None:
         place, other = Path(prefix + MARGINALS), Path(args.file)
         if place.is_file() and not same_file(place, other):
             warn(
-                f"{place} was left as it is: its marginals are not those of this "
-                "model. --marginals replaces them."
+                f"{place} was not overwritten: its marginals are not those of this "
+                "model. Pass --marginals to replace them."
             )
     text = partial(fit_text, c=clf.certificate_)
     output.keep_model(args, clf, m, facts, text, recorded)
@@ -101,7 +101,7 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
         inputs.check_missing_class(m, args.file)
         if args.order not in (None, m.order):
             raise ValueError(
-                f"--order {args.order} does not fit {args.file}, whose marginals are "
+                f"--order {args.order} does not fit {args.file}, which has marginals "
                 f"of order {m.order}: leave it out, or count again with 'renyi "
                 f"marginals build TABLE --order {args.order}'."
             )
@@ -155,7 +155,7 @@ def _cross_fit(
     argv = ["average" if before == "--method" else text for before, text in pairs]
     argv = [text.replace("--method=mixture", "--method=average") for text in argv]
     again = output.command(argv)
-    facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be kept)"
+    facts["next"] = f"{again} --out PREFIX   (one scorecard, which can be saved)"
     output.show(args, facts, partial(fit_text, c=c), recorded)
     return None
 
@@ -164,17 +164,18 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
     """Refuse what has no rows to split, or of which nothing is proven."""
     if args.weight is not None:
         raise ValueError(
-            "--weight does not go with --confidence: the certificate is proven for "
-            "rows that were drawn independently and count alike. Leave one of them out."
+            "--weight cannot be used with --confidence: the certificate is proven for "
+            "rows that were drawn independently and have equal weights. Leave one of "
+            "them out."
         )
     if args.method == "mixture" and args.out is not None:
         raise ValueError(
-            "--method mixture is two scorecards, and a model file holds one: leave out "
-            "--out, or use --method average."
+            "--method mixture has two scorecards, but a model file holds one: leave "
+            "out --out, or use --method average."
         )
     if args.file.endswith(MARGINALS):
         raise ValueError(
-            f"--confidence needs rows to split, and {args.file} holds marginals: "
+            f"--confidence needs rows to split, but {args.file} holds marginals: "
             "'renyi certify --halves A.renyi B.renyi' takes those of two halves."
         )
     if streams.is_streamed(args, order) or streams.is_too_large(args, order):
@@ -251,7 +252,7 @@ def _marginals_to_write(
     if args.marginals is None and size >= SMALL:
         warn(
             f"The marginals were not written: their counts take {size / 1e6:,.0f} MB. "
-            "--marginals writes them all the same."
+            "Pass --marginals to write them anyway."
         )
         return None
     m = clf.marginals_
@@ -373,7 +374,7 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
         label, share = max(facts["classes"].items(), key=lambda pair: pair[1])
         shares = {
             "on new rows (each half by the other's model)": c.observed_error,
-            f"on these very rows (rule {c.rule})": facts["training_error"],
+            f"on these rows (rule {c.rule})": facts["training_error"],
             f"on these, always {one_line(label, 24)!r}": 1 - share,
         }
         lines = [f"  {text:<46} {percent(seen):>8}" for text, seen in shares.items()]
@@ -383,16 +384,14 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
     (label, always), (feature, alone) = c.majority, c.one_feature
     shares = {
         "on new rows (leave-one-out, rule map)": facts["loo_error"],
-        f"on these very rows (rule {c.rule})": facts["training_error"],
+        f"on these rows (rule {c.rule})": facts["training_error"],
         f"on these, by {_quoted(feature, 25)} alone": alone,
         f"on these, always {_quoted(label_text(label), 24)}": always,
     }
     known = {text: share for text, share in shares.items() if share is not None}
     lines = [f"  {text:<46} {percent(share):>8}" for text, share in known.items()]
     if facts["loo_error"] is None:
-        text = (
-            "There is no estimate for new rows: try the model on rows it has not seen."
-        )
+        text = "There is no estimate for new rows: test the model on unseen rows."
         if facts["risk"] is not None:
             close = facts["risk"] < 1.05 * c.gamma
             text = (
@@ -431,8 +430,8 @@ def _meaning(c: Certificate, beyond: str) -> str:
     bound, sharp = c.bounds[c.rule], c.bounds["sharp"]
     if bound >= always:
         text = (
-            "the closed form proves no more of this rule than always answering "
-            f"{label_text(label)!r} promises ({percent(always)})."
+            "the closed form of this rule is no better than always answering "
+            f"{label_text(label)!r} ({percent(always)})."
         )
         if c.order == 1:  # exact worst cases are known of single columns
             text += " The exact worst case may be far lower: certify with --exact."
@@ -459,7 +458,8 @@ def _population_meaning(facts: Facts, c: Certificate) -> list[str]:
         return []
     text = (
         f"Meaning: always answering {one_line(label, 24)!r} errs on "
-        f"{percent(1 - share)} of these rows; of this model no less is proven."
+        f"{percent(1 - share)} of these rows; no smaller error is proven for this "
+        "model."
     )
     if (
         c.rule == "map"
@@ -482,7 +482,7 @@ def _doubtful(c: Certificate) -> list[str]:
         head = f"{estimate} errors. {c.trust} {head}"
     advice = (
         "More rows, fewer columns or merged labels (--min-count) would make the bound "
-        "speak of new rows."
+        "informative about new rows."
     )
     return ["Certificate", indented(head), *bullets(c.warnings), indented(advice)]
 
@@ -493,8 +493,8 @@ def _features(found: list[Facts]) -> list[str]:
     width = max(len(one_line(entry["feature"], _NAME)) for entry in found)
     width = max(width, len("feature"))
     lines = [
-        "Features that matter most (importance: how far the score swings)",
-        f"  {'feature':<{width}}  importance  speaks for",
+        "Features that matter most (importance: how far they move the score)",
+        f"  {'feature':<{width}}  importance  favours",
     ]
     for entry in found:
         name = one_line(entry["feature"], width)

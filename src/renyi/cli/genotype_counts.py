@@ -54,7 +54,7 @@ def fit(args: Args, recorded: Recorded) -> None:
     others = [
         n for n in (*OWN_OPTIONS, *TABLE_OPTIONS, "plot", "missing") if n != "build"
     ]
-    check_not_given(args, others, "does not go with --genotype-counts: leave it out")
+    check_not_given(args, others, "cannot be used with --genotype-counts: leave it out")
     prefix = check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel
@@ -147,10 +147,13 @@ def _agreeing(
     if bad.mean() > _MOST:
         raise ValueError(
             f"{study.path} and {panel.path} contradict each other at {bad.sum():,} of "
-            f"{len(bad):,} variants, so that one is no panel for the other: {names}. "
-            "Take a panel of the same ancestry, and compare strands and genome builds."
+            f"{len(bad):,} variants, so the panel does not fit the counts: {names}. "
+            "Use a panel of the same ancestry, and compare strands and genome builds."
         )
-    warn(f"Dropped {number_of(int(bad.sum()), 'variant')} of other frequency: {names}.")
+    warn(
+        f"Dropped {number_of(int(bad.sum()), 'variant')} of different frequency in "
+        f"counts and panel: {names}."
+    )
     return kept
 
 
@@ -203,16 +206,16 @@ def _text(facts: Facts, certified: Certified) -> str:
     variance = facts["share"] * (1 - facts["share"])
     explained = 1 - facts["risk"] / variance
     learned = [
-        "Learned to tell cases from controls by counts, with pairs of a panel.",
+        "Learned to tell cases from controls using counts and the pairs of a panel.",
         f"  counts    {facts['cases']:,} cases, {facts['controls']:,} controls",
         f"  panel     {number_of(facts['panel'], 'sample')}",
         f"  variants  {facts['variants']:,}, {CODINGS[True]}",
         f"  alpha     {facts['alpha']:.4g}",
-        f"  share     {facts['share']:.4g} of the population are taken to be cases",
+        f"  share     {facts['share']:.4g} of the population is assumed to be cases",
     ]
     guessed = f"({variance:.4f} without variants)"
     expected = [
-        "Expected of new samples, from halves of the panel (an estimate)",
+        "Expected for new samples, from halves of the panel (an estimate)",
         figure("squared error of the score", f"{facts['risk']:.4f}", guessed),
         figure("explained variance", percent(max(explained, 0.0))),
     ]
@@ -226,9 +229,12 @@ def _text(facts: Facts, certified: Certified) -> str:
     if 4 * bound < 1:
         proof += f" Rule map errs in no more than {at_most(4 * bound, 1)}."
     else:
-        proof += " That bounds no error: more samples, or fewer variants, would."
+        proof += " This does not bound the error: use more samples or fewer variants."
     if facts["missing"]:
         many = number_of(facts["missing"], "missing call")
-        proof += f" The panel has {many}; it holds if each was the mean of the others."
+        proof += (
+            f" The panel has {many}; the bound holds if each of them is the mean of "
+            "the others."
+        )
     blocks = [learned, expected, [output.indented(proof)], top_lines(facts["top"])]
     return output.joined(blocks, facts)

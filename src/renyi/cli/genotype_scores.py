@@ -53,7 +53,7 @@ def predict(args: Args, recorded: Recorded) -> None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
         used = log_left_out(log, "without all covariates", known)
         if not used.any() and set(model.covariates) <= {*covariates}:
-            raise ValueError(f"{args.covar} has all covariates of no sample.")
+            raise ValueError(f"{args.covar} has no sample with all covariates.")
         G, covariates = G.select(samples=used), covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
     table = sample_ids(G)
@@ -63,7 +63,7 @@ def predict(args: Args, recorded: Recorded) -> None:
         table["prediction"] = np.where(p > 0.5, model.classes[1], model.classes[0])
         table[f"proba_{model.classes[1]}"] = p
     elif args.prevalence is not None:
-        warn(f"--prevalence changes nothing: {args.model} tells no classes.")
+        warn(f"--prevalence has no effect: {args.model} does not predict classes.")
     table["score"] = scored.scores
     judged = _judged(args, G, model, scored.scores, table)
     facts |= {"judged": judged, "notes": output.notes_of(recorded)}
@@ -104,7 +104,7 @@ def _judged(
         y, _ = two_classes(texts, source, model.classes)
     except ValueError as error:
         if args.pheno is not None:
-            warn(f"The answers were not judged: {error}")
+            warn(f"The answers were not evaluated: {error}")
         return None
     known = y >= 0
     measures = risk_measures(scores[known], y[known], None, args.prevalence)
@@ -120,13 +120,13 @@ def _judged(
 def _judged_lines(judged: Facts) -> list[str]:
     bound = f"(95 %: at most {at_most(judged['error_bound'], 1)} on others)"
     head = (
-        f"On {number_of(judged['samples'], 'sample')} of known class; it holds of "
-        "others if these are a random sample of them that did not train the model"
+        f"On {number_of(judged['samples'], 'sample')} with a known class; valid for "
+        "others if these are a random sample of them and were not used in training"
     )
     if judged["prevalence"] is not None:
         head += (
-            f". Errors are of the answers for a prevalence of {judged['prevalence']:g},"
-            " at the share of cases that these samples have"
+            ". Errors are those of the answers for a prevalence of "
+            f"{judged['prevalence']:g}, at the share of cases among these samples"
         )
     return [
         wrapped(f"{head}:"),

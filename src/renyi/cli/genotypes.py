@@ -62,12 +62,11 @@ TABLE_OPTIONS: tuple[str, ...] = (
 PHENOTYPE_FILE = "phenotype_file"  # whether the classes are not those of .fam
 _TOP = 10
 _NO_BOUND = (
-    "No bound is shown. The certificate of these very samples holds for every "
-    "population with their counts of pairs of genotypes, which those of others are "
-    "not: the fewer samples ({n:,}) there are for the variants ({d:,}), the nearer it "
-    "is to zero, while the error on new samples is not. The figures above are of "
-    "left-out samples; a bound that holds needs samples that "
-    "the model has not seen."
+    "No bound is shown. A certificate of these samples holds only for populations with "
+    "exactly their counts of pairs of genotypes, and new samples have other counts: "
+    "the fewer samples ({n:,}) there are for the variants ({d:,}), the closer it is to "
+    "zero, while the error on new samples is not. The figures above are for left-out "
+    "samples; a valid bound needs samples that were not used in training."
 )
 CODINGS = {True: "points for 0, 1 and 2 copies", False: "additive"}
 
@@ -86,7 +85,7 @@ def requested(args: Args) -> bool:
     elif args.command == "fit":
         others = (*OWN_OPTIONS, "prevalence", "plot")
     source = args.file or "the query"
-    why = f"is for {what}, and {source} holds {held}: leave it out"
+    why = f"is for {what}, but {source} holds {held}: leave it out"
     check_not_given(args, others, why)
     return place is not None
 
@@ -232,8 +231,8 @@ def _groups(args: Args, samples: pd.DataFrame) -> pd.Series | None:
     texts = read_sample_columns(args.groups, samples, "GROUP").texts
     if texts.shape[1] != 1:
         raise ValueError(
-            f"{args.groups} has {number_of(texts.shape[1], 'column')} beside the ids, "
-            "and groups are one."
+            f"{args.groups} has {number_of(texts.shape[1], 'column')} besides the ids, "
+            "but groups are one column."
         )
     return texts.iloc[:, 0].where(~texts.iloc[:, 0].isin(NO_VALUE))
 
@@ -310,8 +309,8 @@ def _missing(args: Args) -> str:
     found = " ".join(args.missing) if args.missing else MISSING_AS[0]
     if found not in MISSING_AS:
         raise ValueError(
-            "--missing is category (a genotype of its own) or mean for genotypes, not "
-            f"{found}."
+            "For genotypes, --missing must be category (a genotype of its own) or "
+            f"mean, not {found}."
         )
     return found
 
@@ -452,7 +451,7 @@ def _fit_text(facts: Facts) -> str:
     errors = [
         f"On samples that were left out ({facts['method']})",
         figure("error", percent(facts["loo_error"])),
-        figure("error of always the larger class", percent(facts["majority_error"])),
+        figure("error of guessing the larger class", percent(facts["majority_error"])),
         *measured_lines(facts),
     ]
     if facts["covariates"]:
@@ -492,7 +491,7 @@ def _compared_lines(compared: Facts) -> list[str]:
     for k, words in enumerate(("  95 %: from", "  to")):
         found = [less[what]["interval"][k] for what in measures]
         lines.append(line(words, found, "+"))
-    return [*lines, f"The model, and its file with --out, has the {kept} one."]
+    return [*lines, f"The model, and its file with --out, is the {kept} one."]
 
 
 def top_lines(rows: Sequence[Facts]) -> list[str]:

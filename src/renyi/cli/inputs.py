@@ -106,7 +106,7 @@ def load_model(path: str) -> RenyiModel:
     except ValueError as error:
         if place.suffix == ".json":
             raise
-        what = "MODEL is to be a model that fit wrote (.json)"
+        what = "MODEL must be a model written by fit (.json)"
         raise ValueError(f"{str(error).rstrip('.')}; {what}.") from None
 
 
@@ -133,7 +133,7 @@ def own_marginals(args: Args, clf: RenyiModel) -> Marginals | None:
 
 def chosen_marginals(args: Args) -> Marginals:
     """Read marginals, and take the target and the columns that were requested."""
-    why = "marginals, whose columns are settled: leave the option out"
+    why = "marginals, and their columns are fixed: leave the option out"
     check_not_given(args, _FOR_TABLES, f"is for tables; {args.file} holds {why}")
     m = load_marginals(args.file)
     if args.target is not None:
@@ -152,8 +152,8 @@ def check_missing_class(m: Marginals, source: str) -> None:
     """Refuse marginals with rows whose class is missing."""
     if None in m.classes:
         raise ValueError(
-            f"The target {m.target!r} is missing in some rows of {source}, which "
-            "marginals cannot leave out: count again without these rows."
+            f"The target {m.target!r} is missing in some rows of {source}, and "
+            "marginals cannot drop rows: count again without these rows."
         )
 
 
@@ -240,7 +240,7 @@ def chosen_columns(
         if extra:
             many = number_of(len(extra), "column")
             warn(
-                f"Ignored {many} that --encoder does not know: {listed(extra)}.",
+                f"Ignored {many} that --encoder does not have: {listed(extra)}.",
                 "ignored-column",
             )
         columns = used
@@ -292,9 +292,9 @@ def warn_of_labels(columns: Iterable[Column]) -> None:
         known = [label_text(label) for label in labels if label is not None]
         if len(known) >= _MANY_DATES and all(map(_DATE.match, known)):
             warn(
-                f"Column {column.name!r} has {len(known):,} dates, each a label of its "
-                "own, and new ones tell nothing: give their months or years, or pass "
-                f"--drop {shlex.quote(column.name)}."
+                f"Column {column.name!r} has {len(known):,} dates, each a separate "
+                "label, so new dates carry no information: use their months or years, "
+                f"or pass --drop {shlex.quote(column.name)}."
             )
     if found:
         names = list(dict.fromkeys(name for names in found.values() for name in names))
@@ -311,9 +311,9 @@ def warn_of_spaces(columns: Iterable[Column]) -> None:
         for label in (*column.categories, *column.levels.rare):
             if isinstance(label, str) and label != label.strip():
                 warn(
-                    f"The model knows {label!r} in {column.name!r}, but spaces around "
-                    "the cells of a CSV file are dropped: such rows count as other "
-                    "ones. Parquet and Arrow files keep them.",
+                    f"The model has the label {label!r} in column {column.name!r}, but "
+                    "spaces around the cells of a CSV file are stripped, so such rows "
+                    "get another label. Parquet and Arrow files keep the spaces.",
                     "mixed-column",
                 )
                 return

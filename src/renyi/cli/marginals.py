@@ -47,7 +47,7 @@ def build(args: Args, recorded: Recorded) -> None:
 def _borrowed(args: Args) -> Encoder:
     """Return the fitted encoder of a model or of marginals."""
     names = ("numeric", "categorical", "missing", "bins", "min_count", "unseen")
-    why = "cannot be set beside --encoder, which brings its own"
+    why = "cannot be used with --encoder, which has its own"
     inputs.check_not_given(args, names, f"{why}: leave one of them out")
     if args.encoder.endswith(MARGINALS):
         encoder = load_marginals(args.encoder).encoder
@@ -55,7 +55,7 @@ def _borrowed(args: Args) -> Encoder:
         encoder = inputs.load_model(args.encoder).encoder_
     if encoder.order > 1 and args.order not in (None, encoder.order):
         raise ValueError(
-            f"--order {args.order} does not fit {args.encoder}, which is of order "
+            f"--order {args.order} does not fit {args.encoder}, which has order "
             f"{encoder.order}: leave --order out, or take an --encoder of order 1."
         )
     return encoder
@@ -72,8 +72,8 @@ def merge(args: Args, recorded: Recorded) -> None:
         same = known.setdefault(m.digest, path)
         if same is not path:
             warn(
-                f"{path} holds the same counts as {same}: if they are of the same "
-                "rows, these count twice."
+                f"{path} holds the same counts as {same}: if both come from the same "
+                "rows, these rows count twice."
             )
         with inputs.naming(f"{path} does not fit {first}"):
             total = total + m

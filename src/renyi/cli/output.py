@@ -247,19 +247,21 @@ def check_place(args: Args, path: str, endings: tuple[str, ...] = ()) -> Path:
     """Refuse a place that cannot be written to, or is read, before any work is done."""
     other = vars(args).setdefault("places", {}).setdefault(target(path), path)
     if other != path:
-        raise ValueError(f"{path} and {other} are one file: name different ones.")
+        raise ValueError(f"{path} and {other} are the same file: name different files.")
     if endings and not path.endswith(endings):
         raise ValueError(f"{path} must end in {either(endings)}.")
     for other in _files_read(args):
         if same_file(path, other):
             raise ValueError(
-                f"{path} would be written over {other}, which the command needs: "
-                "name another file."
+                f"{path} would overwrite {other}, which the command needs: name "
+                "another file."
             )
     for number, stream in ((1, "stdout"), (2, "stderr")):
         with contextlib.suppress(OSError):
             if os.path.samestat(os.stat(path), os.fstat(number)):
-                raise ValueError(f"{path} is where {stream} goes: name another file.")
+                raise ValueError(
+                    f"{path} is already used for {stream}: name another file."
+                )
     return Path(path)
 
 

@@ -23,14 +23,14 @@ _BASES = ", ".join(endings.DATABASE)
 _DATABASE = f"or, with --table, a DuckDB or SQLite file ({_BASES})"
 _WRITTEN = endings.either(endings.WRITTEN)
 _GENOTYPES = f"genotypes ({endings.either(endings.GENOTYPES)})"
-_MODEL = "a model that fit wrote (.json)"
+_MODEL = "a model written by fit (.json)"
 _MARGINALS = "marginals (.renyi)"
 _WHERE = (
-    'only rows that fulfil a condition, such as "year = 2024" (needs the extra duckdb'
+    'only rows that meet a condition, such as "year = 2024" (needs the extra duckdb'
 )
-_MEMORY = "refuse what would take more than this, such as 2G (default: half of all)"
+_MEMORY = "memory limit, such as 2G (default: half of the memory)"
 _PREVALENCE = "answer where the second of two classes, as sorted, has this share"
-_PROOF = "write what 'renyi verify' needs to check the bounds (.json)"
+_PROOF = "write a proof of the bounds for 'renyi verify' (.json)"
 _BEFORE = " (put it before options that take several names)"
 _EPILOG = """\
 examples:
@@ -146,8 +146,12 @@ def _add_fit(commands: Any) -> None:
         "smaller bound in closed form"
     )
     _add(model, "--rule", text)
-    _add(model, "--class-weight", "weigh classes")
-    _add(model, "--objective", "what to be best at: error, or ranking two classes")
+    _add(model, "--class-weight", "weights of the classes")
+    _add(
+        model,
+        "--objective",
+        "what to optimise: the error, or the ranking of two classes",
+    )
     _add(model, "--calibration", "how scores become probabilities")
     _add(model, "--no-intercept", "fit the paper's literal form")
     _add(model, "--seed N", "seed of the rules renyi and sharp, and of the halves")
@@ -163,7 +167,7 @@ def _add_fit(commands: Any) -> None:
     )
     _add(crossfit, "--method average|mixture", text)
     least = f"{SMALL / 1e6:.0f} MB"
-    text = f"write PREFIX.renyi; by default if its counts take less than {least}"
+    text = f"write PREFIX.renyi (default: if its counts take less than {least})"
     _add(parser, "--marginals", text)
     _add_genotypes(parser)
     _add(parser, "--json")
@@ -173,25 +177,29 @@ def _add_genotypes(parser: Any) -> None:
     """Add what is learned from genotypes, and which of them."""
     study = _add_samples(parser)
     study.description = (
-        "Of the options above, --alpha, --seed, --out and --memory are for genotypes "
-        "too, and --missing category (default) or mean: what missing calls count as."
+        "Of the options above, genotypes also take --alpha, --seed, --out, --memory "
+        "and --missing, which is category (default) or mean: how missing calls count."
     )
     text = "the two values of the phenotype to tell apart, such as CHB JPT"
     study.add_argument("--classes", nargs=2, metavar=("A", "B"), help=text)
-    text = "groups of relatives, never on both sides: FID, or a file as of --pheno"
+    text = "groups of relatives, always left out together: FID, or a file like --pheno"
     _add(study, "--groups FILE", text)
     text = "one weight per copy, not points for each number of copies"
     _add(study, "--additive", text)
-    _add(study, "--compare", "judge the models with and without --additive")
+    _add(study, "--compare", "compare the models with and without --additive")
     text = f"write scores without each chromosome to PREFIX{endings.LOCO}"
     _add(study, "--loco", text)
     _add(study, "--prevalence SHARE", "state R² on the liability scale at this share")
-    text = f"draw what variants matter ({endings.either(endings.PICTURE)})"
+    text = f"draw how much each variant matters ({endings.either(endings.PICTURE)})"
     _add(study, "--plot FILE", text)
     _add(study, "--device", "where to compute (cuda needs the extra gpu)")
     text = "instead of FILE: counts of cases and controls, a line per variant"
     _add(study, "--genotype-counts FILE", text)
-    _add(study, "--ld-panel FILE", "for these: genotypes (.bed, .pgen) of other people")
+    _add(
+        study,
+        "--ld-panel FILE",
+        "with --genotype-counts: genotypes (.bed, .pgen) of other people",
+    )
     kept = parser.add_argument_group("genotypes to leave out")
     _add(kept, "--extract FILE", "only variants of these ids")
     _add(kept, "--exclude FILE", "no variants of these ids")
@@ -199,7 +207,7 @@ def _add_genotypes(parser: Any) -> None:
     _add(kept, "--region PLACE ...", "only these places, such as 6:25000000-34000000")
     _add(kept, "--mind SHARE", "no samples with more missing calls than this share")
     _add(kept, "--geno SHARE", "no variants with more missing calls than this share")
-    _add(kept, "--maf SHARE", "no variants whose rarer allele is less frequent")
+    _add(kept, "--maf SHARE", "no variants with a rarer allele below this frequency")
 
 
 def _add_samples(parser: Any) -> Any:
@@ -208,7 +216,11 @@ def _add_samples(parser: Any) -> Any:
     text = "a file with FID IID or IID, then the phenotype (default: .fam or .psam)"
     _add(study, "--pheno FILE", text)
     _add(study, "--pheno-name COL", "its column")
-    _add(study, "--covar FILE", "covariates beside the variants, as of --pheno")
+    _add(
+        study,
+        "--covar FILE",
+        "covariates to add to the variants, in a file like --pheno",
+    )
     _add(study, "--covar-name COL ...", "its columns (default: all)")
     _add(study, "--keep FILE", "only these samples (FID IID or IID)")
     _add(study, "--remove FILE", "none of these samples")
@@ -217,9 +229,9 @@ def _add_samples(parser: Any) -> Any:
 
 
 def _add_predict(commands: Any) -> None:
-    parser = _command(commands, "predict", "answer the rows of a table with a model")
+    parser = _command(commands, "predict", "predict the rows of a table with a model")
     parser.epilog = (
-        "Rows of a database are answered inside it, by the statement that 'renyi "
+        "Predict the rows of a database inside it, with the statement that 'renyi "
         "export MODEL --sql duckdb --table NAME' writes."
     )
     text = f"{_MODEL}; for {_GENOTYPES} also a scoring file of the PGS Catalog"
@@ -232,7 +244,7 @@ def _add_predict(commands: Any) -> None:
     _add(parser, "--proba", "add the estimated class probabilities")
     _add(parser, "--score", "add the scores")
     _add(parser, "--prevalence SHARE")
-    text = "alleles are of the model's strand, those of A/T and C/G variants, too"
+    text = "take all alleles as on the model's strand, also of A/T and C/G variants"
     _add(_add_samples(parser), "--same-strand", text)
     _add(parser, "--memory SIZE")
     _add(parser, "--spreadsheet")
@@ -246,18 +258,20 @@ def _add_certify(commands: Any) -> None:
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=_MARGINALS)
     text = (
         "how far to go: the closed form (default), a linear program, or the exact "
-        "worst case, beside what any rule could promise"
+        "worst case and what any rule could promise"
     )
     _add_level(parser, text)
     _add(parser, "--proof FILE")
-    text = "say what holds if the second of two classes, as sorted, has this share"
+    text = (
+        "also bound the error if the second of two classes, as sorted, has this share"
+    )
     _add(parser, "--prevalence SHARE", text)
     rows = _add_heldout(parser, "certify by these rows, not by marginals")
     _add(rows, "--confidence SHARE", "confidence of the bound (default 0.95)")
     halves = parser.add_argument_group("two halves of the rows, or two samples")
     text = "train on the marginals of each, and certify by those of the other"
     halves.add_argument("--halves", nargs=2, metavar=("A.renyi", "B.renyi"), help=text)
-    _add(halves, "--out FILE.json", "write the model, the mean of both")
+    _add(halves, "--out FILE.json", "write the model, the mean of the two")
     _add(parser, "--memory SIZE")
     _add(parser, "--json")
 
@@ -265,11 +279,13 @@ def _add_certify(commands: Any) -> None:
 def _add_verify(commands: Any) -> None:
     text = "check claims exactly: proved (exit code 0), not proved (1), wrong file (2)"
     parser = _command(commands, "verify", text, "certify.run_verify")
-    parser.epilog = "The one file renyi/verify.py does the same where renyi is not."
-    text = f"{_MODEL}; not for a proof that minimax wrote"
+    parser.epilog = (
+        "The single file renyi/verify.py does the same where renyi is not installed."
+    )
+    text = f"{_MODEL}; not for a proof written by minimax"
     parser.add_argument("model", metavar="MODEL", nargs="?", help=text)
     parser.add_argument("file", metavar="MARGINALS", help=_MARGINALS)
-    _add(parser, "--proof FILE", "what certify or minimax --proof wrote")
+    _add(parser, "--proof FILE", "the proof written by certify or minimax --proof")
     _add(parser, "--json")
 
 
@@ -299,7 +315,7 @@ def _add_hgr(commands: Any) -> None:
     parser = _command(commands, "hgr", text, "select.run_hgr")
     parser.add_argument("file", metavar="FILE", help=_SOURCE)
     _add(parser, "--target COL")
-    _add(parser, "--matrix", "print that of every pair of columns")
+    _add(parser, "--matrix", "print the correlation of every pair of columns")
     _add_columns(parser, unseen=False, class_conditional=False)
     _add(parser, "--json")
 
@@ -312,7 +328,7 @@ def _add_select(commands: Any) -> None:
     _add(number, "--n-features K", "select exactly K features")
     text = "penalty on a feature's largest point (default: by cross-validation)"
     _add(number, "--penalty NUMBER", text)
-    text = "select the fewest features that are certified to err no more"
+    text = "select the fewest features with an error certified to be at most this"
     _add(number, "--max-error SHARE", text)
     _add_order(parser, "2 selects among pairs of columns")
     _add(parser, "--rule", "how the refitted model answers")
@@ -324,7 +340,7 @@ def _add_select(commands: Any) -> None:
 
 
 def _add_compare(commands: Any) -> None:
-    text = "judge several methods, or models, on the same rows"
+    text = "compare several methods, or models, on the same rows"
     parser = _command(commands, "compare", text)
     parser.epilog = (
         "Methods: map, renyi, sharp (rules of the points), uncalibrated, order2, "
@@ -332,15 +348,20 @@ def _add_compare(commands: Any) -> None:
         "tan, logistic, naive-bayes, majority; all for all of them."
     )
     text = (
-        f"a table ({endings.TABLES}) or a bundled name; of models, rows they never saw"
+        f"a table ({endings.TABLES}) or a bundled name; for --models, rows not used in "
+        "training"
     )
     parser.add_argument("file", metavar="FILE", help=text)
     _add(parser, "--target COL")
     _add(parser, "--methods NAME ...", "train these (default: the quick ones)")
-    _add(parser, "--models MODEL ...", "judge these, that fit wrote (.json)")
+    _add(parser, "--models MODEL ...", "compare these models, written by fit (.json)")
     rows = parser.add_mutually_exclusive_group()
-    _add(rows, "--folds K", "judge by cross-validation in K folds (default 10)")
-    _add(rows, "--test SHARE", "judge on this share of the rows, train on the others")
+    _add(rows, "--folds K", "evaluate by cross-validation in K folds (default 10)")
+    _add(
+        rows,
+        "--test SHARE",
+        "evaluate on this share of the rows, train on the others",
+    )
     _add(parser, "--confidence SHARE", "confidence of each interval (default 0.95)")
     _add(parser, "--seed N", "seed of folds, halves and random answers")
     _add(parser, "--out FILE.html", "write one page with a chart")
@@ -355,7 +376,7 @@ def _add_marginals(commands: Any) -> None:
     build = _command(actions, "build", text, "marginals.build")
     _add_files(build, f"{_TABLES}; {_DATABASE}", required=False)
     _add(build, "--target COL")
-    text = "take its columns and bins, so that the counts fit together"
+    text = "use its columns and bins, so that the counts can be combined"
     _add(build, "--encoder MODEL_OR_MARGINALS", text)
     _add_order(build, "2 counts pairs of pairs of columns", "--encoder")
     _add_rows(build)
@@ -392,7 +413,8 @@ def _add_export(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     text = (
         "a table of the points (csv, md), a function in one file (python, javascript), "
-        "or a file for ONNX or skops; with --points also html; by default as --out ends"
+        "or a file for ONNX or skops; with --points also html; default: by the ending "
+        "of --out"
     )
     _add(parser, "--format", text)
     kind = parser.add_mutually_exclusive_group()
@@ -415,13 +437,13 @@ def _add_export(commands: Any) -> None:
         "expression of a score"
     )
     _add(parser, "--table NAME", text)
-    _add(parser, "--label CLASS", "whose score (by default the second of two)")
+    _add(parser, "--label CLASS", "class to score (default: the second of two)")
     _add(parser, "--out FILE", "write to a file, not to stdout")
     _add(parser, "--memory SIZE")
 
 
 def _add_report(commands: Any) -> None:
-    text = "write a page of one file that shows a model, and report.json beside it"
+    text = "write a self-contained HTML page about a model, and report.json beside it"
     parser = _command(commands, "report", text)
     parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}, of genotypes too")
     text = f"{_MARGINALS} (default: MODEL's own)"
@@ -493,7 +515,7 @@ def _add_rows(parser: Any) -> None:
     _add(rows, "--sql QUERY", text)
     text = f"a table of a database ({_BASES})"
     _add(rows, "--table NAME", text)
-    text = "keep what has been counted: the same command goes on after a kill"
+    text = "save the counts so far: the same command resumes if it was interrupted"
     _add(rows, "--checkpoint FILE", text)
 
 
@@ -502,7 +524,7 @@ def _add_columns(
 ) -> None:
     """Add what is to be done with the columns."""
     columns = parser.add_argument_group("columns")
-    _add(columns, "--id COL ...", "identifiers: not used to learn")
+    _add(columns, "--id COL ...", "identifiers, not used in training")
     _add(columns, "--drop COL ...", "columns to leave out")
     _add(columns, "--numeric COL ...", "columns to bin, whatever they look like")
     _add(columns, "--categorical COL ...", "columns of labels, even if numbers")
@@ -515,7 +537,7 @@ def _add_columns(
         _add(columns, "--unseen", text)
     if class_conditional:
         _add(columns, "--class-conditional", "count the pairs within each class too")
-    text = "of more than this, such as 2G, rows are streamed (default: half of all)"
+    text = "stream rows that need more memory, such as 2G (default: half of the memory)"
     _add(columns, "--memory SIZE", text)
     # What a command lacks is not given.
     rows = dict.fromkeys(("where", "sql", "table", "checkpoint"))
@@ -622,7 +644,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--target COL": {"help": "the column to predict"},
     "--time-limit SECONDS": {
         "type": _POSITIVE,
-        "help": "stop with what is known by then, as Ctrl-C does",
+        "help": "stop after this time with the result so far, as Ctrl-C does",
     },
     "--unseen": {"choices": ("mean", "error")},
 }

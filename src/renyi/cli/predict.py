@@ -155,8 +155,8 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
         path = files.existing(name)
         dialect = engine(path) or "duckdb"
         raise ValueError(
-            f"{path} is a database: answer its rows inside it, with the statement that "
-            f"'renyi export {args.model} --sql {dialect} --table NAME' writes."
+            f"{path} is a database: predict its rows inside it, with the statement "
+            f"that 'renyi export {args.model} --sql {dialect} --table NAME' writes."
         )
     paths = inputs.table_paths(args.files)
     names = [files.opened(path).schema.names for path in paths]
@@ -205,8 +205,8 @@ def heldout_rows(
     features = list(clf.encoder_.input_names)
     if target in features:
         raise ValueError(
-            f"{model} predicts by the column {target!r}: it cannot be the class, "
-            f"which is {clf._target!r} (--target)."
+            f"{model} uses the column {target!r} as a feature, so it cannot be "
+            f"the class: pass --target {clf._target!r}."
         )
     check_features(path, names, features)
     if isinstance(file, CsvFile):
@@ -287,7 +287,7 @@ def _answers(
             found |= {f"score_{t}": s for t, s in zip(texts, scores.T, strict=True)}
     for name in kept.keys() & found.keys():
         raise ValueError(
-            f"The --id column {name!r} has the name of a column of answers: rename "
+            f"The --id column {name!r} has the same name as an output column: rename "
             "it in the file."
         )
     return pd.DataFrame({**kept, **found})
@@ -316,7 +316,7 @@ def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
     whose = (
         f"{their} column" if clf.encoder_.order == 1 else f"each of {their} features"
     )
-    warn(f"{cells} that training never saw, {where}; {count} as the mean of {whose}.")
+    warn(f"{cells} unseen in training, {where}; {count} as the mean of {whose}.")
 
 
 def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:

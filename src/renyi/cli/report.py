@@ -61,8 +61,9 @@ def _found(args: Args, made: dict[str, str]) -> Report:
     if m is None and (args.path or args.level in ("lp", "exact")):
         option = "--path" if args.path else "--level"
         raise ValueError(
-            f"{option} needs counts of pairs: name marginals after MODEL, since there "
-            f"is no {inputs.beside(args.model)} of the rows that it was trained on."
+            f"{option} needs counts of pairs: name marginals after MODEL, because "
+            f"there is no {inputs.beside(args.model)} of the rows that it was trained "
+            "on."
         )
     more: dict[str, Any] = {}
     if args.level in ("lp", "exact"):

@@ -27,7 +27,7 @@ from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full
 _NAME = 40
-_TOO_MANY = "–: so many categories beside the rows that a figure would say nothing"
+_TOO_MANY = "–: too many categories for the number of rows to give a figure"
 _ROWS_PER_LABEL = 20  # with fewer, labels seem to help by chance
 _WIDE = 6  # columns of a matrix side by side
 
@@ -66,9 +66,9 @@ def _warn_of_many_labels(selector: SelectorModel) -> None:
         if many and selector.order == 1:
             warn(
                 f"{name!r} has {size:,} labels in {number_of(n, 'row')}. The penalty "
-                "is on a feature's largest point, so that a column of many rare labels "
-                "comes early whether it helps on new rows or not: compare with "
-                f"--drop {shlex.quote(name)}, or merge its rare labels (--min-count)."
+                "is on a feature's largest point, so a column with many rare labels "
+                "enters early whether or not it helps on new rows: compare with --drop "
+                f"{shlex.quote(name)}, or merge its rare labels (--min-count)."
             )
 
 
@@ -114,14 +114,14 @@ def _why(args: Args, selector: SelectorModel) -> str:
     """Say in words how the features were chosen."""
     k, penalty = len(selector.features_), selector.penalty_
     if args.n_features is not None:
-        return f"the first {k} of the path, as asked for."
+        return f"the first {k} of the path, as requested."
     if args.max_error is not None:
         return (
             f"the fewest in order of entry that are certified to err at most "
             f"{100 * args.max_error:g} %."
         )
     if args.penalty is not None:
-        return f"those with points at the penalty {penalty:g}, as asked for."
+        return f"those with points at the penalty {penalty:g}, as requested."
     tried = selector.cv_
     if tried is None:
         return (
@@ -132,8 +132,8 @@ def _why(args: Args, selector: SelectorModel) -> str:
     folds = f"{tried.n_folds}-fold cross-validation, {tried.risks[best]:.4f}, is the"
     if not penalty >= tried.lambdas[best] * (1 - 1e-9):
         return (
-            f"the first of the path, since one is needed. No feature helped: without "
-            f"any, the held-out risk in {folds} least."
+            "the first of the path, because at least one is needed. No feature helped: "
+            f"without any, the held-out risk in {folds} least."
         )
     return (
         f"those with points at the penalty {penalty:.4g}, whose held-out risk in "
@@ -161,9 +161,9 @@ def _text(facts: Facts, selector: SelectorModel) -> str:
     if tried is not None:  # an estimate that takes the selection into account
         wrong = tried.mistakes[np.abs(tried.lambdas - selector.penalty_).argmin()]
         text = (
-            f"With the features selected anew in each of {tried.n_folds} folds, before "
-            f"any refit, {100 * wrong:.1f} % of the held-out rows are answered wrongly "
-            "(rule map)."
+            f"With the features selected again in each of {tried.n_folds} folds, "
+            f"before any refit, {100 * wrong:.1f} % of the held-out rows are answered "
+            "wrongly (rule map)."
         )
         more = [wrapped(text)]
     refit = fit_text(facts, selector.classifier_.certificate_, more)
@@ -182,15 +182,15 @@ def _legend(selector: SelectorModel) -> Iterator[str]:
     )
     if path.doubtful.any():
         yield (
-            "Where a figure is missing, there are so many categories beside the rows "
-            "that it would say nothing about new ones."
+            "Where a figure is missing, there are too many categories for the number "
+            "of rows to say anything about new rows."
         )
     chosen = set(selector.features_.tolist())
     marked = np.array([name in chosen for name in path.entries])
     if not marked[: np.flatnonzero(marked)[-1]].all():
         yield (
             "Features without a star above one with a star had points at a larger "
-            "penalty and lost them again to others."
+            "penalty and lost them to other features later."
         )
 
 

@@ -156,8 +156,8 @@ def coded_rows(
         seen += len(block.y)
     if not np.allclose(left, 0, rtol=0, atol=1e-9 * m.n):
         raise ValueError(
-            f"{_named(args)} gave other rows when it was read once more: try again, or "
-            "write the rows of a query that changes to a file first."
+            f"{_named(args)} returned different rows when it was read again: try "
+            "again, or write the rows of a query that changes to a file first."
         )
     return TrainingRows(
         m.encoder,
@@ -273,7 +273,10 @@ def _of_files(
     def tell(error: type[BaseException] | None, *_: object) -> None:
         text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
         if kept is not None:
-            text = f"{kept} keeps what was counted: the same command goes on."
+            text = (
+                f"{kept} keeps what was counted: run the same command again to "
+                "continue."
+            )
         stopped = error is KeyboardInterrupt or (error and begun and kept is not None)
         if stopped and (kept is None or Path(kept).exists()):
             print_notes([text])

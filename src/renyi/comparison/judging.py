@@ -50,7 +50,7 @@ Floats = NDArray[np.float64]
 _EQUAL = 1e-12  # means that differ by less are the same
 SEEN = (
     "these rows have the counts of its training rows: if they are the same rows, its "
-    "figures here are worth nothing"
+    "figures here are not valid"
 )
 # What a method may be unable to do: too many classes, an extra that is missing.
 _REASONS = (ValueError, TypeError, ImportError, MemoryError, NotImplementedError)
@@ -146,7 +146,7 @@ def candidates(names: Sequence[str], settings: Settings) -> list[Candidate]:
     found = []
     for name in dict.fromkeys(names):
         if name not in METHODS:
-            raise ValueError(f"There is no method {name!r}: choose of {[*METHODS]}.")
+            raise ValueError(f"Unknown method {name!r}: choose from {[*METHODS]}.")
         about, make, probabilities = METHODS[name]
         each = Candidate(name, about, partial(make, settings))
         found.append(each._replace(probabilities=probabilities))
@@ -229,7 +229,7 @@ def _parts(
     if folds is not None:
         check_whole("folds", folds, 2)
         if folds > n // 2:
-            raise ValueError(f"folds={folds} are too many for {n} rows.")
+            raise ValueError(f"folds={folds} is too many for {n} rows.")
         dealt = np.arange(n) % folds
         return [
             (np.sort(order[dealt != k]), np.sort(order[dealt == k]))

@@ -36,10 +36,10 @@ def how_judged(found: Comparison) -> str:
     """Say which rows were judged, and what the intervals are."""
     sure, rows = chosen_percent(found.confidence), number_of(found.rows, "row")
     fixed = any(e.error is not None and e.seconds is None for e in found.entries)
-    models = " Models were judged as they are." if fixed else ""
+    models = " Models were evaluated as they are." if fixed else ""
     if found.folds is not None:
         return (
-            f"Every one of {rows} was judged by a model trained on the other folds of "
+            f"Each of {rows} was predicted by a model trained on the other folds of "
             f"{found.folds}. Intervals of {sure}: corrected resampled t, approximate, "
             "about the method rather than one model; of errors never narrower than "
             f"Clopper and Pearson's.{models}"
@@ -48,7 +48,7 @@ def how_judged(found: Comparison) -> str:
     if found.trained is not None:
         trained = f"; methods were trained on {number_of(found.trained, 'other row')}"
     return (
-        f"Judged on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
+        f"Evaluated on {rows}{trained}. Intervals of {sure}: of errors Clopper and "
         "Pearson's, of the log loss by the t distribution, approximate."
     )
 
@@ -58,7 +58,9 @@ def verdict(found: Comparison) -> str:
     done = found.judged
     best = done[0]
     assert best.error is not None
-    text = f"{name(best.name)} has the least error seen, {percent(best.error.value)}."
+    text = (
+        f"{name(best.name)} has the lowest observed error, {percent(best.error.value)}."
+    )
     if best.note == SEEN:
         return f"{text} But {SEEN}."
     may = [entry for entry in done if entry.may_be_best]
@@ -68,7 +70,7 @@ def verdict(found: Comparison) -> str:
         sure = chosen_percent(found.confidence)
         return f"{text} With confidence {sure} it is the best of these {len(done)}."
     others = f"{len(may)} of {len(done)} may be the best"
-    return f"{text} These rows cannot tell: {others}."
+    return f"{text} These rows do not decide which is best: {others}."
 
 
 def comparison_page(found: Comparison, title: str, command: str) -> str:
@@ -150,7 +152,7 @@ def _table(found: Comparison) -> Html:
         ]
         for e in found.judged
     ]
-    caption = "Every figure; a click on a head sorts."
+    caption = "All figures. Click a column header to sort."
     body = [table(heads, rows, caption, id="figures", sortable=True)]
     told = [(e.name, e.note) for e in found.judged if e.note]
     told += [(e.name, f"not compared: {e.failure}") for e in found.entries if e.failure]

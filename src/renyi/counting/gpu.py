@@ -49,14 +49,14 @@ def module() -> tuple[Any, Any]:
         found = 0
     if not found:
         raise RuntimeError(
-            "device='cuda' needs an NVIDIA GPU, and there is none (or no driver of "
-            "it): use device='cpu'."
+            "device='cuda' needs an NVIDIA GPU, but none was found (or it has no "
+            "driver): use device='cpu'."
         )
     capability = cupy.cuda.Device().compute_capability  # such as "90", of 9.0
     if int(capability) < _CAPABILITY:
         raise RuntimeError(
             f"device='cuda' needs a GPU of compute capability {_CAPABILITY // 10}.0 or "
-            f"newer (Ampere), and this one has {capability[:-1]}.{capability[-1]}: use "
+            f"newer (Ampere), but this one has {capability[:-1]}.{capability[-1]}: use "
             "device='cpu'."
         )
     code = resources.files("renyi.counting").joinpath("gpu_kernels.cu").read_text()
@@ -85,7 +85,7 @@ class DeviceGenotypes:
         if needed + 400 * self.d > free:  # with the vectors of a product
             raise MemoryError(
                 f"{self.n:,} samples of {self.d:,} variants need "
-                f"{(needed + 400 * self.d) / 1e9:.1f} GB on the GPU, and "
+                f"{(needed + 400 * self.d) / 1e9:.1f} GB on the GPU, but only "
                 f"{free / 1e9:.1f} GB are free: use fewer variants, or device='cpu'."
             )
         self._data = cp.zeros((self.d, self._pitch), cp.uint8)

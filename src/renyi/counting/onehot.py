@@ -126,8 +126,8 @@ def _check_lookup(codes: NDArray[Any], length: int, starts: NDArray[np.int64]) -
     wrong = has_outside(codes, -starts, length - starts)
     if wrong.any():
         raise ValueError(
-            f"column {int(np.argmax(wrong))} holds a code outside of its table of "
-            "contributions: encode the rows anew."
+            f"column {int(np.argmax(wrong))} holds a code outside its table of "
+            "contributions: encode the rows again."
         )
 
 

@@ -487,7 +487,9 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
     """Add up the values (n,) or (n, k) by code: Wᵀ v, (d, 4) or (d, 4, k)."""
     given = np.asarray(V, np.float64)
     if len(given) != G.n:
-        raise ValueError(f"there are {G.n} samples, and values of {len(given)}.")
+        raise ValueError(
+            f"there are {G.n} samples, but the number of values is {len(given)}."
+        )
     columns = given[:, None] if given.ndim == 1 else given
     k, length = columns.shape[1], G.data.shape[1]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)

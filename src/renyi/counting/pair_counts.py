@@ -158,7 +158,7 @@ def _check_codes(codes: ArrayLike, sizes: Sizes) -> tuple[NDArray[Any], Lengths]
         low, high = int(table[j].min()), int(table[j].max())
         raise ValueError(
             f"column {j} holds code {low if low < 0 else high} but has {lengths[j]} "
-            "categories: encode the rows anew."
+            "categories: encode the rows again."
         )
     if table.dtype.kind != "u" or table.dtype.itemsize > 4:
         table = table.astype(np.min_scalar_type(int(lengths.max(initial=0))))

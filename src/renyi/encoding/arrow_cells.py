@@ -69,8 +69,8 @@ def check_type(name: str, kind: pa.DataType) -> None:
         )
     if pa.types.is_interval(kind):
         raise TypeError(
-            f"Column {name!r} holds intervals of months, days and hours ({kind}): make "
-            "texts or numbers of them."
+            f"Column {name!r} holds intervals of months, days and hours ({kind}): "
+            "convert them to text or numbers."
         )
 
 
@@ -91,8 +91,8 @@ def check_moments(name: str, values: Array) -> None:
     first, last = _DAYS
     if low is not None and not first * day <= low <= high < (last + 1) * day:
         raise ValueError(
-            f"Column {name!r} holds moments outside the years -32767 to 32767 "
-            f"({kind}): correct them, or make texts or numbers of them."
+            f"Column {name!r} holds timestamps outside the years -32767 to 32767 "
+            f"({kind}): correct them, or convert them to text or numbers."
         )
 
 
@@ -151,7 +151,7 @@ def requested_floats(name: str, column: Array) -> Array:
         return as_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ValueError(
-            f"Column {name!r} is numeric but holds {column.type} that are no numbers: "
+            f"Column {name!r} is numeric but holds {column.type} that are not numbers: "
             "correct it, or leave it out of --numeric."
         ) from None
 
@@ -414,8 +414,8 @@ class TextKind:
         if all(re.match(_COMMA, word) for word in self.words):
             warn(
                 f"Column {column!r} holds numbers with a decimal comma, such as "
-                f"{min(self.words)!r}, and was taken as labels: write them with a "
-                "point to use them as numbers."
+                f"{min(self.words)!r}, and was treated as labels: write them with a "
+                "decimal point to use them as numbers."
             )
             return
         if not is_binned(self.whole_figures, len(self.figures)):
@@ -423,9 +423,9 @@ class TextKind:
         if self.word_cells * 2 <= self.known and len(self.words) <= _MOST_WORDS:
             shown = " and ".join(map(repr, sorted(self.words)))
             warn(
-                f"Column {column!r} would be numeric but for {shown} "
-                f"({self.word_cells:,} of {self.known:,} cells), and was taken as "
-                "labels: if that means missing, name it as a missing code (--missing "
+                f"Column {column!r} would be numeric except for {shown} "
+                f"({self.word_cells:,} of {self.known:,} cells), and was treated as "
+                "labels: if this means missing, pass it as a missing code (--missing "
                 f"{min(self.words)})."
             )
 

@@ -119,7 +119,7 @@ def not_numeric(name: str, cell: Any) -> ValueError:
     return ValueError(
         f"Column {name!r} is numeric but holds {cell!r:.60}: correct the cell, or "
         "train with it as a missing code (on the command line, --missing), or with the "
-        "column as one of labels (--categorical)."
+        "column as categorical (--categorical)."
     )
 
 
@@ -247,7 +247,8 @@ def counted_rows(known: NDArray[np.bool_], weights: Floats | None) -> NDArray[np
 def no_counted_rows(target: str) -> ValueError:
     """Return the error of rows of which none counts."""
     return ValueError(
-        f"No row counts: the target {target!r} is missing, or the weight zero."
+        f"No row can be counted: in every row the target {target!r} is missing or "
+        "the weight is zero."
     )
 
 
@@ -290,7 +291,7 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
     if None in found:
         raise ValueError(
             f"The target {target!r} is missing in some of the rows behind the "
-            "marginals, and a missing value is no class: build marginals without "
+            "marginals, and a missing value is not a class: build marginals without "
             "these rows, or choose another target with with_target()."
         )
     if len(found) < 2:
@@ -300,13 +301,13 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
         )
     if len({isinstance(label, str) for label in found}) > 1:
         raise ValueError(
-            f"The target {target!r} has classes that are texts and some that are none: "
-            "turn all into text."
+            f"The target {target!r} has some classes that are text and some that are "
+            "not: convert all to text."
         )
     if not _fit_64_bits(found):
         raise ValueError(
-            f"The target {target!r} has classes that are whole numbers and do not fit "
-            "into 64 bits together: turn them into text."
+            f"The target {target!r} has integer classes that do not fit together into "
+            "64 bits: convert them to text."
         )
 
 
@@ -389,8 +390,8 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
     labels = np.asarray(y)
     if labels.dtype.kind not in "biufUO":
         raise ValueError(
-            f"y holds values of the type {labels.dtype}, which are no labels: "
-            "turn them into text first."
+            f"y holds values of the type {labels.dtype}, which are not labels: convert "
+            "them to text first."
         )
     if len(labels) != n:
         raise ValueError(
@@ -405,7 +406,9 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
             labels = pd.Series(labels, dtype=object).infer_objects().to_numpy()
         if labels.dtype.kind == "f":
             if np.isinf(labels).any():
-                raise ValueError("y contains infinity, which is no class: correct it.")
+                raise ValueError(
+                    "y contains infinity, which is not a class: correct it."
+                )
             from sklearn.utils.multiclass import check_classification_targets
 
             check_classification_targets(labels)

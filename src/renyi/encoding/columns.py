@@ -275,8 +275,8 @@ class Column(NamedTuple):
             return self
         if mine.kind != theirs.kind or mine.edges != theirs.edges:
             raise ValueError(
-                f"Column {self.name!r} is binned differently in the two: build both "
-                "with one encoder."
+                f"Column {self.name!r} is binned differently in the two marginals: "
+                "build both with one encoder."
             )
         clash = _texts(mine.rare) & _texts(theirs.categories)
         clash |= _texts(theirs.rare) & _texts(mine.categories)
@@ -284,7 +284,7 @@ class Column(NamedTuple):
         if clash:
             raise ValueError(
                 f"Column {self.name!r} merges the rare label {min(clash)!r} in one of "
-                "the two and keeps it in the other: build both with one encoder."
+                "the marginals and keeps it in the other: build both with one encoder."
             )
         if mine.kind == "number":
             longest = max(mine.categories, theirs.categories, key=len)

@@ -195,7 +195,7 @@ class Encoder:
         """Return this encoder, if the other one has the same settings."""
         if self.order != other.order:
             raise ValueError(
-                "The two are of different orders: count both with the same order."
+                "The marginals have different orders: count both with the same order."
             )
         first, second = self.single.settings(), other.single.settings()
         for each in fields(first):
@@ -369,8 +369,8 @@ def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) ->
                 label = [*part.labels, None][part.codes[j, bad[0]]]
             shown = MISSING_TEXT if label is None else repr(label)
             raise ValueError(
-                f"Column {column.name!r} has the label {shown}, which training never "
-                "saw: correct it, or use unseen='mean'."
+                f"Column {column.name!r} has the label {shown}, unseen in training: "
+                "correct it, or use unseen='mean'."
             )
 
 

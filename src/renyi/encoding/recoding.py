@@ -51,8 +51,8 @@ def codes_in(encoder: Encoder, m: Marginals) -> list[NDArray[np.intp]]:
     for start, column in zip(starts, theirs.columns, strict=False):
         if NEW in column.categories and shares[start + column.categories.index(NEW)]:
             raise ValueError(
-                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, whose "
-                "labels are not known: count the rows anew."
+                f"Feature {column.name!r} of the marginals has rows in {NEW!r}, a "
+                "category of unknown labels: count the rows again."
             )
     single, settings = encoder.single, theirs.single
     where = {name: i for i, name in enumerate(theirs.base.names)}
@@ -117,7 +117,7 @@ def _one_code(encoder: Encoder, mine: Column, merged: Sequence[Label]) -> int:
             )
             raise ValueError(
                 f"Column {mine.name!r} merges {first!r} and {second!r} in the "
-                "marginals, and the model tells them apart: build the marginals with "
+                "marginals, but the model distinguishes them: build the marginals with "
                 "the model's encoder."
             )
     return int(codes[0])
@@ -134,7 +134,9 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
     columns of the same names.
     """
     if first.input_names != second.input_names or first.order != second.order:
-        raise ValueError("The two are of different columns: train both on the same.")
+        raise ValueError(
+            "The two models have different columns: train both on the same columns."
+        )
 
     @cache  # many columns share their levels
     def joined(mine: Levels, theirs: Levels) -> tuple[Levels, Codes, Codes]:
@@ -148,7 +150,7 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         except (ValueError, OverflowError):
             raise ValueError(
                 f"Column {a.name!r} holds labels in one half of the rows and numbers "
-                "in the other: name it in `numeric`, or turn it into text."
+                "in the other: name it in `numeric`, or convert it to text."
             ) from None
     names = first.single.feature_names
     base = Columns.of(map(Column, names, (levels for levels, _, _ in found)))

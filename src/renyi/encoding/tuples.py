@@ -145,7 +145,7 @@ class TupleEncoder(Encoder):
         super().joined(other)
         assert isinstance(other, TupleEncoder)
         if self.base.names != other.base.names:
-            raise ValueError("The two are of different columns.")
+            raise ValueError("The marginals have different columns.")
         pairs = zip(self.base, other.base, strict=True)
         return dataclasses.replace(self, base=Columns.of(a.union(b) for a, b in pairs))
 
@@ -172,8 +172,8 @@ def encoder_of_order(encoder: Encoder | None, order: int) -> Encoder:
         return encoder
     if encoder.order > 1:
         raise ValueError(
-            f"The encoder makes tuples of {encoder.order} columns, and {order} are "
-            "asked for: give an encoder of single columns."
+            f"The encoder makes tuples of {encoder.order} columns, but order={order} "
+            "was requested: give an encoder of single columns."
         )
     settings = _settings(encoder.settings())
     return TupleEncoder(**settings, order=int(order), base=encoder.columns)

@@ -54,8 +54,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WEIGHTED = (
     "CrossFitClassifier takes no weights (sample_weight): its certificate is proven "
-    "for rows that were drawn independently and count alike. Leave the weights out, or "
-    "use RenyiClassifier, whose certificate speaks of the weighted marginals."
+    "for rows that were drawn independently and have equal weights. Leave the weights "
+    "out, or use RenyiClassifier, which certifies the weighted marginals."
 )
 _LEAST_ROWS = 4  # two to train each model, two to judge it
 
@@ -71,8 +71,8 @@ def _is_one(model: CrossFitClassifier) -> bool:
     """Whether the model is one scorecard; else an error says so."""
     if not model._one:
         raise AttributeError(
-            "The mixture of two scorecards is not one: use method='average', or the "
-            "two classifiers in halves_."
+            "A mixture of two scorecards is not a scorecard: use method='average', or "
+            "the two classifiers in halves_."
         )
     return True
 
@@ -223,8 +223,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         whole = self._checked_estimator()
         if self.method != "average":
             raise ValueError(
-                "method='mixture' needs rows, whose errors can be counted: use "
-                "method='average', or fit()."
+                "method='mixture' needs rows to count errors on: use method='average', "
+                "or fit()."
             )
         halves = (first, second)
         for m in halves:
@@ -236,8 +236,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(_WEIGHTED)
             if (times := _repetitions(m)) > 1:
                 raise ValueError(
-                    f"All counts of a half are multiples of {times:,}, as of rows that "
-                    "were counted several times: nothing is proven of such. Give the "
+                    f"All counts of a half are multiples of {times:,}, as if rows were "
+                    "counted several times: such counts prove nothing. Give the "
                     "marginals as they were counted, not scaled and not added twice."
                 )
         first.settings.joined(second.settings)
@@ -249,8 +249,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if list(first.classes) != list(second.classes):
             raise ValueError(
                 f"The halves have different classes, {list(first.classes)} and "
-                f"{list(second.classes)}: nothing is proven of a class that one of "
-                "them never saw. Leave its rows out of both."
+                f"{list(second.classes)}: nothing can be proven about a class that "
+                "only one half has. Leave its rows out of both."
             )
         whole.set_params(order=first.order)
         _keep_decisions(whole, len(first.classes), None)
@@ -417,8 +417,8 @@ def _keep_decisions(clf: RenyiClassifier, n_classes: int, kept: str | None) -> N
     """
     if clf.calibration in ("affine", "discriminant"):
         raise ValueError(
-            f"calibration={clf.calibration!r} moves decisions, and nothing is proven "
-            "of those of an average: use 'auto', 'temperature' or None, or "
+            f"calibration={clf.calibration!r} changes decisions, and nothing is proven "
+            "about the decisions of an average: use 'auto', 'temperature' or None, or "
             "method='mixture'."
         )
     if n_classes > 2 and clf.calibration == "auto":

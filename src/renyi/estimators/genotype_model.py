@@ -252,7 +252,7 @@ class GenotypeModel:
         q = 0 if C is None else C.shape[1]
         if q != len(self.covariate_coef_):
             raise ValueError(
-                f"the model has {len(self.covariate_coef_)} covariates, and {q} are "
+                f"the model has {len(self.covariate_coef_)} covariates, but {q} are "
                 "given."
             )
         found = packed.scores(genotypes, self.points_) + self.intercept_
@@ -329,7 +329,7 @@ class GenotypeModel:
         labels = _two_classes(y, whole.n)[1]
         C, members = _covariates(covariates, whole.n), _groups(groups, whole.n)
         if chromosomes is None and G is whole:
-            raise ValueError("packed genotypes do not tell them: give chromosomes.")
+            raise ValueError("packed genotypes have no chromosomes: give chromosomes.")
         given = G.variants["chromosome"] if chromosomes is None else chromosomes
         names = np.asarray(given).astype(str)
         if names.shape != (whole.d,):
@@ -338,7 +338,7 @@ class GenotypeModel:
             )
         if (names == names[0]).all():
             raise ValueError(
-                f"all variants are of chromosome {names[0]}: without it none is left."
+                f"all variants are on chromosome {names[0]}: without it none is left."
             )
 
         exact, found = self._exact(whole.n), {}
@@ -396,8 +396,8 @@ class GenotypeModel:
         n = len(self.left_out_)
         if len(other.left_out_) != n:
             raise ValueError(
-                f"the other fit is to {len(other.left_out_):,} samples, and this one "
-                f"to {n:,}: compare fits to the same."
+                f"the other fit is to {len(other.left_out_):,} samples, but this one "
+                f"to {n:,}: compare fits to the same samples."
             )
         ours, theirs = [(m.left_out_, m.left_out_scores_) for m in (self, other)]
         labels = _two_classes(y, n)[1]
@@ -417,7 +417,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
         raise ValueError(
-            f"y must have two classes, and has {len(classes)} ({few}): keep the "
+            f"y must have two classes, but has {len(classes)} ({few}): keep the "
             "samples of two (on the command line, --classes A B)."
         )
     return classes, labels.astype(np.int64)
@@ -427,8 +427,8 @@ def _check_known(given: NDArray[Any], name: str) -> None:
     missing = np.asarray(pd.isna(given))
     if missing.any():
         raise ValueError(
-            f"{name} has no value for sample {int(missing.argmax())}: leave out those "
-            f"that miss it ({int(missing.sum())})."
+            f"{name} has no value for sample {int(missing.argmax())}: leave out the "
+            f"samples without it ({int(missing.sum())})."
         )
 
 

@@ -129,7 +129,7 @@ class MinimaxClassifier(RuleClassifier):
         check_time_limit(self.time_limit)
         if not 0 <= self.margin < np.inf:
             raise ValueError(
-                f"margin must not be negative nor infinite; it is {self.margin!r}."
+                f"margin must be finite and not negative; it is {self.margin!r}."
             )
         if self.margin and self.method != "lp":
             raise ValueError(
@@ -158,7 +158,7 @@ class MinimaxClassifier(RuleClassifier):
         found = solve_local(ambiguity, room, self.time_limit)
         if not np.isfinite(found.value):
             raise ValueError(
-                "No rule was found within the time limit: allow more of it, or use "
+                "No rule was found within the time limit: allow more time, or use "
                 "fewer columns."
             )
         self.rule_ = MinimaxRule(ambiguity, found.multiplier, found.value, m.encoder)

@@ -206,8 +206,8 @@ class CountsModel:
         order = getattr(self, "order", None)
         if order not in (None, m.order):
             raise ValueError(
-                f"The marginals are of order {m.order}, and {type(self).__name__} is "
-                f"of order {order}: count with order={order}, as in "
+                f"The marginals have order {m.order}, but {type(self).__name__} has "
+                f"order {order}: count with order={order}, as in "
                 f"Marginals.from_data(X, y, order={order})."
             )
         check_classes(m.classes, m.target)
@@ -327,8 +327,8 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             block = self._kept.joined(block)
         elif self.marginals_ is None:
             raise ValueError(
-                "This model keeps no counts to add to, since it was read from a file "
-                "or fit() met more categories than rows: begin with partial_fit()."
+                "This model keeps no counts to add to, because it was read from a file "
+                "or fit() had more categories than rows: start with partial_fit()."
             )
         else:
             m, n = self.marginals_ + self._count(block), block.effective_n
@@ -362,8 +362,9 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         if self.class_weight is not None or not self.fit_intercept:
             name = "fit_intercept" if self.class_weight is None else "class_weight"
             raise ValueError(
-                f"objective='ranking' takes no {name}={getattr(self, name)!r}: a "
-                "ranking depends neither on the classes' shares nor on an intercept."
+                "objective='ranking' cannot be used with "
+                f"{name}={getattr(self, name)!r}: a ranking depends neither on the "
+                "classes' shares nor on an intercept."
             )
 
     def _class_pairs_for(self) -> str | None:
@@ -429,17 +430,17 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         kind, K = self.calibration, len(self.classes_)
         if self.objective == "ranking" and K > 2:
             raise ValueError(
-                f"objective='ranking' is for two classes, and there are {K}: use "
+                f"objective='ranking' is for two classes, but there are {K}: use "
                 "'error', or one class against the rest."
             )
         if K == 2 and kind in ("affine", "discriminant"):
             raise ValueError(
-                f"calibration={kind!r} is for three classes or more, and there are "
-                "two: use 'temperature', which moves no decision."
+                f"calibration={kind!r} is for three classes or more, but there are "
+                "two: use 'temperature', which changes no decision."
             )
         if not has_rows and kind in ("temperature", "affine"):
             raise ValueError(
-                f"calibration={kind!r} needs the rows, and only marginals are given: "
+                f"calibration={kind!r} needs the rows, but only marginals are given: "
                 "use 'auto' or None, or for three classes or more 'discriminant'."
             )
 

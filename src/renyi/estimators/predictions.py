@@ -211,8 +211,9 @@ class ScorecardPredictions:
         if prevalence is not None:
             if self.rule != "map":
                 raise ValueError(
-                    f"prevalence={prevalence} moves the threshold of rule 'map', and "
-                    f"this model's is {self.rule!r}: leave it out, or set rule='map'."
+                    f"prevalence={prevalence} moves the threshold of rule 'map', but "
+                    f"this model has rule {self.rule!r}: leave it out, or set "
+                    "rule='map'."
                 )
             card = moved_to(card, self._odds(prevalence))
         t = card.estimates(codes)
@@ -264,13 +265,13 @@ class ScorecardPredictions:
         labels, known = self.classes_.tolist(), self.certificate_.majority
         if len(labels) != 2:
             raise ValueError(
-                f"prevalence={prevalence} is for two classes, and there are "
+                f"prevalence={prevalence} is for two classes, but there are "
                 f"{len(labels)}: leave it out."
             )
         if known is None or known[0] not in labels or not 0 < known[1] < 1:
             raise ValueError(
-                f"prevalence={prevalence} cannot be moved to: this model does not tell "
-                "what shares the classes had in training, as none does that was "
+                f"prevalence={prevalence} cannot be applied: this model does not store "
+                "the shares of the classes in training, as is the case for models "
                 "trained with a confidence: train one without."
             )
         shares = np.array([known[1], known[1]])

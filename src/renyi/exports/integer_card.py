@@ -172,7 +172,7 @@ class IntegerScorecard:
             how = "the linear score, cut off at 0 and 1"
         return [
             f"Add up the points of a row: {second!r} from {self.threshold} on, else "
-            f"{first!r}. What is not listed has 0 points.",
+            f"{first!r}. Anything not listed has 0 points.",
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *map(capitalised, c.warnings),
@@ -223,8 +223,8 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
         raise ValueError(f"max_points is at most {_MOST:,}, not {most:,}.")
     if card.n_classes != 2:
         raise ValueError(
-            "Integer points are for two classes, whose totals one threshold tells "
-            f"apart; this model has {card.n_classes}."
+            "Integer points are for two classes, separated by one threshold; this "
+            f"model has {card.n_classes}."
         )
     if m is None:
         raise ValueError(

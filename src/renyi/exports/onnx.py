@@ -64,22 +64,26 @@ def _check(model: PlainModel) -> None:
     """Refuse what a graph cannot do or name."""
     if model.strict:
         raise ValueError(
-            "ONNX cannot stop at a label that training never saw, as this model is to: "
-            "train it with unseen='mean'."
+            "ONNX cannot raise an error for a label unseen in training, as this model "
+            "does: train it with unseen='mean'."
         )
     for column in model.columns:
         name = column.name
         if not name or "\0" in name or not has_text(name):
-            raise ValueError(f"Column {name!r:.60} has no name in ONNX: rename it.")
+            raise ValueError(f"Column {name!r:.60} cannot be named in ONNX: rename it.")
         if name in OUTPUTS:
-            raise ValueError(f"Column {name!r} has the name of an output: rename it.")
+            raise ValueError(
+                f"Column {name!r} has the same name as an output: rename it."
+            )
         for text in column.codes:
             if not has_text(text):
-                raise ValueError(f"Column {name!r}: ONNX has no text for {text!r:.60}.")
+                raise ValueError(
+                    f"Column {name!r}: ONNX cannot represent the text {text!r:.60}."
+                )
     for label in model.classes:
         # Runtimes end a text that they answer at a null.
         if isinstance(label, str) and ("\0" in label or not has_text(label)):
-            raise ValueError(f"ONNX has no text for the class {label!r:.60}.")
+            raise ValueError(f"ONNX cannot represent the class {label!r:.60}.")
 
 
 class _Graph:

@@ -76,7 +76,7 @@ def check_odds(card: Scorecard, odds: float) -> None:
         raise ValueError(f"odds must be positive and finite, not {odds!r}.")
     if odds != 1 and card.n_classes != 2:
         raise ValueError(
-            f"odds={odds:g} is for two classes, and there are {card.n_classes}: leave "
+            f"odds={odds:g} is for two classes, but there are {card.n_classes}: leave "
             "it out (on the command line, --prevalence)."
         )
 
@@ -153,7 +153,7 @@ def javascript(card: Scorecard, odds: float) -> str:
     model = plain_model(card, odds)
     for label in model.classes:
         if isinstance(label, int) and abs(label) > _LARGEST:
-            raise ValueError(f"JavaScript has no number for the class {label}.")
+            raise ValueError(f"JavaScript cannot represent the class {label}.")
     head = "const MODEL = {}; // the model\n"
     made = f"const MODEL = {_literal(model, _script, 'true', 'false')};\n"
     return _code("standalone.js").replace(head, made)

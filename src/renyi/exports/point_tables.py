@@ -80,8 +80,8 @@ def text(card: Scorecard, odds: float) -> str:
         f"# {markdown.plain(f'Scorecard{target}')}",
         markdown.table(head, rows, 2),
         f"A row starts from the points of {START} and adds those of its categories; "
-        f"{OTHER} is a label that training never saw. The class with the most points "
-        "is answered, the first of equals.",
+        f"{OTHER} is a label unseen in training. The answer is the class with the most "
+        "points, the first one if several tie.",
         *map(markdown.plain, merged_labels(card.encoder, card.encoder.feature_names)),
         *([_probability(card)] if odds == 1 or card.calibration is not None else []),
     ]

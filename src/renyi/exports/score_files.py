@@ -162,7 +162,7 @@ class GenotypeScores:
             if name in self.variants:
                 column = self.variants[name].to_numpy(np.float64)
                 if (np.abs(column) > most).any() or (column < 0).any() and most == 1:
-                    raise ValueError(f"a variant has a {name} that none can have")
+                    raise ValueError(f"a variant has an impossible {name}")
         if not all(abs(c) <= _LARGEST for c in self.covariates.values()):
             raise ValueError("coefficients of covariates are not finite, or too large")
         if self.share is not None and not 0 < self.share < 1:
@@ -272,8 +272,8 @@ class GenotypeScores:
         if prevalence is not None:
             if self.share is None:
                 raise ValueError(
-                    f"prevalence={prevalence} cannot be moved to: the model does not "
-                    "tell what share the classes had in training."
+                    f"prevalence={prevalence} cannot be applied: the model does not "
+                    "store the shares of the classes in training."
                 )
             odds = math.exp(intercept_at(0.0, self.share, prevalence))
             p = reweighted(p, odds, decide(p * [1, odds]))
@@ -373,8 +373,8 @@ class GenotypeScores:
         header, arrays = read_archive(beside, str(beside), FORMAT, VERSION, _TYPES)
         if header.get("checksum") != data["points_checksum"]:
             raise ValueError(
-                f"{beside} does not belong to {path}: the checksum of its points is "
-                "another. Take both from one fit."
+                f"{beside} does not belong to {path}: the checksum of its points "
+                "differs. Use both files from one fit."
             )
         with valid(beside):
             variants, points = _variants(arrays, data["variants"])

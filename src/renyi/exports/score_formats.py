@@ -128,7 +128,7 @@ def _check_for_plink2(variants: pd.DataFrame) -> None:
     single = [k for k, name in enumerate(names) if name in _ONE_COPY]
     if np.isin(codes, single).any():
         raise ValueError(
-            "plink2 has no dominant scores on chromosome "
+            "plink2 cannot compute dominant scores on chromosome "
             f"{', '.join(names[k] for k in single)}, where samples may have one copy: "
             "fit without it (--chr 1-22)."
         )
@@ -136,8 +136,8 @@ def _check_for_plink2(variants: pd.DataFrame) -> None:
     bad = (ids.duplicated(keep=False) | ids.isin(NO_ID)).to_numpy(bool)
     if bad.any():
         raise ValueError(
-            f"plink2 finds variants by id, and {variant_names(variants[bad][:1])[0]!r} "
-            "has none of its own: give ids with 'plink2 --set-all-var-ids'."
+            f"plink2 finds variants by id, but {variant_names(variants[bad][:1])[0]!r} "
+            "has no unique id: set ids with 'plink2 --set-all-var-ids'."
         )
 
 
@@ -257,7 +257,7 @@ def _head(stream: IO[bytes]) -> tuple[dict[str, str], list[str], bytes]:
     if not end or "effect_allele" not in names:
         raise InvalidFileError("no line names a column effect_allele")
     if len(set(names)) < len(names):
-        raise InvalidFileError("a column's name is there twice")
+        raise InvalidFileError("a column name occurs twice")
     return head, names, rest
 
 

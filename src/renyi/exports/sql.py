@@ -113,7 +113,7 @@ def query(card: Scorecard, table: str | Sequence[str], dialect: str) -> str:
     _check_names(engine, [*card.encoder.input_names, *labels, ANSWER], renamed)
     for each in map(label_text, card.classes):
         if not _is_text(engine, each):
-            raise ValueError(f"{dialect} has no text for the class {each!r:.60}.")
+            raise ValueError(f"{dialect} cannot represent the class {each!r:.60}.")
     scores = {
         name(each): expression(card, dialect, c, _GIVEN) for each, c in labels.items()
     }
@@ -135,18 +135,18 @@ def _check_names(
     for name in names:
         key = _as_resolved(engine, name)
         if "\0" in name or not name or not _is_text(engine, name):
-            raise ValueError(f"Column {name!r:.60} has no name in SQL: rename it.")
+            raise ValueError(f"Column {name!r:.60} cannot be named in SQL: rename it.")
         if key in own:
             raise ValueError(
-                f"{engine.name} takes {name!r} for something of its own: rename the "
-                "column, or (but for SQLite) name the table, for a query that tells "
-                "them apart."
+                f"{name!r} has a special meaning in {engine.name}: rename the column, "
+                "or (except for SQLite) name the table, for a query that distinguishes "
+                "them."
             )
         if seen.setdefault(key, name) is not name:
             raise ValueError(
-                f"The columns {seen[key]!r:.60} and {name!r:.60} would be one to "
-                f"{engine.name}: rename one of them, or take the expressions of the "
-                "scores, without a table, and name what a query adds yourself."
+                f"The columns {seen[key]!r:.60} and {name!r:.60} are the same name in "
+                f"{engine.name}: rename one of them, or export the score expressions "
+                "without a table and name the added columns yourself."
             )
 
 

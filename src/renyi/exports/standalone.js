@@ -66,7 +66,7 @@ var renyiModel = (function () {
       }
     }
     if (code === unseen && MODEL.strict)
-      throw new Error(`${where} holds ${shown(cell)}, which training never saw.`);
+      throw new Error(`${where} holds ${shown(cell)}, unseen in training.`);
     return code;
   }
 

@@ -93,7 +93,5 @@ def _code(
             if value != value or value in gaps:
                 code = missing
     if code == unseen and MODEL["strict"]:
-        raise ValueError(
-            f"Column {name!r} holds {cell!r:.60}, which training never saw."
-        )
+        raise ValueError(f"Column {name!r} holds {cell!r:.60}, unseen in training.")
     return code

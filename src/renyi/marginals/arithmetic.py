@@ -59,8 +59,8 @@ def subtracted(first: Marginals, second: Marginals) -> Marginals:
         if 0 < n < _VANISHING * first.n:
             raise ValueError(
                 f"What is left after the subtraction, {n:g} of {first.n:g}, is too "
-                "small beside what was subtracted to be told from its rounding: count "
-                "these rows by themselves."
+                "small compared with what was subtracted to be distinguished from "
+                "rounding errors: count these rows separately."
             )
         rest = _changed(rest, n, lambda x: np.where(np.abs(x) <= dust, 0, x))
     check_not_negative(rest, "after the subtraction")
@@ -78,8 +78,8 @@ def scaled(m: Marginals, factor: float) -> Marginals:
         raise ValueError(f"the factor must be positive and finite, not {factor!r}")
     if isinstance(factor, int) and m.n * factor > np.iinfo(np.int64).max:
         raise ValueError(
-            f"{m.n:g} rows times {factor:g} is more than integers of 64 bits "
-            f"hold: use the factor {float(factor)!r}."
+            f"{m.n:g} rows times {factor:g} is too large for integers of 64 bits: use "
+            f"the factor {float(factor)!r}."
         )
     return _changed(m, m.n * factor, lambda counts: counts * factor)
 
@@ -170,7 +170,7 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     if mine != theirs:
         name = min(mine ^ theirs)
         raise ValueError(
-            f"The marginals are of different tables: column {name!r} is in "
+            f"The marginals come from different tables: column {name!r} is in "
             f"{'the first' if name in mine else 'the second'} only."
         )
     if first.target != second.target:

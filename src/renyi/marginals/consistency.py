@@ -226,8 +226,8 @@ def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
     if there.any():
         i, j = map(int, np.unravel_index(int(there.argmax()), there.shape))
         raise ValueError(
-            f"The joint counts of {names[first + i]!r} and {names[j]!r} are said to be "
-            "absent, but are there."
+            f"The joint counts of {names[first + i]!r} and {names[j]!r} are declared "
+            "absent, but present."
         )
     j, place = map(int, np.unravel_index(int(gaps.argmax()), gaps.shape))
     if gaps[j, place] > tolerance * m.n:

@@ -207,7 +207,7 @@ class CalibrationDisplay:
         check_share("confidence", confidence)
         p = np.asarray(y_prob, np.float64)
         for bad in p[~((p >= 0) & (p <= 1))][:1]:
-            raise ValueError(f"y_prob must hold probabilities; {bad:g} is none.")
+            raise ValueError(f"y_prob must hold probabilities; {bad:g} is not one.")
         p = np.column_stack([1 - p, p]) if p.ndim == 1 else p
         if y_true is None:
             raise ValueError("y is missing: give the classes of the rows X.")
@@ -216,14 +216,16 @@ class CalibrationDisplay:
         given = distinct(labels)[0] if classes is None else class_array(classes)
         known = [label_text(each) for each in given.tolist()]
         if classes is None and len(known) == 1:
-            raise ValueError(f"y has one class alone, {known[0]!r}: give all classes.")
+            raise ValueError(
+                f"y has only one class, {known[0]!r}: give rows of all classes."
+            )
         if p.shape[1:] != (len(known),):
             raise ValueError(
                 f"y_prob must hold probabilities of {len(known)} classes, in as many "
                 f"columns; its shape is {p.shape}."
             )
         for each in sorted({*y.tolist()} - {*known}):
-            raise ValueError(f"y has the class {each!r}, which is none of {known}.")
+            raise ValueError(f"y has the class {each!r}, which is not among {known}.")
         drawn = [1] if len(known) == 2 else [*range(len(known))]
         if label is not None:
             drawn = [place_of(label, known)]

@@ -95,8 +95,8 @@ def check_place(folder: Path) -> None:
         body, _, _ = text.rpartition("<!--")
         if not body or text != signed(body):
             raise ValueError(
-                f"{place} is no model card, or was filled in, and would be written "
-                "over: name a page in another folder."
+                f"{place} is not a model card, or was filled in, and would be "
+                "overwritten: name a page in another folder."
             )
 
 
@@ -127,7 +127,7 @@ def readme(report: Report, model: str | None = None) -> str:
         "## How often it errs",
         markdown.table(("what", "error", "meaning"), rungs, 3),
         *map(markdown.plain, report.ranking),
-        "## What it goes by",
+        "## Features",
         markdown.table(("feature", "categories", "importance"), features, 1),
         *([f"And {number_of(more, 'feature')} more."] if more > 0 else []),
         "## How to use it",
@@ -135,8 +135,8 @@ def readme(report: Report, model: str | None = None) -> str:
         "## How it was made",
         markdown.table(("setting", "value"), [*report.made.items()], 2),
         "## TRIPOD+AI",
-        "What the model and its counts tell is filled in; the rest is for those who "
-        "know it.",
+        "What follows from the model and its counts is filled in; please complete the "
+        "rest.",
         markdown.table(("item", "subject", "here"), items, 3),
     ]
     return signed(encoded("\n\n".join(parts) + "\n\n").decode())
@@ -227,7 +227,7 @@ def _known(report: Report) -> dict[str, str]:
         "7": cells + bins,
         "8a": f"{name(report.target or 'class')}: {classes}",
         "9b": f"{number_of(data.columns, 'column')}, named in report.json",
-        "10": f"{rows}; why so many is {UNKNOWN}",
+        "10": f"{rows}; the reason for this number is {UNKNOWN}",
         "11": f"Missing cells are a category of {number_of(gaps, 'column')}",
         "12a": "; ".join(r.name for r in report.ladder if r.kind == "estimate"),
         "12b": f"{number_of(data.features, 'feature')}, {data.categories:,} categories",
@@ -247,14 +247,14 @@ def _known(report: Report) -> dict[str, str]:
     }
     if "variant" not in kinds:
         done = "is refused" if refused else "counts as the mean of its feature"
-        found["27a"] = f"A label that training never saw {done}"
+        found["27a"] = f"A label unseen in training {done}"
     return {number: text for number, text in found.items() if text}
 
 
 def _limits(report: Report) -> list[str]:
     if report.certificate is None:
         return ["No worst case is proven"]
-    return ["What is proven is of populations with the same counts of pairs"]
+    return ["What is proven holds for populations with the same counts of pairs"]
 
 
 # ---- CycloneDX

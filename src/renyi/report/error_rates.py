@@ -45,8 +45,8 @@ def verdict(
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
     upper = at_most(c.bounds[c.rule], 1)
     bound = (
-        f"on every population with the very counts of {pairs_text(c)} {whose}, it is "
-        f"proven to be wrong on at most {upper}"
+        f"on every population with exactly the counts of {pairs_text(c)} {whose}, it "
+        f"is proven to be wrong on at most {upper}"
     )
     if c.basis == "crossfit":
         bound = (
@@ -56,10 +56,10 @@ def verdict(
     if seen is not None:
         assert seen.observed_error is not None and seen.sampled_error is not None
         told = (
-            f"On {number_of(seen.n, 'row')} that it had not seen, {model} was wrong on "
+            f"On {number_of(seen.n, 'row')} not used in training, {model} was wrong on "
             f"{percent(seen.observed_error)}: with confidence {_sure(seen)} it is "
-            f"wrong on at most {at_most(seen.sampled_error, 1)} of all who are like "
-            "them"
+            f"wrong on at most {at_most(seen.sampled_error, 1)} of the population they "
+            "come from"
         )
         return f"{told}." if c.doubtful else f"{told}; {bound}."
     if own.basis == "crossfit":
@@ -75,11 +75,13 @@ def verdict(
     if c.doubtful:
         known = expected or "It is not known how often this model errs on new rows"
         return (
-            f"{known}; what is proven speaks only of the very {number_of(c.n, 'row')} "
-            f"{whose}, and promises nothing to anyone else."
+            f"{known}; what is proven holds only for the {number_of(c.n, 'row')} "
+            f"{whose}, and says nothing about other rows."
         )
     if not expected:
-        untried = "was not tried on new rows (give the report some to see its errors)"
+        untried = (
+            "was not tested on new rows (give the report such rows to see its errors)"
+        )
         return f"{capitalised(model)} {untried}, but {bound}."
     return f"{expected}; {bound}."
 
@@ -95,13 +97,13 @@ def _of_halves(c: Certificate, model: str) -> str:
     tried = ""
     if c.observed_error is not None:
         tried = (
-            f"Judged on rows that trained only the other half, {model} was wrong on "
+            f"Evaluated on rows that trained only the other half, {model} was wrong on "
             f"{percent(c.observed_error)}: "
         )
     subject = "it" if tried else model
     told = (
         f"{tried}with confidence {_sure(c)} {subject} is wrong on at most "
-        f"{at_most(c.sampled_error, 1)} of all who are like them"
+        f"{at_most(c.sampled_error, 1)} of the population they come from"
     )
     if c.bounds[c.rule] > c.sampled_error:
         told += (
@@ -120,7 +122,7 @@ def _tried(c: Certificate) -> str:
     """Say which rows errors were seen on."""
     if c.basis == "crossfit":
         return "each half by the model of the other"
-    return f"seen on {number_of(c.n, 'row')} not trained on"
+    return f"observed on {number_of(c.n, 'row')} not used in training"
 
 
 def _sure(c: Certificate) -> str:
@@ -145,11 +147,11 @@ def tiles(
             how = _tried(tried)
         found.append(Tile(percent(error), "wrong on new rows", how))
     if tried.sampled_error is not None:
-        note = f"of all who are like them, with confidence {_sure(tried)}"
+        note = f"of the population, with confidence {_sure(tried)}"
         found.append(Tile(at_most(tried.sampled_error, 1), "wrong at most", note))
     c = own if own.basis == "crossfit" else counted or own
     if not c.doubtful:
-        note = f"on any population with the very counts of {pairs_text(c)} {whose}"
+        note = f"on any population with exactly the counts of {pairs_text(c)} {whose}"
         if c.confidence is not None:
             note = f"on any population with their {pairs_text(c)}, "
             note += f"with confidence {_sure(c)}"
@@ -207,11 +209,10 @@ def ladder(
     steps: tuple[Step, ...] = () if counted is None else counted.steps
     if bounds is not None:
         steps = bounds.model
-    alone = ALONE if counted and counted.doubtful else ""
+    alone = counted is not None and counted.doubtful
     for step in steps:
-        found.append(
-            _rung(capitalised(step.name), step, _MEANING.get(step.name, "") + alone)
-        )
+        meaning = _MEANING.get(step.name, "")
+        found.append(_rung(capitalised(step.name), step, meaning, alone))
     if bounds is not None and len(bounds.any_rule) > 2:
         found.append(_best_promise(bounds.any_rule[-1], alone))
     if counted is not None and counted.majority and counted.one_feature:
@@ -228,7 +229,7 @@ def _of_unseen(c: Certificate, whose: str) -> list[Rung]:
         return []
     found, sure = [], f"with confidence {_sure(c)}"
     if c.observed_error is not None:
-        title = f"Seen {whose}"
+        title = f"Observed {whose}"
         found.append(Rung(title, "estimate", c.observed_error, meaning=_tried(c)))
     title, meaning = f"Population, {whose}", f"{sure}, in the population sampled"
     found.append(Rung(title, "bound", high=c.sampled_error, meaning=meaning))
@@ -238,7 +239,7 @@ def _of_unseen(c: Certificate, whose: str) -> list[Rung]:
     return found
 
 
-def _best_promise(step: Step, alone: str) -> Rung:
+def _best_promise(step: Step, alone: bool) -> Rung:
     """Return what any rule could promise."""
     title = "Promise of another rule"
     if step.name == MINIMAX:
@@ -246,10 +247,11 @@ def _best_promise(step: Step, alone: str) -> Rung:
     meaning = "some rule keeps it; whether any does better is not known"
     if step.lower is not None:
         meaning = "no model of these counts can promise less"
-    return _rung(title, step, meaning + alone)
+    return _rung(title, step, meaning, alone)
 
 
-def _rung(title: str, step: Step, meaning: str) -> Rung:
+def _rung(title: str, step: Step, meaning: str, alone: bool) -> Rung:
     kind: Any = "bound" if step.lower is None else "interval"
     low, stopped = step.lower, not step.finished
-    return Rung(title, kind, None, low, step.upper, meaning, stopped)
+    meaning += ALONE if alone else ""
+    return Rung(title, kind, None, low, step.upper, meaning, stopped, alone)

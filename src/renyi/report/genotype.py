@@ -32,7 +32,9 @@ def genotype_report(
 ) -> Report:
     """Return the report of points per variant."""
     if model.classes is None:
-        raise ValueError("These scores tell no classes: there is nothing to report.")
+        raise ValueError(
+            "These scores do not predict classes: there is nothing to report."
+        )
     order = np.argsort(-model.swings, kind="stable")
     kept, left = np.split(order, [MOST_CATEGORIES // len(_ORDER)])
     columns, features = _variants(model, kept)
@@ -117,12 +119,13 @@ def _verdict(second: str, error: float | None) -> str:
     told = f"How often this model of {quoted(second)} errs on new samples is not known"
     if error is not None:
         told = (
-            f"On samples that its fit had not seen, this model of {quoted(second)} was "
-            f"wrong on {percent(error)}"
+            f"On samples left out of its fit, this model of {quoted(second)} was wrong "
+            f"on {percent(error)}"
         )
     return (
         f"{told}; no worst case is proven, because the counts of pairs of these "
-        "samples promise nothing to others unless samples by far outnumber variants."
+        "samples say nothing about other samples unless there are far more samples "
+        "than variants."
     )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FORMAT = "renyi-report"
 VERSION = 1
 ENDINGS = (".html", ".htm")
-ALONE = ", of these very rows alone"
+ALONE = ", for these rows only"
 _IMPORTANT = 20  # features that are shown as such
 
 Texts = tuple[str, ...]
@@ -67,6 +67,7 @@ class Rung:
     high: float | None = None
     meaning: str = ""
     stopped: bool = False  # before it had said all it could
+    these_rows_only: bool = False  # says nothing about other rows
 
     @property
     def shown(self) -> str:
@@ -84,7 +85,7 @@ class Rung:
         """What its figure is: the error itself, or what it is at most."""
         if self.value is not None:
             return self.name
-        return f"at most, {self.name}{ALONE if self.meaning.endswith(ALONE) else ''}"
+        return f"at most, {self.name}{ALONE if self.these_rows_only else ''}"
 
     @property
     def figure(self) -> float:

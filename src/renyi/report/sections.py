@@ -100,7 +100,7 @@ def _data(report: Report) -> Section:
         size += f", {number_of(d.features, 'feature')} of {d.order} columns each"
     facts.append(("Looks at", f"{size}, {d.categories:,} categories in all"))
     if d.certified is not None:
-        what = "of other marginals than those of the training"
+        what = "of other marginals than those used in training"
         facts.append(("Certified on", f"{number_of(d.certified, 'row')} {what}"))
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
@@ -162,7 +162,7 @@ def _scope(c: Certificate) -> str:
         return f"{sure} any population with the {pairs_text(c)} of the one sampled:"
     if c.doubtful:
         return ALONE
-    return f"On any population with the very counts of {pairs_text(c)}:"
+    return f"On any population with exactly the counts of {pairs_text(c)}:"
 
 
 def _mark(rung: Rung) -> Mark:
@@ -185,7 +185,7 @@ def _importance(report: Report) -> Section:
         rest = f" The {len(some)} largest of {total:,} are shown."
     heads = ("Feature", "Weight in the score", "Weight")
     drawn = bars(rows, "The features that matter most", heads=heads)
-    return Section("importance", "What it looks at", [tag("p", what + rest), drawn])
+    return Section("importance", "Features", [tag("p", what + rest), drawn])
 
 
 def _scorecard(report: Report) -> Section:
@@ -220,9 +220,7 @@ def _scorecard(report: Report) -> Section:
             f"{told} has the highest score."
         )
     if report.rule != "map":
-        how += (
-            f" The rule {report.rule} draws its answer at random, where it is unsure."
-        )
+        how += f" The rule {report.rule} draws its answer at random where it is unsure."
     total = len(report.features)
     rest = ""
     if total > len(shown):
@@ -358,7 +356,7 @@ def _whatif(report: Report) -> Section:
             "Points of the chosen categories, the largest first",
             id="pushes",
         ),
-        tag("h3", "What would turn it"),
+        tag("h3", "What would change the answer"),
         tag("p", "", id="turns-note"),
         tag("ul", "", id="turns", class_="turns"),
         class_="result",
@@ -383,8 +381,8 @@ def _whatif(report: Report) -> Section:
     body = [
         tag(
             "p",
-            "Choose categories and see what the model answers. It begins with the most "
-            "frequent category of each column: nobody need be like that.",
+            "Choose categories and see what the model answers. It starts with the most "
+            "frequent category of each column; no row need have this combination.",
         ),
         tag("p", "This panel needs JavaScript.", id="no-script", class_="note"),
         tag("div", result, choices, id="panel", class_="panel", hidden=True),
@@ -415,7 +413,7 @@ def _heldout(report: Report) -> Section | None:
         [Line("this model", bins, dots=True), diagonal],
         "Are probabilities right?",
         x=f"probability {whose}",
-        y="how often it was so",
+        y="observed frequency",
         rows=(
             [Head("Rows", True), Head("Probability", True), Head("Share", True)],
             [(f"{b.rows:,}", percent(b.probability), percent(b.share)) for b in h.bins],
@@ -446,7 +444,7 @@ def _heldout(report: Report) -> Section | None:
         table(heads, rows, caption, visible_caption=True),
     ]
     if min(b.rows for b in h.bins) < report.few:
-        few = "Some of these figures are of few rows, and may tell of single ones."
+        few = "Some of these figures come from few rows, and may reveal single rows."
         body.append(_note(few))
     body.append(tag("div", charts, class_="pair"))
     return Section("heldout", "On held-out rows", body)
@@ -462,9 +460,9 @@ def _worst(report: Report) -> Section | None:
     if w is None:
         return None
     about = (
-        f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has the "
-        "very counts of pairs of the data, and on which every rule, this one included, "
-        f"is wrong on at least {at_least(w.error)}."
+        f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has "
+        "exactly the counts of pairs of the data, and on which every rule, this one "
+        f"included, is wrong on at least {at_least(w.error)}."
     )
     body = [tag("p", about)]
     if w.rows:
@@ -474,8 +472,7 @@ def _worst(report: Report) -> Section | None:
     if w.outcomes > len(w.rows):
         few = (
             "Only the likeliest are shown, and none that stands for fewer than "
-            f"{report.few} rows: counts of few rows may settle what the rows "
-            "themselves are."
+            f"{report.few} rows: counts of few rows may reveal the rows themselves."
         )
         body.append(_note(few))
     return Section("worst", "The worst population", body)

@@ -122,8 +122,8 @@ class Ambiguity:
         """Set of the marginals m, with class-conditional pairs where m has them."""
         if m.order > 1:
             raise ValueError(
-                f"The marginals are of order {m.order}, and programs for worst "
-                "cases are known of order 1 alone: models of order 1 have them."
+                f"The marginals have order {m.order}, but worst cases can be computed "
+                "for order 1 only: use marginals and a model of order 1."
             )
         columns, within = m.encoder.columns, m.class_counts
         if not class_conditional:
@@ -555,8 +555,8 @@ def of_tables(tables: Any, m: Marginals | str) -> Ambiguity:
         if len(unseen):
             i, row = unseen[0].tolist()
             raise ValueError(
-                f"A table has the category {frame[full[i]].iloc[row]!r} of {full[i]!r},"
-                " which the marginals do not know."
+                f"A table has the category {frame[full[i]].iloc[row]!r} of "
+                f"{full[i]!r}, which the marginals do not have."
             )
         cells = np.zeros(tuple(sizes))
         np.add.at(cells, tuple(codes), frame[count].to_numpy(np.float64))

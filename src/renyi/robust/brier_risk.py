@@ -112,7 +112,7 @@ class ThetaRule:
         if unknown.any():
             name = self.ambiguity.columns.names[int(unknown.any(axis=0).argmax())]
             raise ValueError(
-                f"Column {name!r} has a label that the marginals do not know: leave "
+                f"Column {name!r} has a label that the marginals do not have: leave "
                 "such rows out."
             )
         values = self.ambiguity.functions(self.multiplier, codes)
@@ -285,7 +285,7 @@ def solve_cone(
         raise ValueError(contradiction(ambiguity))
     if str(answer.status) not in SOLVED:
         raise ValueError(
-            f"The cone solver says {answer.status}, and found no distribution: call "
+            f"The cone solver returned {answer.status} and found no distribution: call "
             "validate() on the marginals, or leave columns out with select()."
         )
     p = np.zeros(N * K)
@@ -470,9 +470,12 @@ def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
     if not len(p) or np.abs(W.T @ (p[:, None] * W) - m.Q).max() > _SAME:
         forgotten = m.weighted and sample_weight is None
         raise ValueError(
-            "The rows X do not have the pairs of the marginals, so they are not those "
-            "that were counted: give "
-            + ("their weights as sample_weight." if forgotten else "these, or none.")
+            "The rows X do not have the pairs of the marginals: give "
+            + (
+                "their weights as sample_weight."
+                if forgotten
+                else ("the rows that were counted, or none.")
+            )
         )
     return W, p
 

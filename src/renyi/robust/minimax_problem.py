@@ -238,7 +238,7 @@ class MinimaxResult:
 
     def __str__(self) -> str:
         """Return the interval, and what it means."""
-        whose = "the very tables of these few rows" if self.note else "these tables"
+        whose = "exactly the tables of these few rows" if self.note else "these tables"
         lines = [
             *([f"Warning: {self.note}"] if self.note else []),
             f"minimax error: between {rounded_down(self.lower, 6):.6f} and "
@@ -350,7 +350,10 @@ def _given(
             places = m.columns.places(ambiguity.columns.names)
             encoder = replace(m.settings, columns=m.columns.take(places))
     elif isinstance(m, str):
-        raise ValueError(f"Beside the target {m!r}, give tables= or marginals.")
+        raise ValueError(
+            f"The target {m!r} alone is not enough: also give tables=, or pass "
+            "marginals."
+        )
     else:
         check_classes(m.classes, m.target)  # a missing one has a text as well
         ambiguity, encoder = Ambiguity.of(m, class_conditional), m.encoder
@@ -391,9 +394,9 @@ def solve_minimax(
     upper, lower = best.value, 0.0 if shown is None else shown.bayes_error
     if shown is not None and lower > upper + _ABSURD:
         raise RuntimeError(
-            "The solver's numbers contradict each other: on a distribution it "
-            f"found every rule errs {lower:g}, yet one seems to err at most "
-            f"{upper:g}; join rare categories, or use method='lp'."
+            "The solver's numbers contradict each other: on a distribution it found "
+            f"every rule errs {lower:g}, yet one seems to err at most {upper:g}; merge "
+            "rare categories, or use method='lp'."
         )
     if best.status == "infeasible" or upper < IMPOSSIBLE:  # λ ≥ 0 of negative mean
         raise ValueError(contradiction(ambiguity))

@@ -98,7 +98,7 @@ class Bound(NamedTuple):
 
 def warn_too_large(error: MemoryBudgetError) -> None:
     """Warn that a program would not fit into memory."""
-    warn(f"{error} What needs no program was kept.", "too-large")
+    warn(f"{error} The bounds that need no program were kept.", "too-large")
 
 
 def solve_local(

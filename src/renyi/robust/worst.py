@@ -60,8 +60,8 @@ _EMPTY = (
     "validate() on them, or leave columns out with select()."
 )
 _OTHER = (
-    "start is not what worst_case() found of this model, rule and marginals: leave it "
-    "out."
+    "start is not a result of worst_case() for this model, rule and marginals: leave "
+    "it out."
 )
 
 

@@ -52,7 +52,7 @@ class Calibration:
     def __post_init__(self) -> None:
         """Check the numbers: they may come from a file."""
         if self.kind not in CALIBRATIONS[1:]:
-            raise ValueError(f"its calibration is {self.kind!r:.60}, no known one")
+            raise ValueError(f"its calibration {self.kind!r:.60} is unknown")
         single = self.kind == "temperature"
         good = self.slope.ndim == (0 if single else 2)
         good &= self.intercept.shape == self.slope.shape[:1]

@@ -101,10 +101,10 @@ def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
     found = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
     if found.residual > _TOLD:
         warn(
-            f"Training stopped with {found.residual:.1g} of the equations' right-hand "
-            f"side left, after at most {_ROUNDS:,} rounds of conjugate gradients: the "
-            "points are not quite those of alpha. Their certificate holds for them as "
-            "they are; a larger alpha ends sooner.",
+            f"Training stopped at a relative residual of {found.residual:.1g} after at "
+            f"most {_ROUNDS:,} rounds of conjugate gradients: the points are not quite "
+            "those of alpha. Their certificate holds for them as they are; a larger "
+            "alpha converges sooner.",
             "not-converged",
         )
     return found.Z

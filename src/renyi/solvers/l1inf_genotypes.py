@@ -124,7 +124,7 @@ def genotype_path(
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) != 2 or len(labels) != genotypes.n:
         raise ValueError(
-            f"y must be of two classes, one for each of {genotypes.n} samples."
+            f"y must hold two classes, one value for each of {genotypes.n} samples."
         )
     target = (labels - labels.mean()) / genotypes.n
     norms = _norms(genotypes, target)
@@ -142,9 +142,9 @@ def genotype_path(
         chosen = np.union1d(chosen, more)
     else:
         warn(
-            f"After {_ROUNDS} rounds some variants still had to join: at some "
-            "penalties the gap over all variants is larger than asked for. See `gaps`; "
-            "a larger `ratio` ends sooner.",
+            f"After {_ROUNDS} rounds some variants were still to be added: at some "
+            "penalties the gap over all variants is larger than requested. See `gaps`; "
+            "a larger `ratio` converges sooner.",
             "not-converged",
         )
     return _result(found, gaps, solved)

@@ -89,7 +89,9 @@ class AlphaChoice:
     def __post_init__(self) -> None:
         """Check the numbers: a choice may come from a file."""
         if self.method not in ("given", "loo", "gcv"):
-            raise ValueError(f"alpha was chosen by {self.method!r:.60}, no known way")
+            raise ValueError(
+                f"the method that chose alpha, {self.method!r:.60}, is unknown"
+            )
         check_alpha(self.alpha)
         if self.risk is not None and not 0 <= self.risk <= sys.float_info.max:
             raise ValueError(f"the estimated risk cannot be {self.risk!r}")
@@ -267,7 +269,7 @@ def check_rows(alpha: float | str, rows: Rows | None) -> None:
     """Raise an error if leave-one-out is asked for without rows."""
     if alpha == "loo" and rows is None:
         raise ValueError(
-            "alpha='loo' needs the rows, and only marginals are given: use 'auto' "
+            "alpha='loo' needs the rows, but only marginals are given: use 'auto' "
             "(generalised cross-validation) or a number."
         )
 

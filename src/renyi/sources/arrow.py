@@ -91,7 +91,7 @@ def _kept(batches: Iterator[Any], file: IO[bytes]) -> Iterator[Any]:
         with contextlib.suppress(OSError):  # what waits to be written
             file.close()
         raise ValueError(
-            "The rows, which can be read but once, do not fit into the temporary "
+            "The rows, which can be read only once, do not fit into the temporary "
             f"folder {tempfile.gettempdir()!r} ({first_line(error)}): name another one "
             "in TMPDIR, write the rows to a file, or give a fitted encoder."
         ) from None
@@ -113,7 +113,7 @@ def _read(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"The stream broke off after {rows:,} rows ({first_line(error)})."
+                f"The stream ended early, after {rows:,} rows ({first_line(error)})."
             ) from None
         if batch is None:
             return
@@ -160,7 +160,7 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
     if isinstance(stream, Iterable):
         return _first(iter(stream))
     raise TypeError(
-        f"{type(stream).__name__} is no stream of Arrow batches: give a table, a "
+        f"{type(stream).__name__} is not a stream of Arrow batches: give a table, a "
         "reader, or an iterable of record batches."
     )
 
@@ -172,7 +172,7 @@ def _from_pandas(frame: pd.DataFrame) -> pa.Table:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(
-            f"The frame cannot be given to Arrow ({first_line(error)}): use "
+            f"The frame cannot be converted to Arrow ({first_line(error)}): use "
             "from_data, or give each column one type."
         ) from None
 
@@ -210,7 +210,7 @@ def _batch(item: Any) -> Any:
     if hasattr(item, "__arrow_c_array__"):
         return pa.record_batch(item)
     raise TypeError(
-        f"The stream yields {type(item).__name__}, which is no Arrow batch: yield "
+        f"The stream yields {type(item).__name__}, which is not an Arrow batch: yield "
         "record batches or tables."
     )
 

@@ -126,8 +126,8 @@ def read_header(path: Path) -> Header:
         raise ValueError(f"{path} is empty: it needs a header and rows.")
     if max(name.count("\n") for name in cells) > _MOST_NAME_LINES:
         raise ValueError(
-            f"{path}: a name in the header goes on over many lines, so a quote in it "
-            "is not closed: correct the header."
+            f"{path}: a name in the header spans many lines, so a quote in it is not "
+            "closed: correct the header."
         )
     names = [name.strip() or f"column {k}" for k, name in enumerate(cells, 1)]
     return Header(delimiter, names, start)
@@ -466,7 +466,7 @@ def _not_utf8(path: Path) -> str:
         for number, line in enumerate(_lines(stream, _LONGEST, ever=True), 1):
             for mark, ending in _MARKS.items() if number == 1 else ():
                 if line.startswith(mark):
-                    return f"{path} is no CSV file: its name should end in {ending}."
+                    return f"{path} is not a CSV file: its name should end in {ending}."
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:

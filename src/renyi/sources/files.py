@@ -69,8 +69,8 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
         raise ValueError(f"{place} is a folder: name a file in it.")
     if place.exists():
         raise ValueError(
-            f"{place} is a pipe or a device, which is gone once it is read: save "
-            "what it holds as a file first."
+            f"{place} is a pipe or a device, which can be read only once: save its "
+            "contents to a file first."
         )
     nearby: list[str] = []
     if place.parent.is_dir():
@@ -88,14 +88,14 @@ def opened(path: AnyPath) -> TableFile:
     kinds = [k for k in _FORMATS if place.name.lower().endswith(k.ENDINGS)]
     if place.name.lower().endswith(endings.GENOTYPES):
         raise ValueError(
-            f"{place} holds genotypes, and a table is needed: 'renyi fit' and 'renyi "
+            f"{place} holds genotypes, but a table is needed: 'renyi fit' and 'renyi "
             "predict' take genotypes."
         )
     if not kinds:
         what = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
         raise ValueError(
-            f"{place} {what}, which does not say what it holds: renyi reads "
-            f"{endings.TABLES}; save the table as one of these, or rename the file."
+            f"{place} {what}, so its format is unknown: renyi reads {endings.TABLES}; "
+            "save the table as one of these, or rename the file."
         )
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that holds a table.")
@@ -179,8 +179,8 @@ def open_tables(paths: Paths) -> list[TableFile]:
     for table in tables:
         if type(table) is not type(tables[0]):
             raise ValueError(
-                f"{table.path} is of another format than {tables[0].path}: count the "
-                "files of each format for themselves, and add the marginals."
+                f"{table.path} has another format than {tables[0].path}: count the "
+                "files of each format separately, and add the marginals."
             )
     return tables
 

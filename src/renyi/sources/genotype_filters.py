@@ -138,8 +138,8 @@ def _on_chromosomes(variants: pd.DataFrame, names: Sequence[str]) -> Mask:
             wanted.add(ends[0])
         else:
             raise ValueError(
-                f"--chr {text} is no chromosome, or a range such as 1-22; X, Y, XY and "
-                "MT stand for themselves."
+                f"--chr {text} is not a chromosome or a range such as 1-22; name X, Y, "
+                "XY and MT one by one."
             )
     return variants["chromosome"].isin(wanted).to_numpy(bool)
 
@@ -173,7 +173,7 @@ def without_haploid(genotypes: Genotypes) -> Genotypes:
     if not haploid.any():
         return genotypes
     many = number_of(int(haploid.sum()), "variant")
-    warn(f"Left out {many} of Y and MT, whose calls are haploid.")
+    warn(f"Left out {many} of Y and MT, because their calls are haploid.")
     return genotypes.select(variants=~haploid)
 
 

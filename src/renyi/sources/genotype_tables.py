@@ -85,8 +85,8 @@ def read_pvar(path: Path) -> pd.DataFrame:
         stem = path.with_suffix("")
         raise ValueError(
             f"{_place(path, row, skip)}: variant {found['id'].iloc[row]!r} has several "
-            f"alternative alleles ({found['a1'].iloc[row]:.40}), and {several.sum():,} "
-            "such sites are there: leave them out with 'plink2 --pfile "
+            f"alternative alleles ({found['a1'].iloc[row]:.40}), as at "
+            f"{several.sum():,} sites in all: leave them out with 'plink2 --pfile "
             f"{stem} --max-alleles 2 --make-pgen --out {stem}-biallelic'."
         )
     return found
@@ -144,10 +144,10 @@ def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
     first = int((texts == texts.iloc[second]).to_numpy(bool).argmax())
     kind, stem = ("pfile" if skip else "bfile"), path.with_suffix("")
     raise ValueError(
-        f"{_place(path, second, skip)}: the variant id {texts.iloc[second]!r:.60} "
-        f"stands in line {_line(path, first, skip)} too: name or drop such variants "
-        f"with 'plink2 --{kind} {stem} --rm-dup exclude-all --make-{kind[0]}"
-        f"{'gen' if skip else 'ed'} --out {stem}-unique'."
+        f"{_place(path, second, skip)}: the variant id {texts.iloc[second]!r:.60} is "
+        f"also in line {_line(path, first, skip)}: rename or drop such variants with "
+        f"'plink2 --{kind} {stem} --rm-dup exclude-all "
+        f"--make-{kind[0]}{'gen' if skip else 'ed'} --out {stem}-unique'."
     )
 
 
@@ -214,8 +214,8 @@ def read_psam(path: Path) -> pd.DataFrame:
     found["phenotype"] = frame[chosen] if others else "-9"
     if len(others) > 1:
         warn(
-            f"{path} has {len(others)} columns of phenotypes: {chosen!r} is taken. "
-            "Give another in a file of its own, with --pheno."
+            f"{path} has {len(others)} columns of phenotypes: {chosen!r} is used. Give "
+            "another one in a separate file, with --pheno."
         )
     return _samples(path, found.astype(frame["IID"].dtype), skip)
 
@@ -231,8 +231,8 @@ def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
         same = (frame["fid"] == fid) & (frame["iid"] == iid)
         first = _line(path, int(same.to_numpy(bool).argmax()), skip)
         raise ValueError(
-            f"{_place(path, row, skip)}: the sample {fid} {iid} stands in line {first} "
-            "too: give every sample an id of its own."
+            f"{_place(path, row, skip)}: the sample {fid} {iid} is also in line "
+            f"{first}: give every sample a unique id."
         )
     return frame
 
@@ -356,7 +356,7 @@ def _fields(
                 )
         raise ValueError(f"{path} cannot be read as a table of text in UTF-8.")
     if not found.num_rows:
-        raise ValueError(f"{path} has no line that holds something.")
+        raise ValueError(f"{path} has only empty lines.")
     return found
 
 

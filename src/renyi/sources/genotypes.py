@@ -127,7 +127,9 @@ def _check_foreign(name: str) -> None:
     stem, dot, ending = name.rpartition(".")
     for other, parts in endings.BESIDE_GENOTYPES.items():
         if dot + ending in parts and os.path.isfile(stem + other):
-            raise ValueError(f"{name} belongs to genotypes: name {stem}{other}.")
+            raise ValueError(
+                f"{name} is only a part of a genotype file set: name {stem}{other}."
+            )
     for ending, words in _CONVERSIONS.items():
         if name.endswith(ending):
             stem = name.removesuffix(ending)
@@ -206,7 +208,7 @@ def _placed(genotypes: Genotypes) -> Genotypes:
     many = number_of(int((~kept).sum()), "variant")
     if not kept.any():
         raise ValueError(f"All of {many} of {genotypes.path} have negative positions.")
-    warn(f"Left out {many} of {genotypes.path} of negative position, as PLINK does.")
+    warn(f"Left out {many} of {genotypes.path} with negative positions, as PLINK does.")
     return genotypes.select(variants=kept)
 
 
@@ -227,7 +229,7 @@ def _check_beside(place: Path, found: Path) -> Path:
         )
     if not found.exists():
         raise FileNotFoundError(
-            f"There is no {found}, which belongs to {place}: put it beside it."
+            f"There is no {found}, which belongs to {place}: put it in the same folder."
         )
     return found
 
@@ -362,7 +364,7 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
     if size != end:
         state = "truncated" if size < end else "longer than it should be"
         raise ValueError(
-            f"{place} is {state}: {end:,} bytes by its own index, and it has {size:,}."
+            f"{place} is {state}: {end:,} bytes by its own index, but it has {size:,}."
         )
 
 

@@ -182,8 +182,8 @@ def _rows_of(path: Path, rows: list[Row], samples: pd.DataFrame) -> NDArray[np.i
     for k, (line, key) in enumerate(rows):
         if found.setdefault(tuple(key), k) != k:
             raise ValueError(
-                f"{path}, line {line}: the sample {' '.join(key)} stands in line "
-                f"{rows[found[tuple(key)]][0]} too."
+                f"{path}, line {line}: the sample {' '.join(key)} is also in line "
+                f"{rows[found[tuple(key)]][0]}."
             )
     if all(len(key) == 2 for _, key in rows):
         keys = zip(samples["fid"], samples["iid"], strict=True)
@@ -219,8 +219,8 @@ def two_classes(
         raise ValueError(f"--classes needs two different values, not {first!r} twice.")
     if _by_number(first)[0] == _by_number(second)[0] < math.inf:
         raise ValueError(
-            f"{source} has the classes {first!r} and {second!r}, which are one number: "
-            "write it in one way, or give two classes with --classes."
+            f"{source} has the classes {first!r} and {second!r}, which are the same "
+            "number: write it in one way, or give two classes with --classes."
         )
     places = {first: 0, second: 1}
     y = np.array([places.get(t, -1) if t is not None else -1 for t in texts], np.int64)

@@ -205,7 +205,7 @@ def _check_quoted(where: str, names: Sequence[str]) -> None:
     for text in _QUOTED.findall(where):
         name = text.replace('""', '"')
         if name and name.lower() not in known:
-            reason = f"there is no column {name!r:.60}; put texts into single quotes."
+            reason = f"there is no column {name!r:.60}; put text in single quotes."
             raise invalid_filter(where, reason)
 
 

@@ -524,9 +524,9 @@ class TableCounts:
         return ValueError(
             f"The table {self._request.table!r} changed while it was counted: count "
             "again when nobody writes to it, or inside a transaction that keeps a "
-            "snapshot; if nobody did write, the database takes different texts for "
-            "equal, such as 'A' and 'a', or reads a text as another number: correct "
-            "that in a view."
+            "snapshot; if nobody did, the database treats different texts as equal, "
+            "such as 'A' and 'a', or reads a text as another number: correct that in a "
+            "view."
         )
 
 

@@ -152,8 +152,8 @@ class Checkpoint:
             ) from None
         if what:
             raise ValueError(
-                f"The checkpoint {self.path} is of another job ({what}): delete it to "
-                "count from the beginning."
+                f"The checkpoint {self.path} belongs to another job ({what}): delete "
+                "it to count from the beginning."
             )
         self._compare_files(header["files"], record)
         self._loaded = True
@@ -184,8 +184,8 @@ class Checkpoint:
             odd = sorted(set(names) ^ set(now))
             odd_one = f"only one has {odd[0]}" if odd else "in another order"
             raise ValueError(
-                f"The checkpoint {self.path} is of other files ({odd_one}): delete "
-                "it to count from the beginning."
+                f"The checkpoint {self.path} belongs to other files ({odd_one}): "
+                "delete it to count from the beginning."
             )
         counted = {file for file, _ in record.done}
         for file in sorted(counted) if record.spec is None else range(len(before)):
@@ -221,8 +221,8 @@ class Checkpoint:
                 self._warned = True
                 warn(
                     f"The checkpoint {error.filename!r} cannot be written "
-                    f"({error.strerror}): counting goes on, but what is counted from "
-                    "now on is lost if it is ended.",
+                    f"({error.strerror}): counting continues, but what is counted from "
+                    "now on is lost if the job stops.",
                     "checkpoint",
                 )
 
@@ -323,7 +323,9 @@ def _locked(path: Path) -> IO[bytes]:
         stream = path.open("ab")
         try:
             if os.fstat(stream.fileno()).st_size:
-                raise ValueError(f"{path} is in the way of a lock: move it.")
+                raise ValueError(
+                    f"{path} is needed as a lock file but is not empty: move it."
+                )
             if hold(stream, path):
                 return stream
         except (OSError, ValueError):
@@ -346,7 +348,7 @@ def _present(kind: str, data: bytes) -> bytes:
     at = start + int.from_bytes(view[32:start], "little")
     found = _renamed(parse(bytes(view[start:at])))
     if found["kind"] != _OLD_NAMES.get(kind, kind):
-        raise ValueError("it is of something else")
+        raise ValueError("it is a checkpoint of another kind")
     arrays = {}
     for name, dtype, shape in found["arrays"]:
         if dtype not in TYPES or not all(0 <= k < 2**40 for k in shape):

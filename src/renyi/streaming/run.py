@@ -166,7 +166,7 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     if before["size"] != now["size"]:
         return f"its size was {before['size']:,} bytes and is {now['size']:,}"
     if before["edges"] != now["edges"]:
-        return "its contents are others"
+        return "its contents are different"
     if before["time"] != now["time"]:
         return (
             "its size and both its ends are the same, but its time was "
@@ -214,8 +214,8 @@ class Job:
             what = changed(before, fingerprint(Path(before["path"])))
             if what:
                 raise ValueError(
-                    f"{before['path']} has changed while it was counted: {what}; "
-                    "count again."
+                    f"{before['path']} changed while it was counted: {what}; count "
+                    "again."
                 )
         if record.seen is not None and counter.seen != record.seen:
             raise _moved(f"{record.seen:,} rows", f"{counter.seen:,}")
@@ -240,7 +240,9 @@ class Job:
         if found.spec == record.spec:
             return dataclasses.replace(record, notes=found.notes, seen=found.seen)
         name = self.source.paths[min(record.replaced)]
-        text = f"With the new {name} numbers have other bins: all files are counted."
+        text = (
+            f"The new {name} changes the bins of numbers: all files are counted again."
+        )
         found.notes.append(text)
         if self.checkpoint is not None:
             self.checkpoint.keep(found)

@@ -363,7 +363,7 @@ def _weights(name: str, column: Any, start: int) -> Floats:
         values = as_floats(column).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
-            f"The column of weights {name!r} is not of numbers ({first_line(error)}): "
+            f"The column of weights {name!r} is not numeric ({first_line(error)}): "
             "correct it, or name another one."
         ) from None
     check_weights(values, name, start)
