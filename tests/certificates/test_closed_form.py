@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from renyi import Marginals, RenyiClassifier, certify, rules
-from renyi.datasets import random_joint, sample_joint
+from renyi.datasets import load, random_joint, sample_joint
 from support.counted import MODELS, make_card, marginals_of
 from support.joints import (
     error,
@@ -218,3 +218,15 @@ def test_merging_is_the_union_and_subtracting_is_never_having_seen(K):
     rest = clf.fit_marginals(everything - parts[3]).scorecard_
     never = clf.fit_marginals(Marginals.from_data(X[:300], y[:300])).scorecard_
     np.testing.assert_array_equal(rest.z, never.z)
+
+
+@pytest.mark.parametrize("large", [1e154, 1e200, 1e300])
+def test_points_too_large_to_square_leave_bounds_of_one(large: float) -> None:
+    X, y = load("votes")
+    m = Marginals.from_data(X, y, class_conditional=True)
+    card = RenyiClassifier().fit(X, y).scorecard_
+    z = card.z.copy()
+    z[:3] += large  # two columns whose offsets cancel
+    z[3:6] -= large
+    found = certify(replace(card, z=z), m)
+    assert found.bounds == {"map": 1.0, "renyi": 1.0, "sharp": 1.0}

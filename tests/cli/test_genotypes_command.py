@@ -103,7 +103,7 @@ def test_both_codings_are_compared(good, study, monkeypatch, exact):
     assert additive["compared"]["dominance"] == found["dominance"]
     assert additive["loo_error"] == found["additive"]["error"]
     done = good("fit", study, *options, "--additive")
-    assert "has the additive one" in done.out
+    assert "is the additive one" in done.out
     assert good("fit", study, *options, "--additive").out == done.out
 
 

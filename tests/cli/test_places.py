@@ -120,7 +120,7 @@ def test_where_the_shell_sends_output_is_no_place(stream: str, bad: Bad) -> None
     finally:
         os.dup2(kept, number)
         os.close(kept)
-    assert f"m.log is where {stream} goes" in message
+    assert f"m.log is already used for {stream}" in message
 
 
 # ---- links, pipes and devices

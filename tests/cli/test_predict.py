@@ -276,7 +276,7 @@ def test_labels_with_spaces_around_are_told_of_where_no_cell_has_them(
     good("fit", "rows.parquet", "--target", "y", "--out", "m")
     getattr(table, f"to_{ending}")(f"new.{ending}", index=False)
     notes = good("predict", "m.json", f"new.{ending}", "--json").json["notes"]
-    assert any("' u' in 'a'" in note for note in notes) == (ending == "csv")
+    assert any("' u' in column 'a'" in note for note in notes) == (ending == "csv")
     judged = good("certify", "m.json", "--rows", f"new.{ending}", "--json").json
-    told = any("' u' in 'a'" in note for note in judged["notes"])
+    told = any("' u' in column 'a'" in note for note in judged["notes"])
     assert told == (ending == "csv")

@@ -202,7 +202,7 @@ def test_calibration_names_what_is_wrong(votes):
             r"y_prob .*\(3, 2\)",
             lambda: show.from_predictions([0, 1, 2], np.ones((3, 2))),
         ),
-        ("1.5 is none", lambda: show.from_predictions([0, 1], [0.5, 1.5])),
+        ("1.5 is not one", lambda: show.from_predictions([0, 1], [0.5, 1.5])),
         ("nan is none", lambda: show.from_predictions([0, 1], [0.5, np.nan])),
         ("only one class, '1'", lambda: show.from_predictions([1, 1], [0.5, 0.5])),
     ):

@@ -129,7 +129,7 @@ def test_other_marginals_are_named_as_such(votes: Any) -> None:
 def test_halves_that_judge_each_other_speak_of_the_population(votes: Any) -> None:
     safe = renyi.CrossFitClassifier().fit(*votes)
     report = safe.classifier_.report()
-    assert "with confidence 95 % it is wrong on at most 17.8 % of all" in report.verdict
+    assert "with confidence 95 % it is wrong on at most 17.8 % of the" in report.verdict
     assert {rung.kind for rung in report.ladder} >= {"estimate", "bound"}
 
 

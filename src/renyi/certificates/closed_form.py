@@ -174,7 +174,8 @@ def _risk(moments: ScoreMoments, card: Scorecard) -> float:
             "cannot be negative: no rows have these marginals; call validate() on them."
         )
     error = card.score_error * math.sqrt(card.n_classes)
-    return (math.sqrt(max(0.0, moments.risk)) + error) ** 2 + moments.rounding
+    root = math.sqrt(max(0.0, moments.risk)) + error
+    return root * root + moments.rounding  # which may be infinite; ** 2 would raise
 
 
 def _gain(moments: ScoreMoments, card: Scorecard) -> float:
@@ -184,7 +185,8 @@ def _gain(moments: ScoreMoments, card: Scorecard) -> float:
         return 0.0
     lead = max(0.0, moments.lead - 2 * error - rounding)
     spread = math.sqrt(moments.spread) + error * math.sqrt(card.n_classes)
-    return lead**2 / (spread**2 + rounding)
+    largest = spread * spread + rounding  # at least the square of the lead
+    return lead * lead / largest if math.isfinite(largest) else 0.0
 
 
 # ---- moments of the scores
@@ -318,7 +320,7 @@ def _class_conditional(match: Match) -> ClassMoments | None:
         return None
     sizes = m.encoder.columns.sizes
     moments = class_moments(match.points, match.intercept, m.class_counts, sizes)
-    least = -_TOLERANCE * moments.largest**2
+    least = -_TOLERANCE * moments.largest * moments.largest
     for label, V in zip(m.classes, moments.covariances, strict=True):
         if np.isfinite(V).all() and np.linalg.eigvalsh(V)[0] < least:
             raise ValueError(
