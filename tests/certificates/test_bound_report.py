@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Marginals, RenyiClassifier, rules
 from renyi.certificates.record import BoundReport, Step
-from renyi.certificates.text import verdict
+from renyi.certificates.text import bound_sentence
 from renyi.certification import bound_report
 from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
@@ -293,15 +293,15 @@ def test_percentages_are_rounded_outwards(share: float) -> None:
 
 def test_verdicts_say_what_is_known_and_no_more() -> None:
     ask = ("this model", "these marginals")
-    assert verdict(*ask, 0.2, 0.1, 0.11).endswith(
+    assert bound_sentence(*ask, 0.2, 0.1, 0.11).endswith(
         "20.00 % on any population with these marginals; no model can promise less "
         "than 10.00 %."
     )
-    unknown = verdict(*ask, 0.2, 0.0, 0.1)
+    unknown = bound_sentence(*ask, 0.2, 0.0, 0.1)
     assert "; another rule promises 10.00 %. The least" in unknown
     assert "no model" not in unknown
-    assert "another rule" not in verdict(*ask, 0.2, 0.0, 0.2)
-    assert "error close to zero" in verdict(*ask, 0.2, 0.0, 0.0)
+    assert "another rule" not in bound_sentence(*ask, 0.2, 0.0, 0.2)
+    assert "error close to zero" in bound_sentence(*ask, 0.2, 0.0, 0.0)
 
 
 def test_lines_do_not_part_a_number_from_its_percent_sign() -> None:

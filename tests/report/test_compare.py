@@ -24,7 +24,7 @@ from renyi.comparison.judging import (
     Compared,
     Comparison,
     Estimate,
-    _Judge,
+    _Intervals,
     _parts,
     candidates,
     compare,
@@ -51,14 +51,14 @@ def entry(found, name):
 
 def test_test_rows_have_the_interval_of_clopper_and_pearson():
     wrong = np.arange(40) < 3
-    judge = _Judge(np.zeros(40, int), None, 0.9)
+    judge = _Intervals(np.zeros(40, int), None, 0.9)
     assert judge.error(wrong) == (3 / 40, *share_interval(3, 40, 0.9))
 
 
 def test_folds_have_the_corrected_interval_of_t():
     rng = np.random.default_rng(0)
     place, a, b = np.arange(100) % 5, rng.random(100) < 0.3, rng.random(100) < 0.2
-    judge = _Judge(place, 5, 0.95)
+    judge = _Intervals(place, 5, 0.95)
     means = [a[place == k].mean() - b[place == k].mean() for k in range(5)]
     wide = stats.t.ppf(0.975, 4) * math.sqrt((1 / 5 + 1 / 4) * np.var(means, ddof=1))
     middle = a.mean() - b.mean()
@@ -76,7 +76,7 @@ def test_folds_have_the_corrected_interval_of_t():
 @pytest.mark.parametrize("each", [2, 3, 7, 10])
 def test_folds_that_are_all_alike_make_nothing_certain(folds, each):
     """Means of 1/3 or 1/7 spread by their rounding, which was taken for a spread."""
-    judge = _Judge(np.repeat(np.arange(folds), each), folds, 0.95)
+    judge = _Intervals(np.repeat(np.arange(folds), each), folds, 0.95)
     none, one = np.zeros(folds * each, bool), np.arange(folds * each) % each == 0
     found = judge.difference(one, none)
     n, sure = folds * each, 0.975
@@ -93,7 +93,7 @@ def test_folds_that_are_all_alike_make_nothing_certain(folds, each):
 def test_difference_on_test_rows_covers_as_often_as_it_says(shares):
     # Exactly, over all outcomes of 12 rows: only a wrong, only b, or neither.
     n, covered = 12, 0.0
-    judge = _Judge(np.zeros(n, int), None, 0.8)
+    judge = _Intervals(np.zeros(n, int), None, 0.8)
     for i, j in itertools.product(range(n + 1), repeat=2):
         if i + j > n:
             continue
@@ -111,7 +111,7 @@ def test_the_best_is_among_those_that_may_be():
     sure = 1 - 0.2 / 3
     for _ in range(150):
         wrong = rng.random((4, n)) < np.array([0.2, 0.2, 0.25, 0.4])[:, None]
-        judge = _Judge(np.zeros(n, int), None, 0.8)
+        judge = _Intervals(np.zeros(n, int), None, 0.8)
         failed += any(judge.at_most(other, wrong[0], sure) < 0 for other in wrong[1:])
     assert failed / 150 <= 0.2
     far = np.arange(n) < 40

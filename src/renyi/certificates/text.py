@@ -268,10 +268,10 @@ def report_sentence(report: BoundReport) -> str:
         where = f"exactly the marginals of these {report.certificate.n:,.10g} rows"
     whose = "no model" if report.all_columns else "no model of the same columns"
     numbers = (report.upper, report.lower, report.promise)
-    return verdict("this model", where, *numbers, whose)
+    return bound_sentence("this model", where, *numbers, whose)
 
 
-def verdict(
+def bound_sentence(
     subject: str,
     where: str,
     upper: float,

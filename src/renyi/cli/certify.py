@@ -9,7 +9,7 @@ from typing import Any
 
 from renyi import verify
 from renyi.certificates.record import BoundReport, Certificate, Step
-from renyi.certificates.text import ALONE, table, verdict
+from renyi.certificates.text import ALONE, bound_sentence, table
 from renyi.certification import MINIMAX, bound_report, certify, simple_rules
 from renyi.cli import inputs, output, predict, streams
 from renyi.cli.fit import certificate_facts, certificate_text, one_line
@@ -19,7 +19,7 @@ from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.figures import at_least, at_most, chosen_percent, number_of, percent, wrapped
 from renyi.marginals.marginals import Marginals
-from renyi.robust.minimax_problem import MinimaxResult, minimax, swings
+from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
 from renyi.warnings import warn
 
 _TOP = 10
@@ -321,10 +321,12 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
         "rules": [asdict(step) for step in steps],
         "looks_at": [
             {"feature": str(name), "swing": float(swing)}
-            for name, swing in swings(result.rule).items()
+            for name, swing in feature_importance(result.rule).items()
             if swing > _NOTHING
         ],
-        "sentence": verdict("its rule", where, result.upper, result.lower, promise),
+        "sentence": bound_sentence(
+            "its rule", where, result.upper, result.lower, promise
+        ),
         "doubtful": bool(result.note),
         "warnings": [result.note] if result.note else [],
     }

@@ -204,7 +204,7 @@ def compare(
     place = np.empty(len(truth), np.intp)
     for k, (_, rows) in enumerate(parts):
         place[rows] = k
-    judge = _Judge(place[judged], folds, confidence)
+    judge = _Intervals(place[judged], folds, confidence)
     return Comparison(
         target,
         tuple(np.unique(truth).tolist()),
@@ -346,7 +346,7 @@ def _certified(model: Any, confidence: float) -> dict[str, Any]:
 # ---- intervals
 
 
-class _Judge(NamedTuple):
+class _Intervals(NamedTuple):
     """Intervals of means over rows, by folds or by test rows."""
 
     place: NDArray[np.intp]  # the fold of each row
@@ -404,7 +404,7 @@ class _Judge(NamedTuple):
 
 
 def _with_figures(
-    found: dict[str, Answers], entries: dict[str, Compared], judge: _Judge
+    found: dict[str, Answers], entries: dict[str, Compared], judge: _Intervals
 ) -> list[Compared]:
     """Return the entries with their figures, the least error first."""
     errors = {name: float(a.wrong.mean()) for name, a in found.items()}

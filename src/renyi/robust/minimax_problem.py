@@ -496,7 +496,7 @@ def _planes(
 # ---- which features a rule looks at most
 
 
-def swings(rule: MinimaxRule) -> pd.Series:
+def feature_importance(rule: MinimaxRule) -> pd.Series:
     """Swing of every feature of a minimax rule, the largest first.
 
     Only what differs between the classes in λ_y(x) = Σ_t a_t(x_{S_t} [, y]) matters:
@@ -509,7 +509,7 @@ def swings(rule: MinimaxRule) -> pd.Series:
 
     >>> import renyi
     >>> m = renyi.Marginals.from_data(*renyi.datasets.load("votes"))
-    >>> swings(renyi.minimax(m, method="lp").rule).index[0]
+    >>> feature_importance(renyi.minimax(m, method="lp").rule).index[0]
     'physician-fee-freeze'
     """
     import pandas as pd

@@ -32,7 +32,7 @@ _CHECK = 20  # steps between two looks at what has converged
 _STEPS, _ROUNDS = 2_000, 5_000
 _SAME = 1e-8  # what estimates may still change by, as a share
 _SOLVED = 1e-13  # of the residual of a solution
-_TOLD = 1e-8  # what is left of it that is worth a warning
+_WARN_RESIDUAL = 1e-8  # what is left of it that is worth a warning
 
 
 def spectrum(
@@ -99,7 +99,7 @@ def solve(multiply: Product, R: Floats, alpha: float, scale: Floats) -> Floats:
     hold all the same.
     """
     found = conjugate_gradients(multiply, R, alpha, scale, rounds=_ROUNDS)
-    if found.residual > _TOLD:
+    if found.residual > _WARN_RESIDUAL:
         warn(
             f"Training stopped at a relative residual of {found.residual:.1g} after at "
             f"most {_ROUNDS:,} rounds of conjugate gradients: the points are not quite "

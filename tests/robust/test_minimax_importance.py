@@ -11,7 +11,7 @@ import pytest
 
 import renyi
 from renyi.datasets import random_joint
-from renyi.robust.minimax_problem import swings
+from renyi.robust.minimax_problem import feature_importance
 from support import counted
 from support.joints import outcomes
 
@@ -29,7 +29,7 @@ def test_swings_split_the_variance_of_the_choice(
     table = random_joint((2, 3, 2), K, random_state=K)
     m = marginals(table, class_conditional=class_conditional)
     rule = renyi.minimax(m, method="lp").rule
-    found = swings(rule)
+    found = feature_importance(rule)
     # All outcomes, as if the columns were independent.
     X = outcomes(table.shape[:-1])
     single = [table.sum(axis=tuple(k for k in range(4) if k != i)) for i in range(3)]
@@ -56,7 +56,9 @@ def test_swings_do_not_depend_on_how_the_functions_are_split() -> None:
     other = replace(rule, multiplier=moved)
     np.testing.assert_allclose(other.functions(X.T), rule.functions(X.T), atol=1e-12)
     assert not np.allclose(moved, rule.multiplier)
-    pd.testing.assert_series_equal(swings(other), swings(rule), atol=1e-9)
+    pd.testing.assert_series_equal(
+        feature_importance(other), feature_importance(rule), atol=1e-9
+    )
 
 
 def test_empty_cells_weigh_no_more_than_an_answer() -> None:
@@ -65,5 +67,5 @@ def test_empty_cells_weigh_no_more_than_an_answer() -> None:
     rule = renyi.minimax(m, method="exact").rule
     completed = rule.ambiguity.completed(rule.multiplier)
     wild = np.where(rule.ambiguity.b <= 0, 1e6, completed)
-    found = swings(replace(rule, multiplier=wild))
+    found = feature_importance(replace(rule, multiplier=wild))
     assert found.max() < 5
