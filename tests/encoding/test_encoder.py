@@ -92,7 +92,7 @@ def test_unseen_label_as_an_error_names_column_and_label():
     X = pd.DataFrame({"party": ["a", "b"], "vote": [True, False]})
     encoder = Encoder(unseen="error").fit(X)
     assert encoder.transform(X).tolist() == [[0, 1], [1, 0]]
-    with pytest.raises(ValueError, match="Column 'party' has the label 'z', which"):
+    with pytest.raises(ValueError, match="Column 'party' has the label 'z'"):
         encoder.transform(X.assign(party=["a", "z"]))
     with pytest.raises(ValueError, match="Column 'vote' has the label 7"):
         encoder.transform(X.assign(vote=[True, 7]))

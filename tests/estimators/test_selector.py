@@ -362,7 +362,7 @@ def test_bad_settings(votes, settings, message):
 
 def test_marginals_of_another_order(votes):
     m = renyi.Marginals.from_data(*votes)
-    with pytest.raises(ValueError, match=r"of order 1, .* count with order=2"):
+    with pytest.raises(ValueError, match=r"order 1, .* count with order=2"):
         renyi.RenyiSelector(order=2).fit_marginals(m)
 
 

@@ -254,10 +254,10 @@ def test_columns_that_an_engine_takes_for_one_are_refused() -> None:
     [("duckdb", "rowid"), ("sqlite", "ROWID"), ("sqlite", "oid"), ("postgres", "xmin")],
 )
 def test_columns_that_every_table_has_are_refused(engine: str, name: str) -> None:
-    with pytest.raises(ValueError, match=f"takes '{name}' for"):
+    with pytest.raises(ValueError, match=f"'{name}'"):
         card_with(name).to_sql(engine)
     if engine == "sqlite":
-        with pytest.raises(ValueError, match=f"takes '{name}' for"):
+        with pytest.raises(ValueError, match=f"'{name}'"):
             card_with(name).to_sql(engine, table="t")
 
 
@@ -353,7 +353,7 @@ def test_labels_that_no_text_can_be(engine: str) -> None:
 
 
 def test_a_query_of_sqlite_would_rename_true() -> None:
-    with pytest.raises(ValueError, match="takes 'True' for"):
+    with pytest.raises(ValueError, match="'True'"):
         card_with("True").to_sql("sqlite", table="t")
     assert card_with("True").to_sql("sqlite")
 

@@ -203,7 +203,7 @@ def test_calibration_names_what_is_wrong(votes):
             lambda: show.from_predictions([0, 1, 2], np.ones((3, 2))),
         ),
         ("1.5 is not one", lambda: show.from_predictions([0, 1], [0.5, 1.5])),
-        ("nan is none", lambda: show.from_predictions([0, 1], [0.5, np.nan])),
+        ("nan is not one", lambda: show.from_predictions([0, 1], [0.5, np.nan])),
         ("only one class, '1'", lambda: show.from_predictions([1, 1], [0.5, 0.5])),
     ):
         with pytest.raises(ValueError, match=message):

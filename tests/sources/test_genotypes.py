@@ -120,7 +120,7 @@ def test_the_phenotype_of_several_is_named(study):
     save_pgen("p", codes(), study)
     rows = "".join(f"I{k}\t1\t{40 + k % 2}\t{1 + k // 30}\n" for k in range(60))
     Path("p.psam").write_text("#IID\tSEX\tAGE\tPHENO1\n" + rows)
-    with pytest.warns(DataWarning, match="2 columns of phenotypes: 'PHENO1' is taken"):
+    with pytest.warns(DataWarning, match="2 columns of phenotypes: 'PHENO1'"):
         G = read_genotypes("p")
     assert set(G.samples["phenotype"]) == {"1", "2"}
 
