@@ -309,6 +309,25 @@ def test_fit_on_a_stream(
     assert "Dropped 5 rows" in text
 
 
+@pytest.mark.parametrize("n", [60, 3000])
+def test_pairs_within_classes_certify_on_every_road(n: int, good: Good) -> None:
+    frame = table(n)[["colour", "size", "y"]]
+    frame["code"] = np.random.default_rng(0).integers(0, 20, n)
+    save(frame)
+    common = ("fit", "t.csv", "--target", "y", "--class-conditional", "--json")
+    told = good(*common, "--out", "held").json
+    assert [step["name"] for step in told["certificate"]["steps"]] == [
+        "closed form",
+        "class-conditional",
+    ]
+    files = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
+    for more in (("--memory", "150K"), ("--checkpoint", "job")):
+        read = good(*common, "--out", "held", *more).json
+        assert read["certificate"] == told["certificate"]
+        again = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
+        assert again == files
+
+
 @pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])
 def test_help_names_every_format(command: tuple[str, ...], good: Good) -> None:
     text = good(*command, "--help").out

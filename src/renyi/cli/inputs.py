@@ -139,6 +139,11 @@ def chosen_marginals(args: Args) -> Marginals:
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
         m = m.with_target(args.target)
+    if args.class_conditional and m.class_counts is None:
+        raise ValueError(
+            f"{args.file} has no pairs within each class: count them with 'renyi "
+            "marginals build --class-conditional'."
+        )
     aside = {*args.id, *args.drop}
     files.require(args.file, m.columns.names, aside)
     if m.target in aside:

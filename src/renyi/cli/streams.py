@@ -97,13 +97,7 @@ def counted(args: Args) -> Marginals:
         m = usable_rows(args, encoder).marginals(encoder, args.class_conditional)
         warn_of_labels(m.encoder.columns)
         return m
-    m = chosen_marginals(args)
-    if args.class_conditional and m.class_counts is None:
-        raise ValueError(
-            f"{args.file} has no pairs within each class: count them with 'renyi "
-            "marginals build --class-conditional'."
-        )
-    return m
+    return chosen_marginals(args)
 
 
 def streamed_marginals(
