@@ -275,7 +275,8 @@ def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weight", "named"), [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("", "missing")]
+    ("weight", "named"),
+    [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("", "missing")],
 )
 def test_weights_that_are_none(
     weight: object, named: str, bad: Callable[..., str]
