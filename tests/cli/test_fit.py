@@ -260,7 +260,7 @@ def test_header_without_names(bad: Callable[..., str]) -> None:
 
 def test_no_usable_column(bad: Callable[..., str]) -> None:
     frame = table()[["y"]]
-    assert "No usable column is left in t.csv" in bad("fit", save(frame), *FIT)
+    assert "no column beside the target 'y'" in bad("fit", save(frame), *FIT)
     message = bad("fit", save(frame.assign(same=1, gone="?")), *FIT)
     assert "No usable column is left in t.csv" in message
     assert "'same', 'gone'" in message
@@ -275,7 +275,8 @@ def test_column_of_nearly_all_distinct_values(bad: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weight", "named"), [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("?", "nan")]
+    ("weight", "named"),
+    [("inf", "inf"), (-2, "-2"), ("heavy", "heavy"), ("", "missing")],
 )
 def test_weights_that_are_none(
     weight: object, named: str, bad: Callable[..., str]

@@ -123,6 +123,27 @@ def test_targets_that_are_no_classes(
     message = bad(*argv)
     assert "is a number with" in message
     assert "cut it into classes first" in message
+    save(frame.assign(y=frame["y"].replace("no", "a"), w=1 * (frame["y"] == "no")))
+    assert "has only one class, 'a'" in bad(*argv, "--weight", "w")
+    assert not Path("x.renyi").exists()
+
+
+@pytest.mark.parametrize("given", [(), ("--checkpoint", "job")])
+def test_columns_that_cannot_be_what_they_are_asked_for(
+    given: tuple[str, ...], good: Good, bad: Callable[..., str]
+) -> None:
+    frame = table()[["colour", "y"]]
+    argv = ("marginals", "build", "t.csv", "--target", "y", "--out", "x.renyi", *given)
+    save(frame.assign(w=["1", "x"] * 100))
+    message = bad(*argv, "--weight", "w")
+    assert "t.csv: The weight of row 1 in column 'w' is 'x'" in message
+    assert "--missing" not in message
+    assert "'y' is the target: it cannot be the weight too" in bad(
+        *argv, "--weight", "y"
+    )
+    message = bad(*argv, "--weight", "w", "--drop", "colour")
+    assert "no column beside the target 'y'" in message
+    assert not Path("x.renyi").exists()
 
 
 def test_text_in_parquet_that_is_to_be_numbers(
@@ -310,6 +331,41 @@ def test_fit_on_a_stream(
     by_counts = "by generalised cross-validation, not leave-one-out" in text
     assert by_counts == in_database
     assert "Dropped 5 rows" in text
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_pairs_within_classes_certify_on_every_road(n: int, good: Good) -> None:
+    frame = table(n)[["colour", "size", "y"]]
+    frame["code"] = np.random.default_rng(0).integers(0, 20, n)
+    save(frame)
+    common = ("fit", "t.csv", "--target", "y", "--class-conditional", "--json")
+    told = good(*common, "--out", "held").json
+    assert [step["name"] for step in told["certificate"]["steps"]] == [
+        "closed form",
+        "class-conditional",
+    ]
+    files = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
+    for more in (("--memory", "150K"), ("--checkpoint", "job")):
+        read = good(*common, "--out", "held", *more).json
+        assert read["certificate"] == told["certificate"]
+        again = [Path(f"held{ending}").read_bytes() for ending in (".json", ".renyi")]
+        assert again == files
+
+
+@pytest.mark.parametrize("more", [(), ("--where", "true"), ("--checkpoint", "job")])
+def test_a_weight_may_be_a_missing_code(more: tuple[str, ...], good: Good) -> None:
+    """Rows of weight 1 count; those of weight 0, of a class of their own, do not."""
+    frame = table()[["colour", "size", "y"]].assign(w=[1, 2, 0, 3] * 50)
+    frame.loc[frame["w"] == 0, "y"] = "none"
+    fit = ("fit", save(frame), "--target", "y", "--weight", "w", "--missing", "1")
+    told = good(*fit, "--numeric", "w", "--out", "m", "--json", *more).json
+    assert told["rows"] == 300
+    assert sorted(told["classes"]) == ["no", "yes"]
+    kept = frame[frame["w"] > 0]
+    encoder = renyi.Encoder(missing=("?", "", "1"))
+    clf = renyi.RenyiClassifier(encoder=encoder)
+    clf.fit(kept[["colour", "size"]], kept["y"], kept["w"])
+    assert np.array_equal(renyi.RenyiClassifier.load("m.json").z_, clf.z_)
 
 
 @pytest.mark.parametrize("command", [("fit",), ("predict",), ("marginals", "build")])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Marginals
-from renyi.encoding.arrow_cells import from_decimals
+from renyi.encoding.arrow_cells import from_decimals, weight_floats
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
 from support.streams import reference
@@ -99,3 +99,36 @@ def test_decimals_agree_on_every_road(tmp_path: Path) -> None:
     assert weighted.n == pytest.approx(sum(map(float, weights)), rel=1e-12)
     edges = m.encoder.columns[0].levels.edges
     assert set(edges) <= {float(cell) for cell in cells}
+
+
+# ---- weights
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array(["1", " 2.5 ", "0"]),
+        pa.array(["1", "2.5", "0"]).dictionary_encode(),
+        pa.array([Decimal("1.0"), Decimal("2.5"), Decimal("0.0")]),
+        pa.chunked_array([[1.0], [], [2.5, 0.0]]),
+    ],
+)
+def test_weights_of_any_type(cells: pa.Array) -> None:
+    assert weight_floats("w", cells).tolist() == [1, 2.5, 0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (pa.array(["1", "1", "x", "1", "?"]), "row 12 in column 'w' is 'x'"),
+        (pa.array(["1", "-1", "x"]), "row 11 in column 'w' is -1"),
+        (pa.array(["1", "1", " "]), "row 12 in column 'w' is missing"),
+        (pa.chunked_array([["1"], ["1", "x"]]), "row 12 in column 'w' is 'x'"),
+        (pa.array([1, None]), "row 11 in column 'w' is missing"),
+        (pa.nulls(2), "row 10 in column 'w' is missing"),
+        (pa.array([0], pa.date32()), "row 10 in column 'w' is datetime.date"),
+    ],
+)
+def test_the_first_cell_that_is_no_weight_is_named(cells: pa.Array, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        weight_floats("w", cells, start=10)

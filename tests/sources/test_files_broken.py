@@ -261,7 +261,7 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
     path.write_text("a,w,y\n" + "x,1,u\nz,2.5,v\n" * 30)
     assert Marginals.from_file(path, target="y", weight="w").n == 105
     path.write_text("a,w,y\n" + "x,1,u\nz,many,v\n" * 30)
-    refused(path, r"'w' is not numeric .*'many'", weight="w")
+    refused(path, r"rows\.csv: The weight of row 1 in column 'w' is 'many'", weight="w")
     path.write_text("a,w,y\n" + "x,1,u\nz,-2,v\n" * 30)
     refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
 

@@ -230,6 +230,8 @@ def test_no_such_column(connection: Any) -> None:
         Marginals.from_sql(connection, "visits", "class", columns=["shoe"])
     with pytest.raises(ValueError, match="'class' is named twice"):
         Marginals.from_sql(connection, "visits", "class", columns=["age", "class"])
+    with pytest.raises(ValueError, match="'class' is the target: .* the weight too"):
+        Marginals.from_sql(connection, "visits", "class", weight="class")
     with pytest.raises(ValueError, match="numeric names 'shoe'"):
         Marginals.from_sql(
             connection, "visits", "class", encoder=Encoder(numeric=["shoe"])

@@ -203,6 +203,17 @@ CASES: dict[str, Case] = {
         weight="w",
         mentions="weight",
     ),
+    "missing weight": Case(
+        _table({"word": _cycle("a", "b"), "w": [None, *_cycle(1.0, n=N - 1)]}),
+        weight="w",
+        mentions="(?i)the weight.* is missing",
+    ),
+    "weight that is a missing code": Case(
+        _table({"word": _cycle("a", "b", "b"), "w": _cycle(1, 2)}),
+        Encoder(missing=("?", "", "1")),
+        weight="w",
+        categories={"word": ("a", "b")},
+    ),
     "missing target": Case(
         _table({"word": _cycle("a", "b", "c")}, _cycle("no", None, "yes", "?", "no")),
         categories={"y": ("no", "yes")},

@@ -80,6 +80,7 @@ def run(args: Args, recorded: Recorded) -> None:
         raise ValueError("--method is for --confidence: add it, or leave both out.")
     else:
         clf = RenyiModel(**settings)
+        clf._class_conditional = args.class_conditional
         streamed = streams.is_streamed(args, clf.order)
         facts, source = (_train_on_stream if streamed else train)(args, clf)
     m = _marginals_to_write(args, clf, source)
@@ -193,8 +194,7 @@ def _train_on_stream(
 
     Of a file that is `too_large`, all is told that is told of another.
     """
-    within = getattr(estimator, "_weighting", None) is not None
-    within |= args.class_conditional
+    within = estimator._class_pairs_for() is not None
     encoder = inputs.encoder_of(args)
     m = streams.streamed_marginals(args, encoder, within, constants=False)
     inputs.warn_of_labels(m.encoder.columns)

@@ -27,13 +27,16 @@ from renyi.cli.parser import option
 from renyi.encoding.arrow_cells import (
     number_text,
     requested_floats,
+    weight_floats,
     without_views,
 )
 from renyi.encoding.column_rules import (
     MISSING_CODES,
     check_classes,
+    check_features,
     check_sample_weight,
     check_target,
+    check_weight_column,
     class_array,
     constant_columns,
     may_identify_rows,
@@ -45,7 +48,7 @@ from renyi.estimators.model import RenyiModel
 from renyi.figures import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
-from renyi.sources.frames import encoded_target
+from renyi.sources.frames import counted_target
 from renyi.warnings import warn
 
 _CLASS_NAMES = ("target", "class", "label", "y", "outcome")
@@ -139,6 +142,11 @@ def chosen_marginals(args: Args) -> Marginals:
     if args.target is not None:
         files.require(args.file, m.columns.names, [args.target])
         m = m.with_target(args.target)
+    if args.class_conditional and m.class_counts is None:
+        raise ValueError(
+            f"{args.file} has no pairs within each class: count them with 'renyi "
+            "marginals build --class-conditional'."
+        )
     aside = {*args.id, *args.drop}
     files.require(args.file, m.columns.names, aside)
     if m.target in aside:
@@ -222,12 +230,13 @@ def chosen_columns(
             f"{listed(likely)}."
         )
     weight = [] if args.weight is None else [args.weight]
-    requested = [*args.id, *args.drop, *args.numeric, *args.categorical, *weight]
-    files.require(source, names, [target, *requested])
+    requested = [*args.id, *args.drop, *args.numeric, *args.categorical]
+    files.require(source, names, [target, *requested, *weight])
+    check_weight_column(args.weight, target)
     if target in requested:
         raise ValueError(
             f"Column {target!r} is the target: leave it out of --id, --drop, "
-            "--numeric, --categorical and --weight."
+            "--numeric and --categorical."
         )
     for name in sorted({*args.numeric} & {*args.categorical}):
         raise ValueError(f"Column {name!r} cannot be both --numeric and --categorical.")
@@ -244,17 +253,17 @@ def chosen_columns(
                 "ignored-column",
             )
         columns = used
+    check_features({*columns} - {target, *weight}, target)
     kinds = dict.fromkeys(args.numeric, "number")
-    return target, columns, kinds | dict.fromkeys(args.categorical, "label")
+    kinds |= dict.fromkeys(args.categorical, "label")
+    return target, columns, {n: kinds[n] for n in kinds if n not in weight}
 
 
 def constant_names(source: str, columns: Iterable[Column], total: int) -> list[str]:
     """Return the columns of `total` that do not tell rows apart; warn of them."""
     constant, empty = constant_columns(columns)
     if len(empty) + len(constant) == total:
-        why = "it has the target only"
-        if total:
-            why = f"one value or none in {listed([*constant, *empty])}"
+        why = f"one value or none in {listed([*constant, *empty])}"
         raise ValueError(f"No usable column is left in {source}: {why}.")
     for names, what in ((constant, "one value only"), (empty, "no value")):
         if names:
@@ -388,29 +397,29 @@ class Rows(NamedTuple):
 
 
 def read_rows(args: Args, encoder: Encoder) -> Rows:
-    """Read the rows of a table, without those whose target is missing."""
+    """Read the rows of a table that count: with a target, and a weight."""
     (file,) = opened_tables(args)
     table_path(args.file)  # says that it is read, if that takes long
     names = file.schema.names
     target, columns, kinds = chosen_columns(args, file.path, names, encoder)
     aside = [target] if args.weight is None else [target, args.weight]
-    kinds |= dict.fromkeys(aside[1:], "number") | files.column_kinds(encoder.single)
-    table = files.read_table(file, columns, missing=encoder.missing, kinds=kinds)
+    how = kinds | files.column_kinds(encoder.single)
+    how |= dict.fromkeys(aside[1:], "verbatim")
+    table = files.read_table(file, columns, missing=encoder.missing, kinds=how)
     for k, (name, column) in enumerate(zip(columns, table.columns, strict=True)):
-        if name in args.numeric:
+        if kinds.get(name) == "number":
             table = table.set_column(k, name, requested_floats(name, column))
-        elif name in args.categorical and not pa.types.is_string(column.type):
+        elif kinds.get(name) == "label" and not pa.types.is_string(column.type):
             table = table.set_column(k, name, column.dictionary_encode())
     weights = None
     if args.weight is not None:
-        with naming(f"{file.path}, column of weights {args.weight!r}"):
-            values = requested_floats(args.weight, table[args.weight]).to_numpy()
-            weights = check_sample_weight(values, len(values))
-    answer, codes = encoded_target(table[target], target, encoder)
-    kept = codes >= 0
+        with naming(str(file.path)):
+            weights = weight_floats(args.weight, table[args.weight])
+        weights = check_sample_weight(weights, len(weights))
+    cells = table[target]
+    answer, codes, kept = counted_target(cells, target, encoder, weights)
     if not kept.all():
         table = without_views(table).filter(pa.array(kept))
-        codes = codes[kept]
         weights = None if weights is None else weights[kept]
     check_target(answer, len(codes))
     check_classes(answer.categories, target)
@@ -422,7 +431,7 @@ def read_rows(args: Args, encoder: Encoder) -> Rows:
 def usable_rows(args: Args, encoder: Encoder) -> Rows:
     """Read the rows of a table, without columns that do not tell them apart."""
     rows = read_rows(args, encoder)
-    X, weights = rows.X, rows.weights
+    X = rows.X
     # The encoder costs more than a look; it says what is wrong with nested columns.
     most = 2 + len(encoder.missing)
     all_of_them = encoder.min_count > 1 or X.num_rows <= most
@@ -435,10 +444,7 @@ def usable_rows(args: Args, encoder: Encoder) -> Rows:
     columns: Iterable[Column] = ()
     if suspects:
         some = X.select(suspects)
-        if weights is not None and not weights.all():
-            some = without_views(some).filter(pa.array(weights > 0))
-            weights = weights[weights > 0]
-        fitted, _ = encoder.fit_transform(some, weights, refuse_identifiers=False)
+        fitted, _ = encoder.fit_transform(some, rows.weights, refuse_identifiers=False)
         columns = fitted.columns
     gone = frozenset(constant_names(args.file, columns, X.num_columns))
     X = X.select([name for name in X.column_names if name not in gone])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from renyi.encoding.arrow_cells import (
     plain_type,
     requested_floats,
     storage,
+    weight_floats,
     without_views,
 )
 from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
@@ -97,13 +98,7 @@ def counted(args: Args) -> Marginals:
         m = usable_rows(args, encoder).marginals(encoder, args.class_conditional)
         warn_of_labels(m.encoder.columns)
         return m
-    m = chosen_marginals(args)
-    if args.class_conditional and m.class_counts is None:
-        raise ValueError(
-            f"{args.file} has no pairs within each class: count them with 'renyi "
-            "marginals build --class-conditional'."
-        )
-    return m
+    return chosen_marginals(args)
 
 
 def streamed_marginals(
@@ -188,15 +183,15 @@ def coded_blocks(
         opened_tables(args),
         [*names, m.target, *weight],
         missing=encoder.missing,
-        kinds=kinds | dict.fromkeys(weight, "number"),
+        kinds=kinds | dict.fromkeys(weight, "verbatim"),
         where=args.where,
         sql=args.sql,
     ):
-        for name in {*args.numeric, *weight} & {*table.column_names}:
+        for name in {*args.numeric} & {*names}:
             cells = requested_floats(name, table[name])
             table = table.set_column(table.column_names.index(name), name, cells)
         y = _class_codes(table[m.target], answer)
-        weights = table[args.weight].to_numpy() if weight else None
+        weights = weight_floats(args.weight, table[args.weight]) if weight else None
         kept = counted_rows(y >= 0, weights)
         if not kept.all():
             table, y = table.filter(pa.array(kept)), y[kept]
@@ -257,13 +252,22 @@ def _of_files(
     columns = [name for name in columns if name not in (target, args.weight)]
     if not encoder.columns and args.sql is None:  # of the first rows with a target
         suspects = [name for name in columns if name not in kinds]
-        first, whole = files.first_rows(tables[0], [*suspects, target], encoder.missing)
+        weight = [] if args.weight is None else [args.weight]
+        read = [*suspects, target, *weight]
+        as_text = dict.fromkeys(weight, "verbatim")
+        first, whole = files.first_rows(tables[0], read, encoder.missing, as_text)
         if first.num_rows:
             first = without_views(first)
             check_type(target, plain_type(first.schema.field(target).type))
             indices, found = coded(storage(first[target].combine_chunks()))
             known = [label is not None for label in labels(found, "", missing)]
-            rows = first.filter(pa.array(known, pa.bool_()).take(indices))
+            held = pa.array(known, pa.bool_()).take(indices).fill_null(False)
+            kept = held.to_numpy(zero_copy_only=False)
+            if args.weight is not None:
+                with suppress(ValueError, TypeError):  # told when such rows are counted
+                    masses = weight_floats(args.weight, first[args.weight])
+                    kept = counted_rows(kept, masses)
+            rows = first.filter(pa.array(kept))
             warn_of_identifiers(rows.select(suspects), "" if whole else "the first ")
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}

@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
+    check_weights,
     is_binned,
     label_numbers,
+    no_weight,
     not_numeric,
     without_missing,
 )
@@ -154,6 +156,38 @@ def requested_floats(name: str, column: Array) -> Array:
             f"Column {name!r} is numeric but holds {column.type} that are not numbers: "
             "correct it, or leave it out of --numeric."
         ) from None
+
+
+def weight_floats(name: str, column: Array, start: int = 0) -> Floats:
+    """Return a column of weights; of what cannot be one, the first row is named.
+
+    No code means that a weight is missing. `start` is the number of the first row.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        found = [np.empty(0)]
+        for chunk in column.chunks:
+            found.append(weight_floats(name, chunk, start))
+            start += len(chunk)
+        return np.concatenate(found)
+    if not len(column):
+        return np.empty(0)
+    column = storage(column)
+    if pa.types.is_dictionary(column.type):
+        column = storage(column.dictionary_decode())
+    check_type(name, column.type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = trimmed(column)
+    try:
+        values = as_floats(column).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(column) == 1:
+            raise no_weight(start, column[0].as_py(), name) from None
+        half = len(column) // 2
+        first, last = column[:half], column[half:]
+        found = [weight_floats(name, first, start)]
+        return np.concatenate([*found, weight_floats(name, last, start + half)])
+    check_weights(values, name, start)
+    return np.asarray(values, np.float64)
 
 
 def from_decimals(column: Array) -> Array:

@@ -17,7 +17,8 @@ target
 feature
     A column of one category tells no rows apart.
 weight
-    Finite and not negative, and so is the sum; rows of weight zero do not count.
+    Finite and not negative, and so is the sum; rows of weight zero do not count. Codes
+    for missing cells are numbers like any other there.
 """
 
 from __future__ import annotations
@@ -333,10 +334,27 @@ def check_weights(values: Floats, name: str | None = None, start: int = 0) -> No
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])
-        where = "" if name is None else f" in column {name!r}"
+        raise no_weight(start + row, float(values[row]), name)
+
+
+def no_weight(row: int, cell: Any, name: str | None = None) -> ValueError:
+    """Return the error of a cell that cannot be a weight."""
+    where = "" if name is None else f" in column {name!r}"
+    shown = f"{cell:g}" if isinstance(cell, float) else f"{cell!r:.60}"
+    if pd.api.types.is_scalar(cell) and pd.isna(cell) or not str(cell).strip():
+        shown = "missing"
+    return ValueError(
+        f"The weight of row {row}{where} is {shown}: weights must be finite numbers "
+        "and not negative. Correct it, or leave the row out."
+    )
+
+
+def check_weight_column(weight: str | None, target: str) -> None:
+    """Raise an error if the target is to be the weight, too."""
+    if weight == target:
         raise ValueError(
-            f"The weight of row {start + row}{where} is {values[row]:g}: weights must "
-            "be finite and not negative."
+            f"{target!r} is the target: it cannot be the weight too. Name another "
+            "column of weights."
         )
 
 
@@ -344,7 +362,11 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     """Return the weights of n rows as floats; what cannot be a weight is an error."""
     if weights is None:
         return None
-    values = np.asarray(weights, np.float64)
+    try:
+        values = np.asarray(weights, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        _check_cells(np.asarray(weights, object).ravel())
+        raise
     if values.ndim == 0:
         values = np.full(n, values)
     if values.shape != (n,):
@@ -358,6 +380,16 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     with np.errstate(over="ignore"):
         check_total(float(values.sum()))
     return values
+
+
+def _check_cells(cells: Iterable[Any]) -> None:
+    """Raise an error that names the first weight of which there is no float."""
+    for row, cell in enumerate(cells):
+        try:
+            value = float(cell)
+        except (TypeError, ValueError, OverflowError):
+            raise no_weight(row, cell) from None
+        check_weights(np.array([value]), start=row)
 
 
 def check_total(n: float) -> None:

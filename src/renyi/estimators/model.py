@@ -265,6 +265,7 @@ def with_welcome_input(tags: Any) -> Any:
 class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     """What `RenyiClassifier` learns, answers and keeps."""
 
+    _class_conditional = False  # whether certificates rest on pairs in classes, too
     _kept: TrainingRows | None  # for the next block
     _sample: RowSample | None  # of the blocks that are not kept
 
@@ -370,7 +371,9 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     def _class_pairs_for(self) -> str | None:
         if self.objective == "ranking":
             return "objective='ranking'"
-        return None if self.class_weight is None else "class_weight"
+        if self.class_weight is not None:
+            return "class_weight"
+        return "class_conditional" if self._class_conditional else None
 
     @property
     def _weighting(self) -> Any:

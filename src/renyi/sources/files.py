@@ -283,7 +283,10 @@ def batches(
 
 
 def first_rows(
-    table: TableFile, columns: list[str], missing: Iterable[Label]
+    table: TableFile,
+    columns: list[str],
+    missing: Iterable[Label],
+    kinds: Mapping[str, str],
 ) -> tuple[pa.Table, bool]:
     """Return some columns of the first rows of a file, and whether they are all."""
     if isinstance(table, CsvFile):
@@ -294,7 +297,7 @@ def first_rows(
         whole = found is not None and found.num_rows <= _FIRST
     if found is None:
         return pa.table({name: [] for name in columns}), whole
-    return _typed(table, found, missing_texts(missing), {})[:_FIRST], whole
+    return _typed(table, found, missing_texts(missing), kinds)[:_FIRST], whole
 
 
 # ---- counting

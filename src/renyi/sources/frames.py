@@ -54,13 +54,13 @@ def marginals(
     """Count the pairs of a table; see `Marginals.from_data`."""
     encoder = encoder or Encoder()
     X, y, target = _split(X, y, target)
+    if not len(y):
+        raise ValueError(NO_ROWS)
     weights = check_sample_weight(sample_weight, len(y))
-    answer, classes = encoded_target(y, target, encoder)
-    kept = counted_rows(classes >= 0, weights)
+    answer, classes, kept = counted_target(y, target, encoder, weights)
     if not kept.all():
         rows = np.flatnonzero(kept)
         X, weights = take_rows(X, rows), None if weights is None else weights[rows]
-        answer, classes = _occurring(answer, classes[rows])
     features, codes = encoder.fit_transform(
         X, weights, refuse_identifiers=refuse_identifiers
     )
@@ -68,6 +68,17 @@ def marginals(
         check_target(answer, len(classes))
     block = CodeBlock(codes, classes, weights)
     return from_codes(features, answer, block, class_conditional)
+
+
+def counted_target(
+    y: Any, name: str, encoder: Encoder, weights: Floats | None
+) -> tuple[Column, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the classes of the rows that count, their codes, and which these are."""
+    answer, codes = encoded_target(y, name, encoder)
+    kept = counted_rows(codes >= 0, weights)
+    if not kept.all():
+        answer, codes = _occurring(answer, codes[kept])
+    return answer, codes, kept
 
 
 def encoded_target(
@@ -147,6 +158,12 @@ def _split(X: Any, y: Any, target: str | None) -> tuple[Any, Any, str]:
             )
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} rows, but y has {len(y)}.")
+        if names is None:
+            X = as_objects(X) if isinstance(X, (list, tuple)) else X
+            if getattr(X, "shape", ())[1:] == (0,):
+                names = []
+        if names is not None:
+            check_features(names, name)
         return X, y, name
     if target is None:
         raise ValueError("Give the classes y, or the name of their column as target=.")

@@ -29,7 +29,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from renyi.encoding.column_rules import check_features, missing_texts
+from renyi.encoding.column_rules import (
+    check_features,
+    check_weight_column,
+    missing_texts,
+)
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
@@ -171,6 +175,7 @@ def _opened(
     wanted = [*columns, target] + ([weight] if weight else [])
     shown = table if isinstance(table, str) else ".".join(table)
     require(f"The table {shown!r}", there, wanted)
+    check_weight_column(weight, target)
     for name, count in Counter(wanted).items():
         if count > 1:
             raise ValueError(f"Column {name!r} is named twice: name it once.")

@@ -25,21 +25,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.encoding.arrow_cells import (
-    as_floats,
     check_type,
     plain_type,
     storage,
-    trimmed,
+    weight_floats,
 )
 from renyi.encoding.column_rules import (
     check_features,
     check_names,
-    check_weights,
+    check_weight_column,
     missing_texts,
 )
 from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
-from renyi.storage import first_line, read_archive, write_archive
+from renyi.storage import read_archive, write_archive
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -137,8 +136,7 @@ class CountSpec:
         check_column(names, target, "to predict")
         if weight is not None:
             check_column(names, weight, "of weights")
-        if weight == target:
-            raise ValueError(f"{target!r} is the target: it cannot be the weight too.")
+        check_weight_column(weight, target)
         features = [name for name in names if name not in (target, weight)]
         check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
@@ -323,8 +321,8 @@ def slices(
         rows = min(most, batch.num_rows - low)
         weights = None
         if spec.weight is not None:
-            cells = storage(batch.column(spec.weight)).slice(low, rows)
-            weights = _weights(spec.weight, cells, start + low)
+            cells = batch.column(spec.weight).slice(low, rows)
+            weights = weight_floats(spec.weight, cells, start + low)
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
 
@@ -352,22 +350,6 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
             f"Column {name!r} is in some of the rows only: give every batch the same "
             "columns."
         )
-
-
-def _weights(name: str, column: Any, start: int) -> Floats:
-    try:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if family(name, column.type) == "text":
-            column = trimmed(column)
-        values = as_floats(column).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(
-            f"The column of weights {name!r} is not numeric ({first_line(error)}): "
-            "correct it, or name another one."
-        ) from None
-    check_weights(values, name, start)
-    return np.asarray(values, np.float64)
 
 
 # ---- what a pass keeps of them
