@@ -221,6 +221,13 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
     return [None if label_text(label) in missing else label for label in found]
 
 
+def different_labels(column: Array, text: str, missing: frozenset[str]) -> set[Label]:
+    """Return the labels that occur in a column; text is read as `labels` does."""
+    if pa.types.is_dictionary(column.type):
+        column = occurring(column)
+    return {*labels(coded(column)[1], text, missing)} - {None}
+
+
 def trimmed(texts: Array) -> Array:
     """Return text without the spaces around it."""
     if not pa.types.is_string(texts.type):
