@@ -125,11 +125,14 @@ def label_text(label: Label) -> str:
 
 
 def label_order(label: Label) -> tuple[int, float, str]:
-    """Sort key: numbers by value (1 before True), strings, then the missing level."""
+    """Sort key: numbers by value, texts, then the missing level.
+
+    Truths are sorted as the texts that they are in a CSV file.
+    """
     if label is None:
         return (2, 0.0, "")
-    if isinstance(label, str):
-        return (1, 0.0, label)
+    if isinstance(label, (str, bool)):
+        return (1, 0.0, str(label))
     return (0, label, label_text(label))  # an integer may be too large for a float
 
 
