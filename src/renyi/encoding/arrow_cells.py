@@ -67,11 +67,6 @@ def check_type(name: str, kind: pa.DataType) -> None:
         raise TypeError(
             f"Column {name!r} holds nested values ({kind}): give it one value a row."
         )
-    if pa.types.is_interval(kind):
-        raise TypeError(
-            f"Column {name!r} holds intervals of months, days and hours ({kind}): "
-            "convert them to text or numbers."
-        )
 
 
 def check_moments(name: str, values: Array) -> None:
