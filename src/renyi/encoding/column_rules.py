@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -68,11 +67,19 @@ _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
 # ---- names
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise an error that names a column which is there twice."""
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise ValueError(f"Two columns are named {name!r}: rename one of them.")
+def check_names(names: Iterable[str], table: object = "The table") -> None:
+    """Raise an error that names a column which is there twice, or cannot be named."""
+    first: dict[str, int] = {}
+    for k, name in enumerate(names, 1):
+        if first.setdefault(name, k) < k:
+            raise ValueError(
+                f"{table} has two columns named {name!r} (numbers {first[name]} and "
+                f"{k}): rename one of them."
+            )
+        if "\0" in name:  # where Arrow and SQL end a name
+            raise ValueError(
+                f"{table} has the column {name!r:.60}: rename it without \\x00."
+            )
 
 
 # ---- missing cells

@@ -36,6 +36,7 @@ import pyarrow.parquet
 from renyi import endings
 from renyi.encoding.column_rules import NO_ROWS
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import check_frame_names
 from renyi.marginals.marginals import Marginals
 from renyi.storage import first_line, unreadable
 from renyi.streaming.run import Job, Source, Unit
@@ -148,6 +149,7 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
         stream = stream.scanner().to_reader()
     if hasattr(stream, "__arrow_c_stream__"):
         if not isinstance(stream, pa.RecordBatchReader):
+            check_frame_names(stream)
             stream = pa.RecordBatchReader.from_stream(stream)
         return stream.schema, iter(stream)
     if hasattr(stream, "collect") and hasattr(stream, "lazy"):
@@ -206,6 +208,7 @@ def _batch(item: Any) -> Any:
     if isinstance(item, pd.DataFrame):
         return _from_pandas(item)
     if hasattr(item, "__arrow_c_stream__"):
+        check_frame_names(item)
         return pa.table(item)
     if hasattr(item, "__arrow_c_array__"):
         return pa.record_batch(item)

@@ -32,7 +32,7 @@ from renyi.encoding.arrow_cells import (
     typed_columns,
     without,
 )
-from renyi.encoding.column_rules import MISSING_CODES, missing_texts
+from renyi.encoding.column_rules import MISSING_CODES, check_names, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
@@ -100,17 +100,7 @@ def opened(path: AnyPath) -> TableFile:
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that holds a table.")
     table = kinds[0](place)
-    first: dict[str, int] = {}
-    for k, name in enumerate(table.schema.names, 1):
-        if first.setdefault(name, k) < k:
-            raise ValueError(
-                f"{place} has two columns named {name!r} (numbers {first[name]} and "
-                f"{k}): rename one of them."
-            )
-        if "\0" in name:  # where Arrow and SQL end a name
-            raise ValueError(
-                f"{place} has the column {name!r:.60}: rename it without \\x00."
-            )
+    check_names(table.schema.names, place)
     return table
 
 
