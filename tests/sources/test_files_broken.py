@@ -209,7 +209,7 @@ def test_columns_that_files_lack(tmp_path: Path) -> None:
     two.write_text("a,b,extra,y\nx,1,2,u\n")
     refused([one, two], r"one\.csv has no column 'extra'")
     assert Marginals.from_file([one, two], target="y", columns=["a"]).n == 10
-    refused(one, r"one\.csv has no column 'q'", columns=["q"])
+    refused(one, r"one\.csv has no column 'q': it has .*'\.$", columns=["q"])
     refused(one, r"one\.csv has no column 'weight'", weight="weight")
     with pytest.raises(ValueError, match=r"one\.csv has no column 'z'"):
         Marginals.from_file(one, target="z")

@@ -182,7 +182,7 @@ def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
         if name not in known:
             close = get_close_matches(name, names, n=1, cutoff=0.65)
             columns = ", ".join(repr(n[:60]) for n in list(names)[:5])
-            more = ", …" if len(names) > 5 else ""
+            more = ", …" if len(names) > 5 else "."
             hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}{more}"
             raise ValueError(f"{path} has no column {name!r}: {hint}")
 
@@ -280,8 +280,11 @@ def first_rows(
         batch, whole = table.sample(columns), table.sampled_whole
         found = None if batch is None else pa.Table.from_batches([batch])
     else:
-        found = next(batches(table, columns), None)
-        whole = found is not None and found.num_rows <= _FIRST
+        held, rows, left = [], 0, batches(table, columns)
+        while rows <= _FIRST and (batch := next(left, None)) is not None:
+            held.append(batch)
+            rows += batch.num_rows
+        found, whole = pa.concat_tables(held) if held else None, rows <= _FIRST
     if found is None:
         return pa.table({name: [] for name in columns}), whole
     return _typed(table, found, missing_texts(missing), {})[:_FIRST], whole
