@@ -335,15 +335,21 @@ def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
 # ---- weights
 
 
-def check_weights(values: Floats, name: str | None = None, start: int = 0) -> None:
-    """Raise an error that names the first row whose weight cannot be one."""
+def check_weights(
+    values: Floats, name: str | None = None, start: int | None = 0
+) -> None:
+    """Raise an error that names the first row whose weight cannot be one.
+
+    `start` is how many rows come before these, None if that is not known.
+    """
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])
+        what = "A weight" if start is None else f"The weight of row {start + row}"
         where = "" if name is None else f" in column {name!r}"
         raise ValueError(
-            f"The weight of row {start + row}{where} is {values[row]:g}: weights must "
-            "be finite and not negative."
+            f"{what}{where} is {values[row]:g}: weights must be finite and not "
+            "negative."
         )
 
 

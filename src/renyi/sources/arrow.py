@@ -71,7 +71,7 @@ def marginals(
         def units(columns: list[str]) -> Iterator[Unit]:
             batches = passes.pop() if passes else _again(stream)
             some = None if {*columns} == {*spec.read_columns} else columns
-            yield Unit(0, 0, 1.0, partial(_read, batches, some))
+            yield Unit(0, 0, 1.0, partial(_read, batches, some), 0)
 
         return Job(Source(schema, units), spec).count().finish()
 
@@ -327,9 +327,11 @@ class ParquetFile:
                 if rows:  # else a column without pages would end a group unnoticed
                     raise pa.ArrowInvalid(f"row group {group} lacks {rows:,} rows")
 
+        start = 0
         for group in range(self._metadata.num_row_groups):
             rows = self._metadata.row_group(group).num_rows
-            yield Unit(file, group, rows / total, partial(read, group, rows))
+            yield Unit(file, group, rows / total, partial(read, group, rows), start)
+            start += rows
 
 
 class IpcFile:
@@ -367,7 +369,7 @@ class IpcFile:
         places = [where[name] for name in columns]
         size = max(self.path.stat().st_size, 1)
         if count is None:
-            before = 0
+            before = start = 0
             with (
                 _naming_errors(self.path, "Arrow"),
                 _opened_ipc(self.path, places) as (reader, stream),
@@ -375,7 +377,8 @@ class IpcFile:
                 for number, batch in enumerate(reader):
                     checked, place = _checked(batch, columns), stream.tell()
                     share, before = (place - before) / size, place
-                    yield Unit(file, number, share, partial(iter, [checked]))
+                    yield Unit(file, number, share, partial(iter, [checked]), start)
+                    start += checked.num_rows
             return
         # Threads may not share a reader, but each keeps its own: whoever opens a file
         # reads all its dictionaries.
@@ -393,7 +396,8 @@ class IpcFile:
         step = max(1, count * _PIECE // size)
         for number, low in enumerate(range(0, count, step)):
             part = range(low, min(low + step, count))
-            yield Unit(file, number, len(part) / count, partial(read, part))
+            first = None if number else 0  # what batches before hold is not known
+            yield Unit(file, number, len(part) / count, partial(read, part), first)
 
 
 @contextlib.contextmanager

@@ -455,7 +455,7 @@ def _rows(
     source = Source(_one_schema(tables, wanted), units, paths)
     if condition is None:
         return source
-    return source.mapped(condition.kept, needed=condition.columns)
+    return source.mapped(condition.kept, needed=condition.columns, some_rows=True)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:

@@ -308,15 +308,18 @@ def slices(
     spec: CountSpec,
     batch: pa.RecordBatch,
     names: Sequence[str],
-    start: int = 0,
+    start: int | None = None,
     most: int = ROWS,
 ) -> Iterator[Slice]:
-    """Yield some columns of a batch, a few thousand rows at a time."""
+    """Yield some columns of a batch, a few thousand rows at a time.
+
+    `start` is how many rows come before the batch, None if that is not known.
+    """
     _check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
         for piece in batch.to_batches():
             yield from slices(spec, piece, names, start, most)
-            start += piece.num_rows
+            start = None if start is None else start + piece.num_rows
         return
     columns = [storage(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
@@ -324,7 +327,8 @@ def slices(
         weights = None
         if spec.weight is not None:
             cells = storage(batch.column(spec.weight)).slice(low, rows)
-            weights = _weights(spec.weight, cells, start + low)
+            before = None if start is None else start + low
+            weights = _weights(spec.weight, cells, before)
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
 
@@ -354,7 +358,7 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
         )
 
 
-def _weights(name: str, column: Any, start: int) -> Floats:
+def _weights(name: str, column: Any, start: int | None) -> Floats:
     try:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
@@ -412,6 +416,12 @@ class Summary:
         self.spec = spec
         self.n = 0  # rows that count: with a target, and a weight
         self.seen = 0  # rows looked at
+        self.start: int | None = None  # rows before these, where that is known
+
+    @property
+    def next_row(self) -> int | None:
+        """The number of the row that comes next, where it is known."""
+        return None if self.start is None else self.start + self.seen
 
     @property
     def table_bytes(self) -> int:

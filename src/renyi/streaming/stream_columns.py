@@ -254,7 +254,7 @@ class ColumnProfile(Summary):
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at the rows of a batch."""
         names = [*self.spec.undecided, self.spec.target]
-        for piece in slices(self.spec, batch, names, self.seen):
+        for piece in slices(self.spec, batch, names, self.next_row):
             self.seen += piece.rows
             known, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
             keep = counted_rows(known, weights)
