@@ -56,9 +56,9 @@ def test_streams_count_as_rows_in_memory_do(
     if ending.startswith("csv"):
         frame.to_csv(name, index=False)
     elif ending == "parquet":
-        frame.to_parquet(name)
+        frame.to_parquet(name, row_group_size=41)
     else:
-        frame.to_feather(name)
+        frame.to_feather(name, chunksize=41)
     common = ("marginals", "build", name, "--target", "y", "--id", "id", *given)
     held = good(*common, "--out", "held.renyi")
     monkeypatch.setattr(marginals, "LARGE", 0)
@@ -68,6 +68,17 @@ def test_streams_count_as_rows_in_memory_do(
     assert "Dropped 5 rows" in read.err
     assert "'number' has" in read.err
     assert read.out == held.out.replace("held", "read")
+
+
+def test_a_note_on_the_first_rows_says_so(
+    good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows().to_parquet("t.parquet", row_group_size=41)
+    monkeypatch.setattr(files, "_FIRST", 100)
+    monkeypatch.setattr(marginals, "LARGE", 0)
+    words = ("t.parquet", "--target", "y", "--id", "id", "--out", "m.renyi")
+    told = good("marginals", "build", *words).err
+    assert "'number' has 95 different values in the first 95 rows" in told
 
 
 TARGETS: dict[str, tuple[Any, Any]] = {

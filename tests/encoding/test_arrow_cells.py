@@ -59,12 +59,17 @@ def test_other_kinds_of_time_are_another_type() -> None:
             tally.add(two)
 
 
-def test_intervals_are_refused_in_one_sentence() -> None:
-    spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 4)
-    table = pa.table({"span": spans, "y": ["n", "p"] * 2})
-    for made in (Marginals.from_data, Marginals.from_arrow):
-        with pytest.raises(TypeError, match="Column 'span' holds intervals of months"):
-            made(table, target="y")
+def test_intervals_are_seconds_with_months_of_30_days() -> None:
+    spans = pa.array([pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, 0, 0])] * 2)
+    table = pa.table({"span": spans, "y": ["n", "n", "p", "p"]})
+    objects = pa.table({"span": spans, "y": table["y"]}).to_pandas()
+    objects["span"] = spans.to_pylist()
+    for made in (
+        Marginals.from_data(table, target="y"),
+        Marginals.from_data(objects, target="y"),
+        Marginals.from_arrow(table, target="y"),
+    ):
+        assert made.columns[0].categories == ("0", "2764800.000000003")
 
 
 def test_run_ends_are_read_as_their_values() -> None:

@@ -92,6 +92,8 @@ def test_values_at_and_beyond_the_edges():
         ([0] * 6 + [1, 2, 3, 4], True, ("up to 0", "1 to 2", "3 and more")),
         ([0.0] * 6 + [1, 2, 3, 4], False, ("up to 0", "above 0 below 3", "from 3")),
         ([5] * 6 + [1, 2, 8, 9], True, ("up to 4", "5", "6 and more")),
+        ([1, 2**60], True, (f"up to {2**60 - 128}", f"{2**60} and more")),
+        ([1, 1e30], True, ("up to 9.999999999999999e+29", "1e+30 and more")),
         ([1, np.inf, np.inf], False, ("below infinity", "from infinity")),
         ([-np.inf, 1], False, ("below 1", "from 1")),
     ],

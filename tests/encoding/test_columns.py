@@ -50,6 +50,12 @@ def test_union_takes_one_and_its_text_for_the_same_label():
     assert union.categories == (1, 2, "3")
 
 
+def test_truths_are_sorted_as_their_texts():
+    truths = Column("c", Levels("label", (False, True)))
+    other = Column("c", Levels("label", (3, "(rare)", "Z")))
+    assert truths.union(other).categories == (3, "(rare)", False, True, "Z")
+
+
 def test_string_none_is_not_missing():
     column = Column("c", Levels("label", ("None", None)))
     assert column.places(column).tolist() == [0, 1]

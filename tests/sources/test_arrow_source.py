@@ -260,3 +260,17 @@ def test_a_dataset_of_pyarrow_is_read_twice(tmp_path):
 def test_a_name_is_no_stream():
     with pytest.raises(TypeError, match=r"'a\.csv' is a name, not a stream"):
         Marginals.from_arrow("a.csv", target="y")
+
+
+def test_null_characters_in_names_are_refused_before_polars_ends_the_process() -> None:
+    frame = pl.DataFrame({"b\0": ["u", "v"] * 30, "y": ["n", "p", "p"] * 20})
+    features = frame.drop("y")
+    for count in (
+        partial(Marginals.from_arrow, frame, target="y"),
+        partial(Marginals.from_arrow, iter([frame]), target="y"),
+        partial(Marginals.from_data, frame, target="y"),
+        partial(Marginals.from_data, features, frame["y"], target="y"),
+        partial(Encoder().fit, features),
+    ):
+        with pytest.raises(ValueError, match=r"'b\\x00': rename it"):
+            count()

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.sources import csv, files
+from renyi.sources import arrow, csv, files
 from renyi.streaming import run
 
 Marginals = renyi.Marginals
@@ -209,7 +211,7 @@ def test_columns_that_files_lack(tmp_path: Path) -> None:
     two.write_text("a,b,extra,y\nx,1,2,u\n")
     refused([one, two], r"one\.csv has no column 'extra'")
     assert Marginals.from_file([one, two], target="y", columns=["a"]).n == 10
-    refused(one, r"one\.csv has no column 'q'", columns=["q"])
+    refused(one, r"one\.csv has no column 'q': it has .*'\.$", columns=["q"])
     refused(one, r"one\.csv has no column 'weight'", weight="weight")
     with pytest.raises(ValueError, match=r"one\.csv has no column 'z'"):
         Marginals.from_file(one, target="z")
@@ -264,6 +266,31 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
     refused(path, r"rows\.csv: The weight of row 1 in column 'w' is 'many'", weight="w")
     path.write_text("a,w,y\n" + "x,1,u\nz,-2,v\n" * 30)
     refused(path, r"rows\.csv: The weight of row 1 .*is -2", weight="w")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("t.csv", None), ("t.parquet", 119), ("t.arrow", None), ("t.arrows", 119)],
+)
+def test_row_of_a_weight_is_that_in_the_file(
+    name: str, row: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv, "PIECE", 100)
+    monkeypatch.setattr(arrow, "_PIECE", 1)
+    weights = [1.0] * 119 + [-1.0]
+    table = pa.table({"a": ["u", "v"] * 60, "w": weights, "y": ["n", "n", "p"] * 40})
+    path = tmp_path / name.replace("arrows", "arrow")
+    if name == "t.csv":
+        pa.csv.write_csv(table, path)
+    elif name == "t.parquet":
+        pq.write_table(table, path, row_group_size=50)
+    else:
+        new = pa.ipc.new_file if name == "t.arrow" else pa.ipc.new_stream
+        with new(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=50)
+    what = "A weight in" if row is None else f"The weight of row {row} in"
+    refused(path, f"{what} column 'w' is -1", weight="w")
+    refused(path, "A weight in column 'w' is -1", weight="w", where="a = 'v'")
 
 
 def test_indices_beyond_a_dictionary_are_damage(tmp_path):

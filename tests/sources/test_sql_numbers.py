@@ -89,6 +89,15 @@ def test_weighted_bins(connection: Any) -> None:
 
 
 @pytest.mark.usefixtures("few_cells")
+def test_truths_that_are_to_be_numbers(postgres: Any) -> None:
+    table = pa.table({"a": [True, False, None] * 20, "y": ["n", "p"] * 30})
+    load(postgres, "t", table)
+    encoder = Encoder(numeric=("a",))
+    want = Marginals.from_data(table, target="y", encoder=encoder)
+    for known in (encoder, encoder.fit(table.select(["a"]))):
+        assert Marginals.from_sql(postgres, "t", "y", encoder=known) == want
+
+
 def test_sqlite_has_missing_codes_after_all_numbers(lite: sqlite3.Connection) -> None:
     numbers = np.random.default_rng(4).normal(size=ROWS).tolist()
     cells = [*numbers, *["?"] * 900, *[None] * 100]

@@ -76,6 +76,8 @@ def texts(n: int = 400) -> pa.Table:
             "two strays": some([*many, *many, *numbers, "x"]),
             "few with a word": some([*few, "NA"]),
             "large": some(["99999999999999999999", "1"]),
+            "above 2**53": some([str(2**53 + k) for k in range(30)]),
+            "few above 2**53": some([f" {2**53 + k}" for k in range(20)]),
             "plus": some(["+5", "5", "-5"]),
             "empty": some(["", "?"]),
             "nothing": some(["nan", "NaN"]),

@@ -75,7 +75,7 @@ def test_integer_labels_of_a_fitted_encoder_are_figures() -> None:
         (
             pa.schema([("a", pa.int8()), ("a", pa.int8()), ("y", pa.int8())]),
             {"target": "y"},
-            "Two columns are named 'a'",
+            "two columns named 'a'",
         ),
         (SCHEMA, {"target": "y", "encoder": TupleEncoder(order=2)}, "of 2 columns"),
     ],

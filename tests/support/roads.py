@@ -145,6 +145,23 @@ CASES: dict[str, Case] = {
         _table({"word": _cycle("a", "b")}, _cycle(True, True, False)),
         categories={"y": (False, True)},
     ),
+    "rare booleans": Case(
+        _table({"flag": [True, True, *_cycle(False, n=N - 2)]}),
+        Encoder(min_count=3),
+        categories={"flag": ("(rare)", False)},
+    ),
+    "integers above 2**53": Case(
+        _table({"large": [2**53 + k % 30 for k in range(N)]}),
+        categories={
+            "large": (
+                f"up to {2**53 + 4}",
+                f"{2**53 + 6} to {2**53 + 12}",
+                f"{2**53 + 14} to {2**53 + 16}",
+                f"{2**53 + 18} to {2**53 + 24}",
+                f"{2**53 + 26} and more",
+            )
+        },
+    ),
     "dates": Case(
         _table(
             {
@@ -198,6 +215,16 @@ CASES: dict[str, Case] = {
         weight="w",
         categories={"word": ("a", "b")},
     ),
+    "boolean weights": Case(
+        _table({"word": _cycle("a", "b", "b"), "w": _cycle(True, False, True, True)}),
+        weight="w",
+        categories={"word": ("a", "b")},
+    ),
+    "weights above 1e300": Case(
+        _table({"word": _cycle("a", "b"), "w": _cycle(1e300)}),
+        weight="w",
+        mentions=r"The weights add up to \d.*e\+301",
+    ),
     "negative weight": Case(
         _table({"word": _cycle("a", "b"), "w": [-1.0, *_cycle(1.0, n=N - 1)]}),
         weight="w",
@@ -236,6 +263,9 @@ CASES: dict[str, Case] = {
     ),
     "two targets of fractions": Case(
         _table({"word": _cycle("a", "b", "b")}, _cycle(9.5, 10.5)),
+    ),
+    "null character in a name": Case(
+        _table({"word\0": _cycle("a", "b")}), mentions=r"word\\x00"
     ),
     "duplicate names": Case(
         pa.Table.from_arrays(
@@ -473,6 +503,10 @@ def _renamed(table: pa.Table) -> pa.Table:
     return table.rename_columns(names)
 
 
+def _cut(table: pa.Table) -> pa.Table:
+    return table.rename_columns([n.partition("\0")[0] for n in table.column_names])
+
+
 def _names(table: pa.Table) -> Any:
     return enumerate(table.column_names)
 
@@ -483,6 +517,10 @@ _NO_MOMENTS = Instead("SQLite has no moments: texts", _offset_texts)
 
 CANNOT: dict[tuple[str, str], Instead] = {
     ("array", "duplicate names"): Instead("an array has no names", _renamed),
+    ("array", "null character in a name"): Instead("an array has no names", _cut),
+    ("duckdb", "null character in a name"): Instead("DuckDB cuts the name", _cut),
+    ("sqlite", "null character in a name"): Instead(_ENGINE, error=sqlite3.Error),
+    ("postgres", "null character in a name"): Instead(_ENGINE, error=psycopg.Error),
     ("polars", "duplicate names"): Instead(_ENGINE, error=pl.exceptions.DuplicateError),
     ("sqlite", "duplicate names"): Instead(_ENGINE, error=sqlite3.OperationalError),
     ("postgres", "duplicate names"): Instead(_ENGINE, error=psycopg.Error),
@@ -492,6 +530,13 @@ CANNOT: dict[tuple[str, str], Instead] = {
         else Instead("DuckDB renames them", _renamed)
     ),
     ("sqlite", "booleans"): Instead("SQLite has no booleans: 0 and 1", _AS_INTEGERS),
+    ("sqlite", "rare booleans"): Instead("SQLite has no booleans", _AS_INTEGERS),
+    **{
+        (road, "boolean weights"): Instead(
+            "True is no number in a file of text", error=ValueError
+        )
+        for road in ("csv", "csv.gz", "tsv", "command", "command, checkpoint")
+    },
     ("sqlite", "boolean target"): Instead("SQLite has no booleans", _AS_INTEGERS),
     ("sqlite", "dates"): _NO_MOMENTS,
     ("sqlite", "zoned target"): _NO_MOMENTS,

@@ -191,7 +191,9 @@ def coded_blocks(
             cells = requested_floats(name, table[name])
             table = table.set_column(table.column_names.index(name), name, cells)
         y = _class_codes(table[m.target], answer)
-        weights = weight_floats(args.weight, table[args.weight]) if weight else None
+        weights = (
+            weight_floats(args.weight, table[args.weight], None) if weight else None
+        )
         kept = counted_rows(y >= 0, weights)
         if not kept.all():
             table, y = table.filter(pa.array(kept)), y[kept]

@@ -69,11 +69,6 @@ def check_type(name: str, kind: pa.DataType) -> None:
         raise TypeError(
             f"Column {name!r} holds nested values ({kind}): give it one value a row."
         )
-    if pa.types.is_interval(kind):
-        raise TypeError(
-            f"Column {name!r} holds intervals of months, days and hours ({kind}): "
-            "convert them to text or numbers."
-        )
 
 
 def check_moments(name: str, values: Array) -> None:
@@ -158,16 +153,17 @@ def requested_floats(name: str, column: Array) -> Array:
         ) from None
 
 
-def weight_floats(name: str, column: Array, start: int = 0) -> Floats:
+def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
     """Return a column of weights; of what cannot be one, the first row is named.
 
-    No code means that a weight is missing. `start` is the number of the first row.
+    No code means that a weight is missing. `start` is how many rows come before these,
+    None if that is not known.
     """
     if isinstance(column, pa.ChunkedArray):
         found = [np.empty(0)]
         for chunk in column.chunks:
             found.append(weight_floats(name, chunk, start))
-            start += len(chunk)
+            start = None if start is None else start + len(chunk)
         return np.concatenate(found)
     if not len(column):
         return np.empty(0)
@@ -185,7 +181,8 @@ def weight_floats(name: str, column: Array, start: int = 0) -> Floats:
         half = len(column) // 2
         first, last = column[:half], column[half:]
         found = [weight_floats(name, first, start)]
-        return np.concatenate([*found, weight_floats(name, last, start + half)])
+        start = None if start is None else start + half
+        return np.concatenate([*found, weight_floats(name, last, start)])
     check_weights(values, name, start)
     return np.asarray(values, np.float64)
 
@@ -253,6 +250,13 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
         dictionary = without(dictionary, missing).cast(kind)
     found = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in found]
+
+
+def different_labels(column: Array, text: str, missing: frozenset[str]) -> set[Label]:
+    """Return the labels that occur in a column; text is read as `labels` does."""
+    if pa.types.is_dictionary(column.type):
+        column = occurring(column)
+    return {*labels(coded(column)[1], text, missing)} - {None}
 
 
 def trimmed(texts: Array) -> Array:

@@ -45,6 +45,7 @@ LARGEST = float(np.finfo(np.float64).max)
 EXACT = 2**53
 """The largest of the integers that floats tell apart."""
 
+_MOST_WHOLE = 2.0**64  # of the integers whose names show all digits
 _PENDING = 2**17  # values that wait until they are sorted in
 _SAMPLE = 2**14  # hashes kept
 _LEAST_BITS = 2  # zeros at the beginning of a hash that is kept
@@ -325,11 +326,14 @@ def _edges_around(
 
 
 def _integer_text(low: float, high: float) -> str:
+    # Beyond 2**53 the float before an edge is more than 1 below it.
+    last = _number(min(high - 1, math.nextafter(high, -LARGEST)), _MOST_WHOLE)
     if low == -math.inf:
-        return f"up to {_number(high - 1)}"
+        return f"up to {last}"
+    first = _number(low, _MOST_WHOLE)
     if high == math.inf:
-        return f"{_number(low)} and more"
-    return _number(low) if high == low + 1 else f"{_number(low)} to {_number(high - 1)}"
+        return f"{first} and more"
+    return first if high == _step(low, True) else f"{first} to {last}"
 
 
 def _float_text(low: float, high: float, steps: dict[float, float]) -> str:
@@ -344,7 +348,8 @@ def _float_text(low: float, high: float, steps: dict[float, float]) -> str:
     return " ".join(words)
 
 
-def _number(value: float) -> str:
+def _number(value: float, most: float = 1e15) -> str:
+    """Return the text of a number; whole ones have all their digits up to `most`."""
     if abs(value) >= LARGEST:
         return "infinity" if value > 0 else "-infinity"
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) <= most else repr(value)

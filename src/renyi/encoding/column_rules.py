@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -69,11 +68,19 @@ _MOST_WEIGHT = 1e300  # of all rows, which leaves room for sums over columns
 # ---- names
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise an error that names a column which is there twice."""
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise ValueError(f"Two columns are named {name!r}: rename one of them.")
+def check_names(names: Iterable[str], table: object = "The table") -> None:
+    """Raise an error that names a column which is there twice, or cannot be named."""
+    first: dict[str, int] = {}
+    for k, name in enumerate(names, 1):
+        if first.setdefault(name, k) < k:
+            raise ValueError(
+                f"{table} has two columns named {name!r} (numbers {first[name]} and "
+                f"{k}): rename one of them."
+            )
+        if "\0" in name:  # where Arrow and SQL end a name
+            raise ValueError(
+                f"{table} has the column {name!r:.60}: rename it without \\x00."
+            )
 
 
 # ---- missing cells
@@ -329,23 +336,31 @@ def constant_columns(columns: Iterable[Column]) -> tuple[list[str], list[str]]:
 # ---- weights
 
 
-def check_weights(values: Floats, name: str | None = None, start: int = 0) -> None:
-    """Raise an error that names the first row whose weight cannot be one."""
+def check_weights(
+    values: Floats, name: str | None = None, start: int | None = 0
+) -> None:
+    """Raise an error that names the first row whose weight cannot be one.
+
+    `start` is how many rows come before these, None if that is not known.
+    """
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])
-        raise no_weight(start + row, float(values[row]), name)
+        raise no_weight(
+            None if start is None else start + row, float(values[row]), name
+        )
 
 
-def no_weight(row: int, cell: Any, name: str | None = None) -> ValueError:
-    """Return the error of a cell that cannot be a weight."""
+def no_weight(row: int | None, cell: Any, name: str | None = None) -> ValueError:
+    """Return the error of a cell that cannot be a weight; its row may be unknown."""
+    what = "A weight" if row is None else f"The weight of row {row}"
     where = "" if name is None else f" in column {name!r}"
     shown = f"{cell:g}" if isinstance(cell, float) else f"{cell!r:.60}"
     if pd.api.types.is_scalar(cell) and pd.isna(cell) or not str(cell).strip():
         shown = "missing"
     return ValueError(
-        f"The weight of row {row}{where} is {shown}: weights must be finite numbers "
-        "and not negative. Correct it, or leave the row out."
+        f"{what}{where} is {shown}: weights must be finite numbers and not negative. "
+        "Correct it, or leave the row out."
     )
 
 

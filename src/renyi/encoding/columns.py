@@ -3,7 +3,8 @@
 Labels are compared by their text: 1, 1.0 and "1" are one label, whatever file or frame
 they came from. A moment is one label, whether its column counts seconds or nanoseconds,
 and in whatever zone it is shown: its text is that of Arrow without the zeros that end a
-fraction of a second, in UTC where there is a zone. A duration is a number of seconds.
+fraction of a second, in UTC where there is a zone. A duration is a number of seconds;
+so is an interval, whose months have 30 days.
 
 Ten thousand columns usually have a handful of different descriptions between them
 (genotypes, yes/no questions), so `Columns` stores each description once: building,
@@ -32,11 +33,12 @@ MISSING_TEXT = "(missing)"
 
 # Digits of a second in each unit of time.
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_DAY = 86_400 * 10**9  # nanoseconds
 # The zeros that end a fraction, and what is left of it.
 _ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
 _TIMES = (
     *(datetime.date, datetime.time, datetime.timedelta),
-    *(np.datetime64, np.timedelta64),
+    *(np.datetime64, np.timedelta64, pa.MonthDayNano),
 )
 
 
@@ -77,11 +79,15 @@ def decimal_number(value: Decimal) -> int | float:
 
 
 def time_texts(times: Any) -> Any:
-    """Return the texts of an array of dates, times or durations."""
+    """Return the texts of an array of dates, times, durations or intervals."""
     kind = times.type
-    if pa.types.is_duration(kind):
-        power = -_DIGITS[kind.unit]
-        ticks = times.cast(pa.int64()).to_pylist()
+    interval = pa.types.is_interval(kind)
+    if interval or pa.types.is_duration(kind):
+        power = -9 if interval else -_DIGITS[kind.unit]
+        if interval:
+            ticks = [each and _nanoseconds(*each) for each in times.to_pylist()]
+        else:
+            ticks = times.cast(pa.int64()).to_pylist()
         found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
         texts = pa.array(found, pa.string())
     else:
@@ -89,6 +95,11 @@ def time_texts(times: Any) -> Any:
             times = times.cast(pa.timestamp(kind.unit, "UTC"))
         texts = times.cast(pa.string())
     return pc.replace_substring_regex(texts, _ZEROS, _REST)
+
+
+def _nanoseconds(months: int, days: int, nanoseconds: int) -> int:
+    """Return an interval in nanoseconds, as DuckDB's epoch_us does in microseconds."""
+    return (30 * months + days) * _DAY + nanoseconds
 
 
 # Before version 3 pandas takes texts for one that differ behind a null character.
@@ -125,11 +136,14 @@ def label_text(label: Label) -> str:
 
 
 def label_order(label: Label) -> tuple[int, float, str]:
-    """Sort key: numbers by value (1 before True), strings, then the missing level."""
+    """Sort key: numbers by value, texts, then the missing level.
+
+    Truths are sorted as the texts that they are in a CSV file.
+    """
     if label is None:
         return (2, 0.0, "")
-    if isinstance(label, str):
-        return (1, 0.0, label)
+    if isinstance(label, (str, bool)):
+        return (1, 0.0, str(label))
     return (0, label, label_text(label))  # an integer may be too large for a float
 
 

@@ -35,6 +35,7 @@ from renyi.encoding.arrow_cells import (
 from renyi.encoding.bins import EXACT
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
+    check_names,
     is_binned,
     label_numbers,
     missing_numbers,
@@ -101,11 +102,20 @@ def column_names(X: Any) -> list[str] | None:
     return None
 
 
+def check_frame_names(X: Any) -> None:
+    """Check the names of a frame before it is asked for Arrow's form of it.
+
+    At a null character in a name polars ends the process.
+    """
+    check_names(column_names(X) or ())
+
+
 def as_table(X: Any) -> Any:
     """Return X as a pandas frame, an Arrow table or a two-dimensional numpy array."""
     if isinstance(X, (pd.DataFrame, pa.Table)):
         table: Any = X
     elif hasattr(X, "__arrow_c_stream__") and len(getattr(X, "shape", "rc")) == 2:
+        check_frame_names(X)
         table = pa.table(X)
     elif hasattr(X, "collect") and hasattr(X, "lazy"):
         raise TypeError("A lazy frame has no rows yet: pass frame.collect().")

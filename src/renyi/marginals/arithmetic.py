@@ -86,7 +86,7 @@ def scaled(m: Marginals, factor: float) -> Marginals:
 
 def selected(m: Marginals, features: list[str]) -> Marginals:
     """Return the marginals of some of the features and the target."""
-    check_names(features)
+    check_names(features, "The selection")
     if m.target in features:
         raise ValueError(f"{m.target!r} is the target: it cannot be a feature.")
     names = [*features, m.target]

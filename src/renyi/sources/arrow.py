@@ -36,6 +36,7 @@ import pyarrow.parquet
 from renyi import endings
 from renyi.encoding.column_rules import NO_ROWS
 from renyi.encoding.encoder import Encoder
+from renyi.encoding.frame_columns import check_frame_names
 from renyi.marginals.marginals import Marginals
 from renyi.storage import first_line, unreadable
 from renyi.streaming.run import Job, Source, Unit
@@ -70,7 +71,7 @@ def marginals(
         def units(columns: list[str]) -> Iterator[Unit]:
             batches = passes.pop() if passes else _again(stream)
             some = None if {*columns} == {*spec.read_columns} else columns
-            yield Unit(0, 0, 1.0, partial(_read, batches, some))
+            yield Unit(0, 0, 1.0, partial(_read, batches, some), 0)
 
         return Job(Source(schema, units), spec).count().finish()
 
@@ -148,6 +149,7 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
         stream = stream.scanner().to_reader()
     if hasattr(stream, "__arrow_c_stream__"):
         if not isinstance(stream, pa.RecordBatchReader):
+            check_frame_names(stream)
             stream = pa.RecordBatchReader.from_stream(stream)
         return stream.schema, iter(stream)
     if hasattr(stream, "collect") and hasattr(stream, "lazy"):
@@ -206,6 +208,7 @@ def _batch(item: Any) -> Any:
     if isinstance(item, pd.DataFrame):
         return _from_pandas(item)
     if hasattr(item, "__arrow_c_stream__"):
+        check_frame_names(item)
         return pa.table(item)
     if hasattr(item, "__arrow_c_array__"):
         return pa.record_batch(item)
@@ -324,9 +327,11 @@ class ParquetFile:
                 if rows:  # else a column without pages would end a group unnoticed
                     raise pa.ArrowInvalid(f"row group {group} lacks {rows:,} rows")
 
+        start = 0
         for group in range(self._metadata.num_row_groups):
             rows = self._metadata.row_group(group).num_rows
-            yield Unit(file, group, rows / total, partial(read, group, rows))
+            yield Unit(file, group, rows / total, partial(read, group, rows), start)
+            start += rows
 
 
 class IpcFile:
@@ -364,7 +369,7 @@ class IpcFile:
         places = [where[name] for name in columns]
         size = max(self.path.stat().st_size, 1)
         if count is None:
-            before = 0
+            before = start = 0
             with (
                 _naming_errors(self.path, "Arrow"),
                 _opened_ipc(self.path, places) as (reader, stream),
@@ -372,7 +377,8 @@ class IpcFile:
                 for number, batch in enumerate(reader):
                     checked, place = _checked(batch, columns), stream.tell()
                     share, before = (place - before) / size, place
-                    yield Unit(file, number, share, partial(iter, [checked]))
+                    yield Unit(file, number, share, partial(iter, [checked]), start)
+                    start += checked.num_rows
             return
         # Threads may not share a reader, but each keeps its own: whoever opens a file
         # reads all its dictionaries.
@@ -390,7 +396,8 @@ class IpcFile:
         step = max(1, count * _PIECE // size)
         for number, low in enumerate(range(0, count, step)):
             part = range(low, min(low + step, count))
-            yield Unit(file, number, len(part) / count, partial(read, part))
+            first = None if number else 0  # what batches before hold is not known
+            yield Unit(file, number, len(part) / count, partial(read, part), first)
 
 
 @contextlib.contextmanager

@@ -363,7 +363,8 @@ class CsvFile:
         for number, (data, end) in enumerate(pieces(self.path, self.header)):
             if number == 0:
                 plain = self._of_many_labels(data[:_START], list(columns))
-            yield Unit(file, number, end - before, partial(read, data))
+            first = None if number else 0  # what pieces before hold is not known
+            yield Unit(file, number, end - before, partial(read, data), first)
             before = end
 
     def _of_many_labels(self, start: bytearray, columns: list[str]) -> frozenset[str]:

@@ -31,7 +31,8 @@ from renyi.storage import first_line, unreadable
 _ROWS_AT_ONCE = 10_000
 _CURSOR = '"renyi_values"'
 _IDLE = 0  # of libpq's states of a transaction
-# PostgreSQL's numbers of the types real, double and numeric, and of some others.
+# PostgreSQL's numbers of some types; the reals are real, double and numeric.
+_BOOLEAN = 16
 _SINGLE = 700
 _REALS = (_SINGLE, 701, 1700)
 _TEXTS = (25, 1043)
@@ -175,6 +176,12 @@ class Database:
         if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
             return dialect.as_text(column)
         return column
+
+    def number(self, name: str) -> str:
+        """Return a column in a form that a float can be made of: truths as 1 and 0."""
+        column = self.dialect.identifier(name)
+        truth = self.dialect.name == "postgres" and self.kinds.get(name) == _BOOLEAN
+        return f"CAST({column} AS INTEGER)" if truth else column
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

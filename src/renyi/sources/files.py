@@ -32,7 +32,7 @@ from renyi.encoding.arrow_cells import (
     typed_columns,
     without,
 )
-from renyi.encoding.column_rules import MISSING_CODES, missing_texts
+from renyi.encoding.column_rules import MISSING_CODES, check_names, missing_texts
 from renyi.encoding.columns import Label
 from renyi.encoding.encoder import Encoder
 from renyi.marginals.marginals import Marginals
@@ -100,17 +100,7 @@ def opened(path: AnyPath) -> TableFile:
     if not place.stat().st_size:
         raise ValueError(f"{place} is empty: take a copy that holds a table.")
     table = kinds[0](place)
-    first: dict[str, int] = {}
-    for k, name in enumerate(table.schema.names, 1):
-        if first.setdefault(name, k) < k:
-            raise ValueError(
-                f"{place} has two columns named {name!r} (numbers {first[name]} and "
-                f"{k}): rename one of them."
-            )
-        if "\0" in name:  # where Arrow and SQL end a name
-            raise ValueError(
-                f"{place} has the column {name!r:.60}: rename it without \\x00."
-            )
+    check_names(table.schema.names, place)
     return table
 
 
@@ -192,7 +182,7 @@ def require(path: Any, names: Collection[str], wanted: Iterable[str]) -> None:
         if name not in known:
             close = get_close_matches(name, names, n=1, cutoff=0.65)
             columns = ", ".join(repr(n[:60]) for n in list(names)[:5])
-            more = ", …" if len(names) > 5 else ""
+            more = ", …" if len(names) > 5 else "."
             hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}{more}"
             raise ValueError(f"{path} has no column {name!r}: {hint}")
 
@@ -293,8 +283,11 @@ def first_rows(
         batch, whole = table.sample(columns), table.sampled_whole
         found = None if batch is None else pa.Table.from_batches([batch])
     else:
-        found = next(batches(table, columns), None)
-        whole = found is not None and found.num_rows <= _FIRST
+        held, rows, left = [], 0, batches(table, columns)
+        while rows <= _FIRST and (batch := next(left, None)) is not None:
+            held.append(batch)
+            rows += batch.num_rows
+        found, whole = pa.concat_tables(held) if held else None, rows <= _FIRST
     if found is None:
         return pa.table({name: [] for name in columns}), whole
     return _typed(table, found, missing_texts(missing), kinds)[:_FIRST], whole
@@ -465,7 +458,7 @@ def _rows(
     source = Source(_one_schema(tables, wanted), units, paths)
     if condition is None:
         return source
-    return source.mapped(condition.kept, needed=condition.columns)
+    return source.mapped(condition.kept, needed=condition.columns, some_rows=True)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:

@@ -75,9 +75,9 @@ class FilteredTable(NamedTuple):
     """The rows that are counted: those of a table that meet some conditions."""
 
     dialect: Dialect
-    table: str  # in quotes, as is the column of weights
+    table: str  # in quotes
     conditions: tuple[str, ...] = ()
-    weight: str | None = None
+    weight: tuple[str, str] | None = None  # the name, and the expression as a float
 
     def where(self, *conditions: str) -> FilteredTable:
         """Return the rows that meet further conditions."""
@@ -88,11 +88,11 @@ class FilteredTable(NamedTuple):
         conditions = " AND ".join(self.conditions)
         return self.table + (f" WHERE {conditions}" if conditions else "")
 
-    def select(self, expressions: Mapping[str, str], also: Sequence[str] = ()) -> str:
+    def select(self, expressions: Mapping[str, str]) -> str:
         """Return the statement that reads some columns, given by their expressions."""
         quoted = {self.dialect.identifier(name): e for name, e in expressions.items()}
         columns = [e if e == name else f"{e} AS {name}" for name, e in quoted.items()]
-        return f"SELECT {', '.join([*columns, *also])} FROM {self.source()}"
+        return f"SELECT {', '.join(columns)} FROM {self.source()}"
 
     def count_by(
         self,
@@ -106,16 +106,17 @@ class FilteredTable(NamedTuple):
             return ", ".join(map(self.dialect.identifier, names))
 
         names = grouped = listed(expressions)
-        columns, weights = [names], [] if self.weight is None else [self.weight]
+        columns = [names]
+        weights = {} if self.weight is None else dict([self.weight])
         if sets:  # of columns, the last has the lowest bit: set if it is not in the set
             columns.insert(0, f"GROUPING({names})")
             grouped = f"GROUPING SETS ({', '.join(f'({listed(s)})' for s in sets)})"
         if rows or not weights:
             columns.append("COUNT(*)")
-        columns += [f"SUM({self.dialect.as_double(weight)})" for weight in weights]
+        columns += [f"SUM({listed([name])})" for name in weights]
         return (
             f"SELECT {', '.join(columns)}\n"
-            f'FROM ({self.select(expressions, weights)}) AS "counted"\n'
+            f'FROM ({self.select({**expressions, **weights})}) AS "counted"\n'
             f"GROUP BY {grouped}"
         )
 
@@ -279,7 +280,7 @@ class ColumnReader:
 
     def _bin_expression(self, name: str, edges: Sequence[float], texts: bool) -> str:
         dialect, answers = self._table.dialect, map(str, range(len(edges) + 2))
-        column = dialect.identifier(name)
+        column = self._database.number(name)
         return binned(dialect, column, edges, self._missing, [*answers], texts=texts)
 
 
@@ -299,7 +300,7 @@ def _first(blocks: Iterable[list[Row]]) -> list[Row]:
 def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredTable:
     """Return the rows that weigh something; what cannot be a weight is an error."""
     name = rows.dialect.identifier(weight)
-    value = rows.dialect.as_double(name)
+    value = rows.dialect.as_double(database.number(weight))
     sql = (
         f"SELECT COUNT(*), COUNT({name}), MIN({value}), MAX({value}) "
         f"FROM {rows.source()}"
@@ -317,7 +318,7 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
         )
     if not high:
         raise ValueError(NO_WEIGHT)
-    return rows.where(f"{value} > 0")._replace(weight=name)
+    return rows.where(f"{value} > 0")._replace(weight=(weight, value))
 
 
 def _with_target(

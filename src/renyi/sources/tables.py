@@ -41,6 +41,7 @@ def marginals(
         raise ValueError(
             f"No table has the target {target!r}; the columns are "
             + ", ".join(map(repr, columns.names))
+            + "."
         )
     m = _assemble(long, columns, target, settings, count, tolerance)
     return occurring(m).validate(tolerance)

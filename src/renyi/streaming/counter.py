@@ -28,6 +28,7 @@ from renyi.encoding.column_rules import (
     NO_WEIGHT,
     check_identifiers,
     check_target,
+    check_total,
     counted_rows,
     no_counted_rows,
     no_target,
@@ -96,7 +97,7 @@ class PairCounter(Summary):
         how many rows in all.
         """
         rows = min(ROWS, self._room)
-        for piece in slices(self.spec, batch, self.spec.names, self.seen, rows):
+        for piece in slices(self.spec, batch, self.spec.names, self.next_row, rows):
             self._add(piece)
             self.seen += piece.rows
 
@@ -308,6 +309,7 @@ class PairCounter(Summary):
     # ---- bytes
 
     def _parts(self) -> tuple[dict[str, Any], Arrays]:
+        check_total(self._weight)  # sums that overflow could not be read back
         self._settle_all()
         encoders = [encoder.to_dict() for encoder in self._encoders]
         facts = {"left_out": self.left_out, "weight": self._weight}

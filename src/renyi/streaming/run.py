@@ -53,12 +53,16 @@ _MOST_BYTES = 2**30  # of tables that threads count for themselves
 
 
 class Unit(NamedTuple):
-    """What is read at once: part `number` of the file `file`, `share` of its rows."""
+    """What is read at once: part `number` of the file `file`, `share` of its rows.
+
+    `start` is the number of its first row in the file, None if that is not known.
+    """
 
     file: int
     number: int
     share: float
     read: Callable[[], Iterator[pa.RecordBatch]]
+    start: int | None = None
 
 
 class FileError(ValueError):
@@ -87,8 +91,12 @@ class Source:
         change: Callable[[pa.RecordBatch], pa.RecordBatch],
         schema: pa.Schema | None = None,
         needed: Iterable[str] = (),
+        some_rows: bool = False,
     ) -> Source:
-        """Return the source with each batch changed; `needed` columns are read too."""
+        """Return the source with each batch changed; `needed` columns are read too.
+
+        Where only `some_rows` of a batch are left, their numbers are not known.
+        """
 
         def read(unit: Unit, columns: list[str]) -> Iterator[pa.RecordBatch]:
             for batch in unit.read():
@@ -96,7 +104,8 @@ class Source:
 
         def units(columns: list[str]) -> Iterator[Unit]:
             for unit in self.units(list(dict.fromkeys([*columns, *needed]))):
-                yield unit._replace(read=partial(read, unit, columns))
+                start = None if some_rows else unit.start
+                yield unit._replace(read=partial(read, unit, columns), start=start)
 
         return dataclasses.replace(self, schema=schema or self.schema, units=units)
 
@@ -371,6 +380,7 @@ class Run:
     def _count(self, unit: Unit) -> tuple[Any, int]:
         """Count a unit for itself."""
         part, rows = self._kind(self._spec), 0
+        part.start = unit.start
         try:
             for batch in unit.read():
                 rows += batch.num_rows

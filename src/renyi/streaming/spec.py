@@ -306,15 +306,18 @@ def slices(
     spec: CountSpec,
     batch: pa.RecordBatch,
     names: Sequence[str],
-    start: int = 0,
+    start: int | None = None,
     most: int = ROWS,
 ) -> Iterator[Slice]:
-    """Yield some columns of a batch, a few thousand rows at a time."""
+    """Yield some columns of a batch, a few thousand rows at a time.
+
+    `start` is how many rows come before the batch, None if that is not known.
+    """
     _check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
         for piece in batch.to_batches():
             yield from slices(spec, piece, names, start, most)
-            start += piece.num_rows
+            start = None if start is None else start + piece.num_rows
         return
     columns = [storage(batch.column(name)) for name in names]
     for low in range(0, batch.num_rows, most):
@@ -322,7 +325,8 @@ def slices(
         weights = None
         if spec.weight is not None:
             cells = batch.column(spec.weight).slice(low, rows)
-            weights = weight_floats(spec.weight, cells, start + low)
+            before = None if start is None else start + low
+            weights = weight_floats(spec.weight, cells, before)
         yield Slice([column.slice(low, rows) for column in columns], weights, rows)
 
 
@@ -394,6 +398,12 @@ class Summary:
         self.spec = spec
         self.n = 0  # rows that count: with a target, and a weight
         self.seen = 0  # rows looked at
+        self.start: int | None = None  # rows before these, where that is known
+
+    @property
+    def next_row(self) -> int | None:
+        """The number of the row that comes next, where it is known."""
+        return None if self.start is None else self.start + self.seen
 
     @property
     def table_bytes(self) -> int:

@@ -23,7 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import TextKind, check_moments, coded, labels, numbers
+from renyi.encoding.arrow_cells import (
+    TextKind,
+    check_moments,
+    coded,
+    different_labels,
+    labels,
+    numbers,
+)
 from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
 from renyi.encoding.column_rules import (
     MAX_INTEGER_LABELS,
@@ -247,7 +254,7 @@ class ColumnProfile(Summary):
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at the rows of a batch."""
         names = [*self.spec.undecided, self.spec.target]
-        for piece in slices(self.spec, batch, names, self.seen):
+        for piece in slices(self.spec, batch, names, self.next_row):
             self.seen += piece.rows
             known, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
             keep = counted_rows(known, weights)
@@ -326,10 +333,12 @@ class _Undecided:
         self.whole &= whole if self.text is None else are_whole(values)
         self.gaps |= bool(np.isnan(values).any())
         few = len(self.large) <= MAX_INTEGER_LABELS
-        if few and spec[:2] == ("integer", "auto") and (np.abs(values) > EXACT).any():
+        whole = self.text is None or self.text.integers
+        if few and whole and spec.kind == "auto" and (np.abs(values) > EXACT).any():
             kept = cells if rows is None else cells.filter(pa.array(rows))
-            found = (int(v) for v in pc.unique(kept).drop_null().to_pylist())
-            self._note({v for v in found if abs(v) > EXACT})
+            how_read = "" if self.text is None else "integers"
+            found = different_labels(kept, how_read, self._missing)
+            self._note({int(v) for v in found if v is not None and abs(int(v)) > EXACT})
         self.sketch.add(values, weights)
 
     def _note(self, large: set[int]) -> None:
