@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from renyi.encoding.columns import Columns
+from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import TupleEncoder
 from renyi.scorecard import Scorecard
@@ -330,9 +330,13 @@ def test_strange_names_and_labels(connection: Any) -> None:
 
 
 def test_a_name_with_nul_is_refused() -> None:
+    card = card_of(pd.DataFrame({"a": ["u", "v"]}), Encoder())
+    columns = Columns.of([Column("a\0b", card.encoder.columns[0].levels)])
+    encoder = dataclasses.replace(card.encoder, columns=columns)
+    card = dataclasses.replace(card, encoder=encoder)  # no table has such a name
     for engine in ("duckdb", "sqlite", "postgres", "spark"):
         with pytest.raises(ValueError, match="cannot be named in SQL"):
-            card_of(pd.DataFrame({"a\0b": ["u", "v"]}), Encoder()).to_sql(engine)
+            card.to_sql(engine)
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgres"])

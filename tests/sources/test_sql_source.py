@@ -182,7 +182,7 @@ def test_a_word_is_no_weight(lite: sqlite3.Connection) -> None:
     lite.execute("CREATE TABLE v (x, y, w)")
     rows = [("p", "u", "abc"), ("q", "v", 1), ("p", "v", 2.5)]
     lite.executemany("INSERT INTO v VALUES (?, ?, ?)", rows)
-    with pytest.raises(ValueError, match="weight .* in column 'w' is 'abc'"):
+    with pytest.raises(ValueError, match="weight.* in column 'w' is 'abc'"):
         Marginals.from_sql(lite, "v", "y", weight="w")
 
 

@@ -233,7 +233,7 @@ CASES: dict[str, Case] = {
     "missing weight": Case(
         _table({"word": _cycle("a", "b"), "w": [None, *_cycle(1.0, n=N - 1)]}),
         weight="w",
-        mentions="(?i)the weight.* is missing",
+        mentions="(?i)weight.* is missing",
     ),
     "weight that is a missing code": Case(
         _table({"word": _cycle("a", "b", "b"), "w": _cycle(1, 2)}),
