@@ -98,10 +98,11 @@ def _points(args: Args, recorded: Recorded) -> None:
     m = inputs.own_marginals(args, clf)
     if m is None:
         raise ValueError(
-            "--points needs counts of pairs in the categories of the model, but no "
-            f"{inputs.beside(args.model)} has those that {args.model} was trained on. "
-            "Count the rows ('renyi marginals build FILE --target COL --encoder "
-            f"{args.model} --out counts.renyi') and add --marginals counts.renyi."
+            "--points needs counts of pairs in the categories of the model, and "
+            f"{inputs.beside(args.model)} is not known to be what {args.model} was "
+            "trained on. Name counts with --marginals, or count the rows first ('renyi "
+            f"marginals build FILE --target COL --encoder {args.model} --out "
+            "counts.renyi')."
         )
     with inputs.naming(args.model):
         card = clf.scorecard_.rounded(args.points, marginals=m)

@@ -1,8 +1,9 @@
 """Column rules: what every road decides about a column is decided here, once.
 
 missing
-    None, NaN, NA, and the codes the user names; among numbers a code is compared by
-    value, so that "2.0" is the number 2.
+    None, NaN, pandas' NA, and the codes "?" and "" or those the user names instead (the
+    text "NA" is a label unless it is named); among numbers a code is compared by value,
+    so that "2.0" is the number 2.
 kind
     Floats are numbers to bin, and so are integers of more than `MAX_INTEGER_LABELS`
     values; strings, categoricals, booleans, moments are labels. Or the user says.

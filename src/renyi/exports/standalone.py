@@ -1,4 +1,4 @@
-"""Class and probabilities of a row, by a model of renyi; needs but Python 3.10.
+"""Class and probabilities of a row, by a model of renyi; needs only Python 3.10.
 
 ``predict(row)`` returns the likelier class of a dict from columns to cells, and
 ``predict_proba(row)`` the probabilities of MODEL["classes"]. A cell is a str, a number,
