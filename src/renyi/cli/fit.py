@@ -7,7 +7,7 @@ estimate stands in its place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -202,27 +202,54 @@ def _train_on_stream(
         chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
         warn(_UNKNOWN + chosen * (args.alpha == "auto"))
         return _train_on_counts(estimator, m), m
-    block = estimator._fit_counted(m, partial(streams.coded_rows, args, m))
-    error = None
-    if block is not None or too_large:
-        error = _error(
-            estimator, streams.coded_blocks(args, m) if block is None else [block]
-        )
-    else:
+    errors = _Errors()
+
+    def read(
+        codes: bool = True, n: int | None = None, card: Scorecard | None = None
+    ) -> TrainingRows:
+        blocks = streams.coded_blocks(args, m, codes)
+        # No calibration moves decisions between two classes: the rows that calibrate
+        # show the errors in the same reading.
+        if (
+            too_large
+            and card
+            and len(m.classes) == 2
+            and estimator.objective == "error"
+        ):
+            blocks = errors.counted(blocks, card, estimator)
+        return streams.coded_rows(args, m, blocks, codes, n)
+
+    block = estimator._fit_counted(m, read)
+    if not errors.total and (block is not None or too_large):
+        clf = getattr(estimator, "classifier_", estimator)
+        blocks = streams.coded_blocks(args, m) if block is None else iter([block])
+        for _ in errors.counted(blocks, clf.scorecard_.of_rule(clf.rule), clf):
+            pass
+    if not errors.total:
         warn(_UNKNOWN)
+    error = errors.wrong / errors.total if errors.total else None
     return _fit_facts(estimator, m.target, _shares(m), error), m
 
 
-def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
-    """Return the share of rows that a model of single columns answers wrongly."""
-    clf, wrong, total = getattr(estimator, "classifier_", estimator), 0.0, 0.0
-    for block in blocks:
-        codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
-        t = clf.scorecard_.of_rule(clf.rule).estimates(codes)
-        answers = rules.answers(t, codes, clf.rule, clf.random_state)
-        wrong += float(block.weights @ (answers != block.y))
-        total += float(block.weights.sum())
-    return wrong / total
+@dataclasses.dataclass
+class _Errors:
+    """Weight of the rows that a model of single columns answers wrongly, and of all."""
+
+    wrong: float = 0.0
+    total: float = 0.0
+
+    def counted(
+        self, blocks: Iterator[TrainingRows], card: Scorecard, clf: Any
+    ) -> Iterator[TrainingRows]:
+        """Yield the blocks, each when its errors have been counted."""
+        for block in blocks:
+            names = card.encoder.feature_names
+            codes = block.codes[block.encoder.columns.places(names)]
+            t = card.estimates(codes)
+            answers = rules.answers(t, codes, clf.rule, clf.random_state)
+            self.wrong += float(block.weights @ (answers != block.y))
+            self.total += float(block.weights.sum())
+            yield block
 
 
 def _train_on_counts(estimator: Any, m: Marginals) -> Facts:

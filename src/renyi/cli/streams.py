@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,13 @@ def streamed_marginals(
 
 
 def coded_rows(
-    args: Args, m: Marginals, codes: bool = True, n: int | None = None
+    args: Args,
+    m: Marginals,
+    read: Iterable[TrainingRows],
+    codes: bool = True,
+    n: int | None = None,
 ) -> TrainingRows:
-    """Read the rows that were counted once more, as codes or for their weights alone.
+    """Join blocks of the rows that were counted, of their codes or weights alone.
 
     Where leave-one-out makes use of rows, their codes are small beside the counts. Of n
     rows in all the sample is returned.
@@ -145,7 +149,7 @@ def coded_rows(
         check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
     counts = m.target_counts if codes else m.class_probabilities[None] * m.n
     left, seen, blocks = np.array(counts, np.float64), 0, []
-    for block in coded_blocks(args, m, codes):
+    for block in read:
         left -= _counts(block, m, codes)
         blocks.append(block if n is None else RowSample.of(block, seen, n).rows)
         seen += len(block.y)
