@@ -76,7 +76,4 @@ def test_a_model_with_the_name_of_a_method_is_not_taken_for_it(good, bad, tmp_pa
     found = json.loads(good(*asked, "--json").out)["entries"]
     assert {each["name"] for each in found} == {"map", "./map"}
     asked = ("compare", "votes", "--models", "map", "--target", "crime")
-    assert (
-        "'crime' as a feature, so it cannot be the class: pass --target 'party'"
-        in bad(*asked)
-    )
+    assert "'crime' as a feature, so it cannot be the class" in bad(*asked)

@@ -273,7 +273,7 @@ def test_no_exact_worst_case_is_offered_at_order_2(
     told = done.out + good("certify", "m.json", "m.renyi").out
     assert "the closed form of this rule is no better" in flat(told)
     assert "--exact" not in told
-    assert "with these counts of pairs of pairs of columns" in flat(told)
+    assert "with these counts of pairs of features of 2 columns" in flat(told)
     assert "for order 1 only" in bad("certify", "m.json", "m.renyi", "--exact")
     plain = good("fit", place, *options[:4], "--out", "n").out
     plain += good("certify", "n.json", "n.renyi").out

@@ -406,6 +406,8 @@ def test_selection_of_nonsense():
         m.select(["text", "y"])
     with pytest.raises(ValueError, match="There is no column 'texts'"):
         m.select(["texts"])
+    with pytest.raises(ValueError, match="column 0"):
+        m.select([0])
     with pytest.raises(ValueError, match="two columns named 'text'"):
         m.select(["text", "text"])
     with pytest.raises(ValueError, match="There is no column 'z'"):

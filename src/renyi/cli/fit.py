@@ -16,7 +16,7 @@ import numpy as np
 
 from renyi import __version__, rules
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ranking_lines, rule_lines
+from renyi.certificates.text import pairs_text, ranking_lines, rule_lines
 from renyi.cli import genotype_counts, genotypes, inputs, output, streams
 from renyi.cli.inputs import Rows
 from renyi.cli.output import Args, Facts, Recorded, bullets, indented
@@ -438,15 +438,13 @@ def certificate_text(c: Certificate) -> list[str]:
         return [wrapped(line, "", line[: -len(line.lstrip())]) for line in lines]
     if c.doubtful:
         return _doubtful(c)
-    # What was counted is named: bounds of two orders are not to be taken for alike.
-    features = "pairs of columns" if c.order == 2 else f"features of {c.order} columns"
-    counts = "pair counts" if c.order == 1 else f"counts of pairs of {features}"
+    counts = "pair counts" if c.order == 1 else f"counts of {pairs_text(c)}"
     lines = [f"Certificate: on every population with these {counts}", *rule_lines(c)]
     if len(c.steps) > 1:
         steps = ", ".join(f"{step.name} {at_most(step.upper, 1)}" for step in c.steps)
         lines.append(indented(f"Rule {c.rule}: {steps}."))
     lines += map(indented, ranking_lines(c))
-    meaning = _meaning(c, "pairs" if c.order == 1 else f"pairs of {features}")
+    meaning = _meaning(c, pairs_text(c))
     texts = [f"Meaning: {meaning}", *(f"Note: {text}" for text in c.warnings)]
     return [*lines, *map(indented, texts)]
 

@@ -253,7 +253,8 @@ def chosen_columns(
                 "ignored-column",
             )
         columns = used
-    check_features({*columns} - {target, *weight}, target)
+    whole = f"Without the columns of --id and --drop, {source}" if aside else source
+    check_features({*columns} - {target, *weight}, target, whole)
     kinds = dict.fromkeys(args.numeric, "number")
     kinds |= dict.fromkeys(args.categorical, "label")
     return target, columns, {n: kinds[n] for n in kinds if n not in weight}

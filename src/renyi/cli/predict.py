@@ -206,7 +206,7 @@ def heldout_rows(
     if target in features:
         raise ValueError(
             f"{model} uses the column {target!r} as a feature, so it cannot be "
-            f"the class: pass --target {clf._target!r}."
+            "the class: name another column with --target."
         )
     check_features(path, names, features)
     if isinstance(file, CsvFile):

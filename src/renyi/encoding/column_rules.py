@@ -78,7 +78,7 @@ def check_names(names: Iterable[str], table: object = "The table") -> None:
                 f"{table} has two columns named {name!r} (numbers {first[name]} and "
                 f"{k}): rename one of them."
             )
-        if "\0" in name:  # where Arrow and SQL end a name
+        if isinstance(name, str) and "\0" in name:  # where Arrow and SQL end a name
             raise ValueError(
                 f"{table} has the column {name!r:.60}: rename it without \\x00."
             )
@@ -261,10 +261,12 @@ def no_counted_rows(target: str) -> ValueError:
     )
 
 
-def check_features(features: Collection[str], target: str) -> None:
-    """Raise an error if a table has the target only."""
+def check_features(
+    features: Collection[str], target: str, table: object = "The table"
+) -> None:
+    """Raise an error if no column of a table is left beside the target."""
     if not features:
-        raise ValueError(f"The table has no column beside the target {target!r}.")
+        raise ValueError(f"{table} has no column beside the target {target!r}.")
 
 
 def check_target(column: Column, n: int) -> None:

@@ -227,7 +227,7 @@ def _check_margins(m: Marginals, margins: _Margins, tolerance: float) -> None:
         i, j = map(int, np.unravel_index(int(there.argmax()), there.shape))
         raise ValueError(
             f"The joint counts of {names[first + i]!r} and {names[j]!r} are declared "
-            "absent, but present."
+            "absent, but they are present."
         )
     j, place = map(int, np.unravel_index(int(gaps.argmax()), gaps.shape))
     if gaps[j, place] > tolerance * m.n:

@@ -217,7 +217,7 @@ class CalibrationDisplay:
         known = [label_text(each) for each in given.tolist()]
         if classes is None and len(known) == 1:
             raise ValueError(
-                f"y has only one class, {known[0]!r}: give rows of all classes."
+                f"y has only one class, {known[0]!r}: name all classes with classes=."
             )
         if p.shape[1:] != (len(known),):
             raise ValueError(

@@ -228,9 +228,8 @@ def _known(c: Certificate) -> list[Rung]:
     if c.sampled_error is not None and c.confidence is not None:
         group = f"The sampled population, confidence {chosen_percent(c.confidence)}"
         if c.observed_error is not None:
-            found.append(
-                Rung(group, ("error on rows not used in training"), c.observed_error)
-            )
+            name = "error on rows not used in training"
+            found.append(Rung(group, name, c.observed_error))
         found.append(Rung(group, "at most", None, None, c.sampled_error))
     return found
 

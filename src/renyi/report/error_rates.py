@@ -23,7 +23,7 @@ from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label
 from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
 from renyi.report.page import quoted
-from renyi.report.record import ALONE, Rung, Tile
+from renyi.report.record import THESE_ROWS_ONLY, Rung, Tile
 
 _GUESSING = "guessing without a model"
 _MEANING = {
@@ -253,5 +253,5 @@ def _best_promise(step: Step, alone: bool) -> Rung:
 def _rung(title: str, step: Step, meaning: str, alone: bool) -> Rung:
     kind: Any = "bound" if step.lower is None else "interval"
     low, stopped = step.lower, not step.finished
-    meaning += ALONE if alone else ""
+    meaning += THESE_ROWS_ONLY if alone else ""
     return Rung(title, kind, None, low, step.upper, meaning, stopped, alone)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FORMAT = "renyi-report"
 VERSION = 1
 ENDINGS = (".html", ".htm")
-ALONE = ", for these rows only"
+THESE_ROWS_ONLY = ", for these rows only"
 _IMPORTANT = 20  # features that are shown as such
 
 Texts = tuple[str, ...]
@@ -85,7 +85,7 @@ class Rung:
         """What its figure is: the error itself, or what it is at most."""
         if self.value is not None:
             return self.name
-        return f"at most, {self.name}{ALONE if self.these_rows_only else ''}"
+        return f"at most, {self.name}{THESE_ROWS_ONLY if self.these_rows_only else ''}"
 
     @property
     def figure(self) -> float:

@@ -474,7 +474,7 @@ def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
             + (
                 "their weights as sample_weight."
                 if forgotten
-                else ("the rows that were counted, or none.")
+                else "the rows that were counted, or none."
             )
         )
     return W, p

@@ -227,11 +227,11 @@ def quadratic_rule(ambiguity: Ambiguity, time_limit: float | None = None) -> Bou
 def _least_squares(ambiguity: Ambiguity) -> tuple[Floats, Floats]:
     """Return points and base of t; of many categories with next to no penalty."""
     K, D = ambiguity.n_classes, int(ambiguity.sizes.sum())
-    if D <= FEW:
-        Q, F = ambiguity.moments()
-        return np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0]), np.zeros(K)
-    check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
+    if D > FEW:
+        check_memory(24.0 * D**2 * (not is_large(ambiguity.sizes)), _SQUARES.format(D))
     Q, F = ambiguity.moments()
+    if D <= FEW:
+        return np.asarray(np.linalg.lstsq(Q, F, rcond=1e-12)[0]), np.zeros(K)
     if not is_sparse(Q):
         return np.linalg.solve(Q + _LITTLE * np.eye(D), F), np.zeros(K)
     equations = moments(Q, F, ambiguity.priors, True)

@@ -212,7 +212,7 @@ def two_classes(
     if classes is None:
         found = sorted({t for t in texts if t is not None} - _UNKNOWN, key=_by_number)
         if len(found) != 2:
-            raise ValueError(_not_two(found, source, texts))
+            raise ValueError(_not_two(found, source))
         classes = found
     first, second = classes
     if first == second:
@@ -233,7 +233,7 @@ def two_classes(
     return y, (first, second)
 
 
-def _not_two(found: list[str], source: str, texts: Sequence[str | None]) -> str:
+def _not_two(found: list[str], source: str) -> str:
     if len(found) > 2:
         a, b = found[:2]
         return (
