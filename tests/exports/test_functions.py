@@ -210,7 +210,7 @@ def test_what_cannot_be_written_is_refused() -> None:
     three = renyi.RenyiClassifier().fit(X, [0, 1, 2] * 6).scorecard_
     with pytest.raises(ValueError, match="two classes"):
         three.to_onnx(odds=2.0)
-    for name in ("", "label", "a\0"):
+    for name in ("", "label"):
         frame = pd.DataFrame({"a": ["u", "v"] * 9}).rename(columns={"a": name})
         odd = renyi.RenyiClassifier().fit(frame, [0, 1] * 9).scorecard_
         with pytest.raises(ValueError, match="rename"):
