@@ -385,7 +385,7 @@ def check_killed(folder: Path, ending: str, kills: int, seed: int) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_killed_at_random_moments(ending: str, tmp_path: Path) -> None:
-    check_killed(tmp_path / "job", ending, kills=4, seed=5)
+    check_killed(tmp_path / "job", ending, kills=6, seed=5)
 
 
 @pytest.mark.long

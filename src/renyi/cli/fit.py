@@ -192,7 +192,7 @@ def _train_on_stream(
 ) -> tuple[Facts, Marginals]:
     """Train on rows that are not held in memory, as on rows that are.
 
-    Of a file that is `too_large`, all is told that is told of another.
+    A file that is `too_large` gets the same facts as one that fits into memory.
     """
     within = estimator._class_pairs_for() is not None
     encoder = inputs.encoder_of(args)
@@ -210,12 +210,8 @@ def _train_on_stream(
         blocks = streams.coded_blocks(args, m, codes)
         # No calibration moves decisions between two classes: the rows that calibrate
         # show the errors in the same reading.
-        if (
-            too_large
-            and card
-            and len(m.classes) == 2
-            and estimator.objective == "error"
-        ):
+        binary = too_large and len(m.classes) == 2
+        if binary and card is not None and estimator.objective == "error":
             blocks = errors.counted(blocks, card, estimator)
         return streams.coded_rows(args, m, blocks, codes, n)
 
