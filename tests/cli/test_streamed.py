@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 import renyi
 from renyi.cli import marginals, output
 from renyi.sources import files
+from renyi.streaming.counter import PairCounter
+from renyi.streaming.run import Record
 from support.commandline import Done, Run, save, save_databases, table
 
 Good = Callable[..., Done]
@@ -406,8 +410,8 @@ def test_integers_of_any_width_are_copied_as_they_are(good: Good) -> None:
 
 
 @pytest.mark.parametrize("weight", [(), ("--weight", "mass")])
-def test_a_query_that_gives_other_rows_again_is_refused(
-    weight: tuple[str, ...], good: Good, bad: Callable[..., str]
+def test_a_query_that_gives_other_rows_again_is_asked_once(
+    weight: tuple[str, ...], good: Good
 ) -> None:
     """Else the model would be of other rows than the marginals beside it."""
     frame = rows(600)[["colour", "y"]].assign(mass=np.arange(600) % 3 + 1.0)
@@ -416,26 +420,59 @@ def test_a_query_that_gives_other_rows_again_is_refused(
     fit = ("fit", "--target", "y", *weight, "--out", "m", "--sql")
     if not weight:
         fit = (*fit[:3], "--drop", "mass", *fit[3:])
-    message = bad(*fit, "FROM 't.parquet' USING SAMPLE 300 ROWS")
-    assert "The query returned different rows" in message
-    good(*fit, "FROM 't.parquet' USING SAMPLE reservoir(300 ROWS) REPEATABLE (1)")
+    good(*fit, "FROM 't.parquet' USING SAMPLE 300 ROWS")
     m, clf = built("m.renyi"), renyi.RenyiClassifier.load("m.json")
     assert clf.data_digest_ is not None
     assert clf.data_digest_.matches(m.digest)
 
 
-def test_a_file_that_is_another_when_it_is_read_again_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("more", [(), ("--weight", "mass")])
+def test_a_resumed_fit_is_that_of_rows_in_memory(
+    more: tuple[str, ...],
+    run: Run,
+    good: Good,
+    parts: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frame = table(150)[["colour", "y"]]
-    name, real = save(frame), files.marginals
+    """Rows that were counted before are read again, to leave out and to calibrate."""
+    drop = "number" if more else "mass"
+    fit = ("fit", "part-*.csv", "--target", "y", "--drop", "id", drop, *more)
+    whole = good(*fit, "--out", "whole", "--json").json
+    add, left = Record.add, [3]
 
-    def counted(*args: Any, **how: Any) -> renyi.Marginals:
-        m = real(*args, **how)
-        save(frame.assign(y="new"))
-        return m
+    def stop(self: Record, *given: Any) -> None:
+        add(self, *given)
+        left[0] -= isinstance(given[1], PairCounter)
+        if not left[0]:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "marginals", counted)
-    done = run("fit", name, "--target", "y", "--where", "true")
-    assert done.code == 2
-    assert "t.csv returned different rows" in done.err
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "add", stop)
+        assert run(*fit, "--out", "m", "--checkpoint", "job").code == 130
+    done = good(*fit, "--out", "m", "--json", "--checkpoint", "job")
+    assert "going on" in done.err
+    told = done.json
+    for name in ("alpha", "alpha_method", "loo_error", "training_error", "calibration"):
+        assert told[name] == whole[name], name
+    assert told["training_error"] is not None
+    assert Path("m.json").read_bytes() == Path("whole.json").read_bytes()
+
+
+@pytest.mark.parametrize("how", ["room", "folder"])
+def test_without_room_for_codes_there_are_counts(
+    how: str, good: Good, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = table()[["colour", "size", "y"]]
+    frame["size"] = frame["size"].astype(str)
+    fit = ("fit", save(frame), "--target", "y", "--where", "true", "--out", "m")
+    if how == "room":
+        usage = shutil.disk_usage(".")._replace(free=1000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(Path("absent").resolve()))
+    done = good(*fit, "--json")
+    assert "TMPDIR" in done.out
+    assert done.json["training_error"] is None
+    clf = renyi.RenyiClassifier().fit_marginals(built("m.renyi"))
+    assert done.json["alpha"] == clf.alpha_
+    assert np.array_equal(renyi.RenyiClassifier.load("m.json").z_, clf.z_)

@@ -6,6 +6,7 @@ import gzip
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -293,20 +294,36 @@ def labels_of(rows: int) -> pa.Table:
     return pa.table({"a": words[a], "b": words[b], "y": words[(a + b + noise) // 2]})
 
 
-# Bins take a reading, counts another; what calibrates, and the errors, one more.
-READINGS = {
-    "rows for leave-one-out": (table_of, 3),
-    "labels": (labels_of, 2),
-    "numbers": (lambda n: labels_of(n).append_column("x", [np.arange(n) / 7]), 3),
+def with_numbers(rows: int) -> pa.Table:
+    return labels_of(rows).append_column("x", [np.arange(rows) / 7])
+
+
+def with_classes(rows: int) -> pa.Table:
+    three = pa.array(np.arange(rows) % 3).cast(pa.string())
+    return with_numbers(rows).set_column(2, "y", three)
+
+
+def with_weights(rows: int) -> pa.Table:
+    return with_numbers(rows).append_column("w", [np.arange(rows) % 3 + 0.5])
+
+
+# Bins take a reading, counts another.
+READINGS: dict[str, tuple[Callable[[int], pa.Table], tuple[str, ...], int]] = {
+    "rows for leave-one-out": (table_of, (), 2),
+    "labels": (labels_of, (), 1),
+    "numbers": (with_numbers, (), 2),
+    "ranking": (with_numbers, ("--objective", "ranking"), 2),
+    "weights": (with_weights, ("--weight", "w"), 2),
+    "three classes": (with_classes, (), 2),
 }
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("kind", READINGS)
-def test_a_streamed_fit_reads_the_header_once_and_the_data_two_or_three_times(
+def test_a_streamed_fit_reads_the_header_once_and_the_data_at_most_twice(
     kind: str, checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, (table, readings) = tmp_path / "rows.csv", READINGS[kind]
+    path, (table, more, readings) = tmp_path / "rows.csv", READINGS[kind]
     pa.csv.write_csv(table(5_000), path)
     size = path.stat().st_size
     monkeypatch.setattr(csv, "PIECE", size // 7)
@@ -329,7 +346,7 @@ def test_a_streamed_fit_reads_the_header_once_and_the_data_two_or_three_times(
     command = ["fit", str(path), "--target", "y", "--out", str(tmp_path / "model.json")]
     command += ["--memory", "1M" if kind.startswith("rows") else "10K"]
     kept = ["--checkpoint", str(tmp_path / "job")] if checkpoint else []
-    assert main([*command, *kept]) == 0
+    assert main([*command, *more, *kept]) == 0
     assert len(headers) == 1
     assert readings - 0.1 < sum(read) / size < readings + 0.1  # and the first rows
     assert len(opened) <= 7 + checkpoint  # these, the header, and twice both its ends

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
 from renyi.streaming import counter
+from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec, pack, unpack
 from renyi.streaming.stream_columns import ColumnProfile
@@ -478,3 +479,61 @@ def test_halves_of_tables_that_do_not_fit_are_one_sentence(
     raw = pack("counts", header, {**arrays, part: value})
     with pytest.raises(ValueError, match="bytes of the counts are not valid"):
         PairCounter.from_bytes(tally.spec, raw)
+
+
+@pytest.mark.parametrize("weight", [None, "mass"])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_kept_rows_have_the_codes_that_they_have_in_memory(
+    name: str, weight: str | None
+) -> None:
+    y = TABLE["y"].to_pylist()
+    y[7::50] = [None] * len(y[7::50])
+    mass = np.arange(len(y)) % 4 / 2
+    table = TABLE.set_column(TABLE.column_names.index("y"), "y", pa.array(y))
+    table = table.append_column("mass", pa.array(mass))
+    if weight is None:
+        table = table.drop_columns(["mass"])
+    batches = pieces(table, [1, 300, 33])
+    spec = CountSpec.of(table.schema, "y", ENCODERS[name], False, weight)
+    spec, files = decided(batches, spec), []
+    with CountedRows() as rows, warnings.catch_warnings(action="ignore"):
+        for k in (0, 4):  # two files of some units each, which are merged twice
+            made = []
+            for batch in batches[k:][: None if k else 4]:
+                made.append(PairCounter(spec))
+                made[-1].kept = rows
+                made[-1].add(batch)
+            for unit in made[1:]:
+                made[0].merge(unit)
+            files.append(made[0])
+        files[0].merge(files[1])
+        assert files[0].is_kept
+        m = files[0].finish()
+        blocks = list(rows.blocks())
+    assert not rows.lost
+    assert len(blocks) > 5
+    counts = np.array([label is not None for label in y])
+    counts &= (mass > 0) | (weight is None)
+    *codes, last = np.concatenate([block for block, _ in blocks], axis=1)
+    assert [m.classes[k] for k in last] == np.array(y)[counts].tolist()
+    whole = m.encoder.transform(table.select(list(m.feature_names)))
+    assert np.array_equal(np.array(codes), whole[:, counts])
+    weights = [w for _, w in blocks]
+    if weight is None:
+        assert weights == [None] * len(blocks)
+    else:
+        assert np.array_equal(np.concatenate(weights), mass[counts])
+
+
+def test_rows_of_a_counter_from_bytes_are_not_kept() -> None:
+    spec = decided([TABLE], CountSpec.of(TABLE.schema, "y"))
+    with CountedRows() as rows:
+        first, second = PairCounter(spec), PairCounter(spec)
+        first.kept = second.kept = rows
+        first.add(TABLE[:400])
+        second.add(TABLE[400:])
+        assert first.is_kept
+        first = PairCounter.from_bytes(spec, first.to_bytes())
+        assert not first.is_kept
+        first.merge(second)
+        assert not first.is_kept

@@ -7,7 +7,7 @@ estimate stands in its place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,16 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
 from renyi.sources.frames import TrainingRows
+from renyi.streaming.counted_rows import CountedRows
 from renyi.warnings import warn
 from renyi.writing import same_file
 
 _UNKNOWN = "The rows were counted as they were read, so the error on them is not known."
+_BY_COUNTS = "alpha was chosen by generalised cross-validation, not leave-one-out."
+_NO_ROOM = (
+    "The codes of the rows need more room than there is for temporary files: name a "
+    "folder with more in TMPDIR."
+)
 _TOP = 10
 _NAME = 26  # of a feature: leaves room for two classes with their points
 _PROBABILITIES = {
@@ -112,7 +118,7 @@ def train(args: Args, estimator: Any) -> tuple[Facts, Rows | Marginals]:
         estimator.order = m.order
         return _train_on_counts(estimator, m), m
     if streams.is_too_large(args, estimator.order):
-        return _train_on_stream(args, estimator, too_large=True)
+        return _train_on_stream(args, estimator)
     encoder = inputs.encoder_of(args)
     rows = inputs.usable_rows(args, encoder)
     estimator.encoder = encoder
@@ -187,65 +193,36 @@ def _check_rows_in_memory(args: Args, order: int) -> None:
         )
 
 
-def _train_on_stream(
-    args: Args, estimator: Any, too_large: bool = False
-) -> tuple[Facts, Marginals]:
-    """Train on rows that are not held in memory, as on rows that are.
-
-    A file that is `too_large` gets the same facts as one that fits into memory.
-    """
-    within = estimator._class_pairs_for() is not None
-    encoder = inputs.encoder_of(args)
-    m = streams.streamed_marginals(args, encoder, within, constants=False)
-    inputs.warn_of_labels(m.encoder.columns)
-    if streams.in_database(args):
-        chosen = " alpha was chosen by generalised cross-validation, not leave-one-out."
-        warn(_UNKNOWN + chosen * (args.alpha == "auto"))
-        return _train_on_counts(estimator, m), m
-    errors = _Errors()
-
-    def read(
-        codes: bool = True, n: int | None = None, card: Scorecard | None = None
-    ) -> TrainingRows:
-        blocks = streams.coded_blocks(args, m, codes)
-        # No calibration moves decisions between two classes: the rows that calibrate
-        # show the errors in the same reading.
-        binary = too_large and len(m.classes) == 2
-        if binary and card is not None and estimator.objective == "error":
-            blocks = errors.counted(blocks, card, estimator)
-        return streams.coded_rows(args, m, blocks, codes, n)
-
-    block = estimator._fit_counted(m, read)
-    if not errors.total and (block is not None or too_large):
-        clf = getattr(estimator, "classifier_", estimator)
-        blocks = streams.coded_blocks(args, m) if block is None else iter([block])
-        for _ in errors.counted(blocks, clf.scorecard_.of_rule(clf.rule), clf):
-            pass
-    if not errors.total:
-        warn(_UNKNOWN)
-    error = errors.wrong / errors.total if errors.total else None
+def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
+    """Train on rows that are not held in memory, as on rows that are."""
+    within, encoder = estimator._class_pairs_for() is not None, inputs.encoder_of(args)
+    with CountedRows() as rows:
+        m = streams.streamed_marginals(args, encoder, within, False, rows)
+        inputs.warn_of_labels(m.encoder.columns)
+        in_database = streams.in_database(args)
+        if in_database or rows.lost:
+            texts = [_UNKNOWN]
+            texts += [_BY_COUNTS] * (args.alpha == "auto")
+            texts += [_NO_ROOM] * (not in_database)
+            warn(" ".join(texts))
+            return _train_on_counts(estimator, m), m
+        kept = streams.KeptRows(m, rows)
+        block = estimator._fit_counted(m, kept.joined)
+        error = _error(estimator, kept.blocks() if block is None else [block])
     return _fit_facts(estimator, m.target, _shares(m), error), m
 
 
-@dataclasses.dataclass
-class _Errors:
-    """Weight of the rows that a model of single columns answers wrongly, and of all."""
-
-    wrong: float = 0.0
-    total: float = 0.0
-
-    def counted(
-        self, blocks: Iterator[TrainingRows], card: Scorecard, clf: Any
-    ) -> Iterator[TrainingRows]:
-        """Yield the blocks, each when its errors have been counted."""
-        for block in blocks:
-            names = card.encoder.feature_names
-            codes = block.codes[block.encoder.columns.places(names)]
-            t = card.estimates(codes)
-            answers = rules.answers(t, codes, clf.rule, clf.random_state)
-            self.wrong += float(block.weights @ (answers != block.y))
-            self.total += float(block.weights.sum())
-            yield block
+def _error(estimator: Any, blocks: Iterable[TrainingRows]) -> float:
+    """Return the share of rows that a model of single columns answers wrongly."""
+    clf, wrong, total = getattr(estimator, "classifier_", estimator), 0.0, 0.0
+    card = clf.scorecard_.of_rule(clf.rule)
+    for block in blocks:
+        codes = block.codes[block.encoder.columns.places(clf.encoder_.feature_names)]
+        t = card.estimates(codes)
+        answers = rules.answers(t, codes, clf.rule, clf.random_state)
+        wrong += float(block.weights @ (answers != block.y))
+        total += float(block.weights.sum())
+    return wrong / total
 
 
 def _train_on_counts(estimator: Any, m: Marginals) -> Facts:

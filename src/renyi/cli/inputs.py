@@ -350,20 +350,6 @@ def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
     return [meant[cell] for cell in cells]
 
 
-def coded_classes(
-    cells: pa.ChunkedArray, labels: list[Any]
-) -> tuple[pa.Array, list[str | None], NDArray[Any]]:
-    """Return the different cells, the class each means, and the places of all cells.
-
-    A missing cell has the place after the last.
-    """
-    found = cells.combine_chunks().dictionary_encode()
-    values = found.dictionary.to_pylist()
-    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
-    places = found.indices.fill_null(len(values)).to_numpy()
-    return found.dictionary, known_classes(values, labels), places
-
-
 # ---- rows in memory
 
 

@@ -321,8 +321,11 @@ def warn_of_unseen(clf: RenyiModel, counts: Any) -> None:
 
 def _known_classes(truth: pa.ChunkedArray, labels: list[Any]) -> Any:
     """Return the texts of the classes that cells of the target mean, or None."""
-    _, meant, places = inputs.coded_classes(truth, labels)
-    return np.array([*meant, None], object)[places]
+    found = truth.combine_chunks().dictionary_encode()
+    values = found.dictionary.to_pylist()
+    values = [v if isinstance(v, (str, int, float)) else str(v) for v in values]
+    places = found.indices.fill_null(len(values)).to_numpy()
+    return np.array([*inputs.known_classes(values, labels), None], object)[places]
 
 
 def _texts(predictions: Any) -> Any:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from renyi import endings
 from renyi.checks import check_memory, memory_budget
@@ -25,7 +24,6 @@ from renyi.cli.inputs import (
     chosen_columns,
     chosen_marginals,
     class_labels,
-    coded_classes,
     constant_names,
     encoder_of,
     listed,
@@ -35,25 +33,24 @@ from renyi.cli.inputs import (
     warn_of_labels,
 )
 from renyi.cli.output import Args, Meter, print_notes
-from renyi.counting.onehot import label_sums
 from renyi.encoding.arrow_cells import (
     check_type,
     coded,
     labels,
     plain_type,
-    requested_floats,
     storage,
     weight_floats,
     without_views,
 )
 from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.encoder import Encoder, target_encoder
+from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
 from renyi.sources import databases, files, sql
 from renyi.sources.frames import RowSample, TrainingRows
+from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.run import GOING_ON
 
 
@@ -106,8 +103,12 @@ def streamed_marginals(
     encoder: Encoder,
     class_conditional: bool = False,
     constants: bool = True,
+    rows: CountedRows | None = None,
 ) -> Marginals:
-    """Count the rows that the command line names, perhaps without constant columns."""
+    """Count the rows that the command line names, perhaps without constant columns.
+
+    `rows` keeps those of files.
+    """
 
     def usable(m: Marginals) -> Marginals:
         check_classes(m.classes, m.target)
@@ -129,99 +130,43 @@ def streamed_marginals(
         given = (encoder, class_conditional, args.where, args.weight)
         with _table(args, encoder) as table, Meter() as meter:
             return usable(sql.marginals(*table, *given, progress=meter))
-    return _of_files(args, encoder, class_conditional, usable)
+    return _of_files(args, encoder, class_conditional, usable, rows)
 
 
-def coded_rows(
-    args: Args,
-    m: Marginals,
-    read: Iterable[TrainingRows],
-    codes: bool = True,
-    n: int | None = None,
-) -> TrainingRows:
-    """Join blocks of the rows that were counted, of their codes or weights alone.
+@dataclasses.dataclass
+class KeptRows:
+    """The rows that were counted, to train on."""
 
-    Where leave-one-out makes use of rows, their codes are small beside the counts. Of n
-    rows in all the sample is returned.
-    """
-    if codes and n is None:
-        size = m.n * len(m.encoder.columns)
-        check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
-    counts = m.target_counts if codes else m.class_probabilities[None] * m.n
-    left, seen, blocks = np.array(counts, np.float64), 0, []
-    for block in read:
-        left -= _counts(block, m, codes)
-        blocks.append(block if n is None else RowSample.of(block, seen, n).rows)
-        seen += len(block.y)
-    if not np.allclose(left, 0, rtol=0, atol=1e-9 * m.n):
-        raise ValueError(
-            f"{_named(args)} returned different rows when it was read again: try "
-            "again, or write the rows of a query that changes to a file first."
+    marginals: Marginals
+    rows: CountedRows
+
+    def joined(self, codes: bool = True, n: int | None = None) -> TrainingRows:
+        """Join all rows, or their weights alone; of n rows in all the sample.
+
+        Where leave-one-out makes use of rows, their codes are small beside the counts.
+        """
+        m, seen, found = self.marginals, 0, []
+        if codes and n is None:
+            size = m.n * len(m.encoder.columns)
+            check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
+        for block in self.blocks(codes):
+            found.append(block if n is None else RowSample.of(block, seen, n).rows)
+            seen += len(block.y)
+        return TrainingRows(
+            m.encoder,
+            np.concatenate([block.codes for block in found], axis=1),
+            np.concatenate([block.y for block in found]),
+            np.concatenate([block.weights for block in found]) if m.weighted else None,
         )
-    return TrainingRows(
-        m.encoder,
-        np.concatenate([block.codes for block in blocks], axis=1),
-        np.concatenate([block.y for block in blocks]),
-        np.concatenate([block.weights for block in blocks]) if m.weighted else None,
-    )
 
-
-def _counts(block: TrainingRows, m: Marginals, codes: bool) -> NDArray[np.float64]:
-    """Return the counts of each category with each class, or but of each class."""
-    sizes = m.encoder.columns.sizes if codes else [1]
-    places = block.codes if codes else np.zeros((1, len(block.y)), np.uint8)
-    classes = block.y[:, None] == np.arange(len(m.classes))
-    return label_sums(places, sizes, classes * block.weights[:, None])
-
-
-def coded_blocks(
-    args: Args, m: Marginals, codes: bool = True
-) -> Iterator[TrainingRows]:
-    """Read the rows that were counted once more, block by block."""
-    encoder, names = m.encoder, list(m.encoder.input_names) if codes else []
-    target = Columns.of([m._column(m.target)])
-    answer = dataclasses.replace(target_encoder(encoder), columns=target)
-    kinds = files.column_kinds(encoder) | files.column_kinds(answer)
-    weight = [] if args.weight is None else [args.weight]
-    for table in files.batches(
-        opened_tables(args),
-        [*names, m.target, *weight],
-        missing=encoder.missing,
-        kinds=kinds | dict.fromkeys(weight, "verbatim"),
-        where=args.where,
-        sql=args.sql,
-    ):
-        for name in {*args.numeric} & {*names}:
-            cells = requested_floats(name, table[name])
-            table = table.set_column(table.column_names.index(name), name, cells)
-        y = _class_codes(table[m.target], answer)
-        weights = (
-            weight_floats(args.weight, table[args.weight], None) if weight else None
-        )
-        kept = counted_rows(y >= 0, weights)
-        if not kept.all():
-            table, y = table.filter(pa.array(kept)), y[kept]
-            weights = None if weights is None else weights[kept]
-        found = np.empty((0, len(y)), np.uint8)
-        if names and len(y):
-            found = encoder.transform(table.select(names))
-        if len(y):
-            yield TrainingRows(encoder, found, y, weights)
-
-
-def _class_codes(cells: pa.ChunkedArray, answer: Encoder) -> NDArray[np.intp]:
-    """Return the places of cells among the classes; -1 for a missing one.
-
-    Classes that are fractions have become texts: cells are compared as numbers, too.
-    """
-    (column,) = answer.columns
-    different, meant, indices = coded_classes(cells, list(column.categories))
-    others = {text: k for k, text in enumerate(column.levels.texts)} | {None: -1}
-    (codes,) = answer.transform(pa.table([different], names=[column.name]))
-    size = len(column.categories)
-    pairs = zip(codes, meant, strict=True)
-    places = [k if k < size else others.get(t, -1) for k, t in pairs]
-    return np.asarray(np.array([*places, -1], np.intp)[indices])
+    def blocks(self, codes: bool = True) -> Iterator[TrainingRows]:
+        """Yield the rows, block by block, or their weights alone."""
+        m, columns = self.marginals, self.rows.columns
+        places = columns.places(m.encoder.feature_names if codes else [])
+        classes = class_labels(columns[-1].categories).tolist()
+        y = np.array([m.classes.index(label) for label in classes])
+        for block, weights in self.rows.blocks():
+            yield TrainingRows(m.encoder, block[places], y[block[-1]], weights)
 
 
 def statements(args: Args, encoder: Encoder) -> list[str]:
@@ -249,6 +194,7 @@ def _of_files(
     encoder: Encoder,
     class_conditional: bool,
     accepted: Callable[[Marginals], Marginals],
+    rows: CountedRows | None,
 ) -> Marginals:
     tables = opened_tables(args)
     missing = missing_texts(encoder.missing)
@@ -273,12 +219,12 @@ def _of_files(
                 with suppress(ValueError, TypeError):  # told when such rows are counted
                     masses = weight_floats(args.weight, first[args.weight])
                     kept = counted_rows(kept, masses)
-            rows = first.filter(pa.array(kept))
-            warn_of_identifiers(rows.select(suspects), "" if whole else "the first ")
+            some = first.filter(pa.array(kept))
+            warn_of_identifiers(some.select(suspects), "" if whole else "the first ")
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
-    which |= {"accepted": accepted, "until": args.until}
+    which |= {"accepted": accepted, "until": args.until, "rows": rows}
 
     def tell(error: type[BaseException] | None, *_: object) -> None:
         text = "Nothing was kept; --checkpoint FILE keeps what has been counted."

@@ -404,8 +404,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     ) -> TrainingRows | None:
         """Train on counts, and on the rows where `fit` would make use of them.
 
-        Else a sample of them calibrates as in `fit`: `read` takes it of n rows, and is
-        given the scorecard before its calibration.
+        Else a sample of them, which `read` takes of n rows, calibrates as in `fit`.
         """
         self._begin(m)
         weighed = read(False) if m.weighted else None
@@ -413,7 +412,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         effective_n = m.n if weighed is None else weighed.effective_n
         if self._uses_rows(n, effective_n, int(m.encoder.columns.sizes.sum())):
             return super()._fit_counted(m, read)
-        sample = partial(read, True, int(n)) if self._reads_sample else None
+        sample = read(True, int(n)) if self._reads_sample else None
         self._fit_counts(m, effective_n=effective_n, sample=sample)
         self._kept, self._sample = None, None
         self._notes = () if weighed is None else _weight_notes(weighed)
@@ -482,12 +481,9 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         m: Marginals,
         rows: ridge.Rows | None = None,
         effective_n: float | None = None,
-        sample: TrainingRows | Callable[[Scorecard], TrainingRows] | None = None,
+        sample: TrainingRows | None = None,
     ) -> None:
-        """Fit from marginals; `rows` serve to leave out, a sample to calibrate.
-
-        The sample may be read when the points are known.
-        """
+        """Fit from marginals; `rows` serve to leave out, a sample to calibrate."""
         self._check_calibration(sample is not None)
         # Weights that sum to 1 leave m.n = 1: rows are counted, where there are any.
         self._effective_n = float(m.n) if effective_n is None else effective_n
@@ -506,9 +502,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             # Cross-validated on the weighted classes: no estimate for real rows.
             fit = fit._replace(choice=replace(fit.choice, risk=None))
         self.marginals_ = m
-        left_out, counts = None, m.feature_counts.diagonal()
-        if callable(sample):
-            sample = sample(self._card(m.encoder, fit, counts))
+        left_out = None
         if sample is not None:
             codes = sample.over(m.encoder.columns)
             sample = replace(sample, encoder=m.encoder, codes=codes)
@@ -520,7 +514,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
             fit, left_out = rescaled(
                 fit, left_out, *label_map(_pair_moments(m, None, fit))
             )
-        self._finish(m.encoder, fit, counts, left_out, pairs)
+        self._finish(m.encoder, fit, m.feature_counts.diagonal(), left_out, pairs)
 
     def _fit_dual(self, block: TrainingRows, rows: ridge.Rows) -> None:
         self._check_calibration(has_rows=True)
@@ -557,18 +551,12 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         rows: LeftOut | None,
         pairs: Callable[[], PairMoments],
     ) -> None:
-        card = self._card(encoder, fit, counts)
-        leverage = float(np.mean(fit.leverage))
-        self._take(card, fit.choice, self.calibration, rows, leverage, pairs)
-
-    def _card(
-        self, encoder: Encoder, fit: ridge.RidgeFit, counts: NDArray[Any]
-    ) -> Scorecard:
-        """Return the scorecard of a fit, without a calibration."""
         classes, z, b = tuple(self.classes_.tolist()), fit.z, fit.intercept
         if len(classes) == 2:
             z, b = z[:, 0], b[0]
-        return Scorecard(encoder, classes, z, np.asarray(b), counts, self._target)
+        card = Scorecard(encoder, classes, z, np.asarray(b), counts, self._target)
+        leverage = float(np.mean(fit.leverage))
+        self._take(card, fit.choice, self.calibration, rows, leverage, pairs)
 
     def _take(self, card: Scorecard, choice: AlphaChoice, *calibration: Any) -> None:
         """Set the fitted attributes that follow from the scorecard."""

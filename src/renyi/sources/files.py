@@ -41,6 +41,7 @@ from renyi.sources import csv, duckdb
 from renyi.sources.arrow import IpcFile, ParquetFile
 from renyi.sources.csv import CsvFile
 from renyi.streaming.checkpoint import Checkpoint
+from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.run import FileError, Job, Source, Unit
 from renyi.streaming.spec import CountSpec, family, fitted_text
 
@@ -229,7 +230,7 @@ def read_table(
 
 
 def _typed(
-    file: TableFile | None,
+    file: TableFile,
     rows: pa.Table,
     missing: frozenset[str],
     kinds: Mapping[str, str],
@@ -250,26 +251,19 @@ def batches(
     missing: Iterable[Label] = MISSING_CODES,
     kinds: Mapping[str, str] | None = None,
     where: str | None = None,
-    sql: str | None = None,
 ) -> Iterator[pa.Table]:
-    """Read files batch by batch, in the order of their rows; or a query of them.
+    """Read files batch by batch, in the order of their rows.
 
     A column of a CSV file that is not among `kinds` may be of numbers in one batch and
     of text in another, as its cells are.
     """
-    kinds, texts = kinds or {}, missing_texts(missing)
-    tables = open_tables(paths) if paths or sql is None else []
+    kinds, texts, tables = kinds or {}, missing_texts(missing), open_tables(paths)
     verbatim = [name for name, kind in kinds.items() if kind == "verbatim"]
-    if sql is None:
-        source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
-    else:
-        source = query(sql, texts, tables)
+    source = _rows(tables, columns, _condition(tables, where, texts), verbatim)
     for unit in source.units(list(source.schema.names if columns is None else columns)):
         for batch in unit.read():
             if batch.num_rows:
-                rows = pa.Table.from_batches([batch])
-                whose = tables[0] if sql is None else None
-                yield _typed(whose, rows, texts, kinds)
+                yield _typed(tables[0], pa.Table.from_batches([batch]), texts, kinds)
 
 
 def first_rows(
@@ -312,13 +306,14 @@ def marginals(
     interval: float = 3.0,
     accepted: Callable[[Marginals], Marginals] = lambda m: m,
     until: ExitStack | None = None,
+    rows: CountedRows | None = None,
 ) -> Marginals:
     """Count the pairs of the columns of files; see `Marginals.from_file`.
 
     `kinds` says what some columns are, "label" or "number", whatever they look like;
     `interval` are the seconds between two writings of the checkpoint, at least. What
     `accepted` refuses needs no checkpoint any more; else it is deleted at the end of
-    `until`, by default at once.
+    `until`, by default at once. The `rows` that count are kept, if wanted.
     """
     encoder, kinds = encoder or Encoder(), kinds or {}
     missing = missing_texts(encoder.missing)
@@ -358,7 +353,7 @@ def marginals(
     with ExitStack() as here:
         if kept is not None:
             (until or here).enter_context(kept.held())
-        counter = Job(source, spec, kept, progress).count()
+        counter = Job(source, spec, kept, progress, rows).count()
         try:
             if not counter.seen:
                 if sql is None:

@@ -36,6 +36,7 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import target_encoder
 from renyi.marginals.marginals import Marginals
+from renyi.streaming.counted_rows import Move, Piece
 from renyi.streaming.spec import (
     ROWS,
     Arrays,
@@ -89,6 +90,12 @@ class PairCounter(Summary):
         self._codes = np.empty((len(spec.names), 0), np.uint8)
         self._weights = np.empty(0)
         self._waiting = 0
+        self._pieces: list[Piece] = []  # of the rows that are kept
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether all rows that count are kept."""
+        return sum(piece.rows for piece in self._pieces) == self.n
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Count the rows of a batch.
@@ -117,6 +124,10 @@ class PairCounter(Summary):
         if weights is not None:
             self._weights[self._waiting : self._waiting + count] = weights[rows]
             self._weight += float(weights[rows].sum())
+        if self.kept is not None and count:
+            some = slice(self._waiting, self._waiting + count)
+            mass = None if weights is None else self._weights[some]
+            self._pieces.append(self.kept.write(self._codes[:, some], mass))
         # Last, so that rows with a cell that is refused have not been counted.
         self.n += count
         self.left_out += left_out
@@ -191,6 +202,9 @@ class PairCounter(Summary):
             self._count()
         pairs = zip(self._encoders, other._encoders, strict=True)
         theirs = [mine.merge(encoder) for mine, encoder in pairs]
+        if other._pieces:
+            move = Move.of(theirs)
+            self._pieces += [piece.moved(move) for piece in other._pieces]
         self._sizes = [encoder.size for encoder in self._encoders]
         if other._table.size:
             self._table.merge(other._table, theirs, self._sizes)
@@ -250,6 +264,8 @@ class PairCounter(Summary):
             check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
         places = [final.places for final in finals]
+        if self.kept is not None:
+            self.kept.close(columns, self._pieces, places)
         counts, inner = (self._count_waiting if waiting else self._counts)(
             places, columns.sizes
         )

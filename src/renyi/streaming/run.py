@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from renyi.compiled import cores
 from renyi.progress import Progress, ProgressCallback
+from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.spec import CountSpec
 from renyi.streaming.stream_columns import ColumnProfile
@@ -200,6 +201,7 @@ class Job:
     spec: CountSpec
     checkpoint: Checkpoint | None = None
     progress: ProgressCallback | None = None
+    kept: CountedRows | None = None
 
     def count(self) -> PairCounter:
         """Return everything counted."""
@@ -218,7 +220,10 @@ class Job:
             record = self._profiled_again(record)
         for text in record.notes:
             warn(text)
-        counter = self._count(record)
+        counter = self._count(record, self.checkpoint)
+        if self.kept is not None and not (self.kept.lost or counter.is_kept):
+            # A checkpoint has counted rows before, which are read again to be kept.
+            counter = self._count(Record(spec=record.spec, seen=record.seen), None)
         for before in files:
             what = changed(before, fingerprint(Path(before["path"])))
             if what:
@@ -257,7 +262,7 @@ class Job:
             self.checkpoint.keep(found)
         return found
 
-    def _count(self, record: Record) -> PairCounter:
+    def _count(self, record: Record, checkpoint: Checkpoint | None) -> PairCounter:
         """Count all rows by a spec that is decided."""
         source, spec = self.source, record.spec or self.spec
         again = (
@@ -270,7 +275,7 @@ class Job:
                 return batch
 
             source = source.mapped(look_at)
-        run = Run(self, source, PairCounter, spec, record, self.checkpoint)
+        run = Run(self, source, PairCounter, spec, record, checkpoint)
         counter: PairCounter = run()
         if again and again.seen == record.seen and again.decided(self.spec) != spec:
             raise _moved("some rows", "others")
@@ -306,6 +311,7 @@ class Run:
     ) -> None:
         self._source, self._kind, self._spec, self._record = source, kind, spec, record
         self._progress, self._checkpoint = job.progress, checkpoint
+        self._kept = job.kept
         # With weights, files that are not done are kept apart even without a
         # checkpoint, so that sums are the same with one.
         self._apart = spec.weight is not None or job.checkpoint is not None
@@ -380,7 +386,7 @@ class Run:
     def _count(self, unit: Unit) -> tuple[Any, int]:
         """Count a unit for itself."""
         part, rows = self._kind(self._spec), 0
-        part.start = unit.start
+        part.start, part.kept = unit.start, self._kept
         try:
             for batch in unit.read():
                 rows += batch.num_rows

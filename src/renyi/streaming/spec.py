@@ -39,6 +39,7 @@ from renyi.encoding.column_rules import (
 from renyi.encoding.columns import RARE, Levels, check_column
 from renyi.encoding.encoder import Encoder
 from renyi.storage import read_archive, write_archive
+from renyi.streaming.counted_rows import CountedRows
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -399,6 +400,7 @@ class Summary:
         self.n = 0  # rows that count: with a target, and a weight
         self.seen = 0  # rows looked at
         self.start: int | None = None  # rows before these, where that is known
+        self.kept: CountedRows | None = None  # takes the rows that are counted
 
     @property
     def next_row(self) -> int | None:
