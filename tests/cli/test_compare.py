@@ -67,6 +67,7 @@ def test_saved_models_on_rows_they_never_saw(good, tmp_path):
     ("argv", "message"),
     [
         (("--methods", "magic"), "magic"),
+        (("--methods", "map,tan"), "did you mean --methods map tan?"),
         (("--models", "none.json"), "none.json"),
         (("--weight", "crime"), "--weight"),
         (("--folds", "3", "--test", "0.3"), "--test"),

@@ -23,7 +23,15 @@ from renyi.exports import formats, integer_card
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
 from renyi.sources.dialects import DIALECTS
-from support.commandline import HERE, Done, Run, process
+from support.commandline import (
+    HERE,
+    Done,
+    Run,
+    process,
+    save,
+    save_databases,
+    table,
+)
 
 
 def test_datasets(good: Callable[..., Done]) -> None:
@@ -93,6 +101,39 @@ def test_wrong_arguments(
     argv: tuple[str, ...], named: str, bad: Callable[..., str]
 ) -> None:
     assert named in bad(*argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "option"),
+    [
+        (("fit", "t.csv", "--target", "y"), "--drop"),
+        (("fit", "t.csv", "--target", "y", "--memory", "1K"), "--id"),
+        (("fit", "t.renyi"), "--drop"),
+        (("marginals", "build", "t.csv", "--target", "y", "--out", "o.renyi"), "--id"),
+        (("marginals", "build", "shop.db", "--table", "visits", "--target",
+          "y", "--out", "o.renyi"), "--id"),
+        (("hgr", "t.csv", "--target", "y"), "--numeric"),
+        (("predict", "t.json", "t.csv"), "--id"),
+    ],
+)  # fmt: skip
+def test_names_with_a_comma_between_them_are_told_apart(
+    argv: tuple[str, ...],
+    option: str,
+    good: Callable[..., Done],
+    bad: Callable[..., str],
+) -> None:
+    frame = table().drop(columns="id").assign(**{"my age": ["u", "v"] * 100})
+    good("fit", save(frame), "--target", "y", "--out", "t")
+    save_databases(frame)
+    message = bad(*argv, option, "size,my age")
+    assert f"did you mean {option} size 'my age'?" in message
+    assert "has no column 'size,what'" in bad(*argv, option, "size,what")
+
+
+def test_a_name_may_hold_a_comma(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id").assign(**{"size,length": ["u", "v"] * 100})
+    asked = ("fit", save(frame), "--target", "y", "--drop", "size,length", "--json")
+    assert good(*asked).json["features"] == 3
 
 
 def test_warnings_of_libraries_stay_out_of_sight(

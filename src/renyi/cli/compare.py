@@ -81,6 +81,7 @@ def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
 
 
 def _methods(args: Args) -> list[str]:
+    inputs.check_separate(args, ["methods"], METHODS)
     names: list[str] = args.methods or list(DEFAULT)
     return list(METHODS) if names == ["all"] else names
 

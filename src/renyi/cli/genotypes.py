@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.cli import output
-from renyi.cli.inputs import check_not_given
+from renyi.cli.inputs import check_not_given, check_separate
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
@@ -213,6 +213,7 @@ def covariates_of(args: Args, samples: pd.DataFrame) -> pd.DataFrame | None:
             raise ValueError("--covar-name names columns of --covar: add the file.")
         return None
     found: SampleColumns = read_sample_columns(args.covar, samples, "COVAR")
+    check_separate(args, ["covar_name"], list(found.texts.columns))
     return found.chosen(args.covar_name or None).numbers()
 
 
