@@ -16,11 +16,15 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from renyi.checks import MemoryBudgetError, memory_limit, signal_message
+from renyi.checks import (
+    MemoryBudgetError,
+    MissingExtraError,
+    memory_limit,
+    signal_message,
+)
 from renyi.cli.parser import option, parser
 from renyi.cli.process import printable_streams, stoppable
 
-_EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
 # Parameters that options of their name set; others have a sentence for both.
 _PARAMETERS = {
     "alpha",
@@ -28,6 +32,7 @@ _PARAMETERS = {
     "calibration",
     "class_conditional",
     "class_weight",
+    "device",
     "folds",
     "max_error",
     "method",
@@ -128,8 +133,8 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
         return _fail(_with_options(str(error), options))
-    if isinstance(error, ImportError) and _EXTRA in str(error):
-        return _fail(str(error))
+    if isinstance(error, MissingExtraError):
+        return _fail(_with_options(str(error), options))
     if os.environ.get("RENYI_DEBUG"):
         raise error
     reason = f" ({error})" if str(error) else ""
