@@ -81,9 +81,9 @@ def check_whole(name: str, value: Any, least: int) -> None:
         )
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse what is not one of some words."""
-    if not isinstance(value, str) or value not in choices:
+def check_choice(name: str, value: Any, choices: Sequence[str | None]) -> None:
+    """Refuse what is not one of some words, of which None may be one."""
+    if not isinstance(value, str | None) or value not in choices:
         *most, last = map(repr, choices)
         known = f"{', '.join(most)} or {last}" if most else last
         raise ValueError(f"{name} must be {known}, not {value!r}.")

@@ -52,7 +52,7 @@ def command(name: str) -> Any:
     [
         ("fit", "--rule", rules.RULES),
         ("fit", "--objective", OBJECTIVES),
-        ("fit", "--calibration", (*CALIBRATIONS, "none")),
+        ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
         ("fit", "--method", crossfit.METHODS),
         ("certify", "--level", LEVELS),
         ("minimax", "--method", minimax_problem.METHODS),
