@@ -497,12 +497,13 @@ def _compared_lines(compared: Facts) -> list[str]:
 
 def top_lines(rows: Sequence[Facts]) -> list[str]:
     """Return the variants that matter most, in words."""
-    top = ["Variants that matter most (swing: largest difference of points)"]
-    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'swing':>9}"]
+    top = ["Variants that matter most (importance: largest difference of points)"]
+    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'importance':>10}"]
     for row in rows:
         place = f"{row['chromosome']}:{row['position']}"
         name = printable(row["id"])[:20]
-        top.append(f"  {name:<20} {place:<16} {row['a1'][:5]:<5} {row['swing']:>9.4g}")
+        shown = f"  {name:<20} {place:<16} {row['a1'][:5]:<5}"
+        top.append(f"{shown} {row['swing']:>10.4g}")
     return top
 
 

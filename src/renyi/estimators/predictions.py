@@ -76,7 +76,7 @@ class Deferred:
         choice, rows = self.choice, self.rows
         if found.moves_decisions and rows is not None and choice.error is not None:
             answers = rules.decide(found.of(rows.scores))
-            error = rows.mass @ (answers != rows.y) / rows.mass.sum()
+            error = rows.sample_weight @ (answers != rows.y) / rows.sample_weight.sum()
             choice = replace(choice, error=float(error))
         return replace(self.card, calibration=found), choice
 
