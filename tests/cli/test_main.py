@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,6 +129,46 @@ def test_names_with_a_comma_between_them_are_told_apart(
     message = bad(*argv, option, "size,my age")
     assert f"did you mean {option} size 'my age'?" in message
     assert "has no column 'size,what'" in bad(*argv, option, "size,what")
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (("fit", "numbered.csv", "--target", "y"), "name it in --numeric"),
+        (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
+        (("predict", "m.json", "new.csv"), "(--unseen mean)"),
+        (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
+        (("predict", "s.json", "t.csv", "--prevalence", "0.3"), "rule 'map'"),
+        (("certify", "m.json", "two.renyi"), "(--order 1)"),
+        (("marginals", "merge", "m.renyi", "o.renyi", "--out", "x.renyi"), "targets"),
+        (("certify", "--halves", "w.renyi", "w.renyi"), "equal weights"),
+        (("fit", "t.csv", "--target", "y", "--objective", "ranking", "--no-intercept"),
+         "--no-intercept"),
+        (("fit", "m.renyi", "--calibration", "temperature"), "'auto' or none"),
+        (("fit", "t.csv", "--target", "y", "--where", "size=1", "--sql", "FROM 't.csv'"),
+         "(--where) or a query (--sql)"),
+    ],
+)  # fmt: skip
+def test_errors_speak_of_options_rather_than_of_python(
+    argv: tuple[str, ...],
+    named: str,
+    good: Callable[..., Done],
+    bad: Callable[..., str],
+) -> None:
+    frame, fit = table().drop(columns="id"), ("fit", "t.csv", "--target")
+    save(frame)
+    save(frame.assign(k=range(len(frame))), "numbered.csv")
+    save(frame.iloc[[0, 1, 4]].assign(y=["no", "yes", "no"]), "few.csv")
+    save(frame.assign(colour="mauve"), "new.csv")
+    good(*fit, "y", "--unseen", "error", "--out", "m")
+    good(*fit, "y", "--rule", "sharp", "--out", "s")
+    good(*fit, "colour", "--out", "o")
+    build = ("marginals", "build", "t.csv", "--target", "y", "--out")
+    good(*build, "two.renyi", "--order", "2")
+    good(*build, "w.renyi", "--weight", "size")
+    message = bad(*argv)
+    assert named in message
+    assert not re.search(r"`|\w\(\)|[a-z]=|in Python|Classifier", message)
 
 
 def test_a_name_may_hold_a_comma(good: Callable[..., Done]) -> None:

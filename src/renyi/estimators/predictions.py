@@ -212,8 +212,8 @@ class ScorecardPredictions:
             if self.rule != "map":
                 raise ValueError(
                     f"prevalence={prevalence} moves the threshold of rule 'map', but "
-                    f"this model has rule {self.rule!r}: leave it out, or set "
-                    "rule='map'."
+                    f"this model has rule {self.rule!r}: leave it out, or "
+                    "train with rule 'map'."
                 )
             card = moved_to(card, self._odds(prevalence))
         t = card.estimates(codes)

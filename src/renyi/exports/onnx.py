@@ -61,7 +61,8 @@ def _check(model: PlainModel) -> None:
     if model.strict:
         raise ValueError(
             "ONNX cannot raise an error for a label unseen in training, as this model "
-            "does: train it with unseen='mean'."
+            "does: train one that counts such labels as the mean (in Python, "
+            "unseen='mean'; on the command line, --unseen mean)."
         )
     for column in model.columns:
         name = column.name
