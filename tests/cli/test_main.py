@@ -145,7 +145,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
         (("fit", "t.csv", "--target", "y", "--objective", "ranking", "--no-intercept"),
          "--no-intercept"),
         (("fit", "m.renyi", "--calibration", "temperature"), "'auto' or none"),
-        (("fit", "t.csv", "--target", "y", "--where", "size=1", "--sql", "FROM 't.csv'"),
+        (("fit", "t.csv", "--target", "y", "--where", "a=1", "--sql", "FROM 't.csv'"),
          "(--where) or a query (--sql)"),
     ],
 )  # fmt: skip
