@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import renyi
 from experiments import pieces
 from experiments.reports import Report
+from renyi.checks import MissingExtraError, install_advice
 
 # What an experiment may need, and the extra that brings it.
 _INSTALL = {"matplotlib": "plot", "highspy": "exact", "clarabel": "exact"}
@@ -97,10 +98,11 @@ def _note(text: str) -> None:
 
 
 def _parser(name: str, experiment: Any) -> argparse.ArgumentParser:
+    extras = dict.fromkeys(_INSTALL[extra] for extra in experiment.EXTRAS)
     parser = argparse.ArgumentParser(
         prog=f"python -m experiments.{name}",
         description=experiment.__doc__.splitlines()[0],
-        epilog=f"Needs {', '.join(experiment.EXTRAS)}: pip install 'renyi[plot,exact]'."
+        epilog=f"Needs {', '.join(experiment.EXTRAS)}: {install_advice(*extras)}."
         " Finished pieces of work are kept after Ctrl-C, and the same command goes on."
         " Time left is shown on a terminal.",
         allow_abbrev=False,
@@ -175,11 +177,9 @@ def _check_extras(extras: Sequence[str]) -> None:
         except ImportError:
             missing[extra] = _INSTALL[extra]
     if missing:
-        names = ",".join(dict.fromkeys(missing.values()))
-        raise ImportError(
-            f"The experiment needs {' and '.join(missing)}: install the extras, "
-            f"pip install 'renyi[{names}]'."
-        )
+        names = dict.fromkeys(missing.values())
+        needed = f"The experiment needs {' and '.join(missing)}"
+        raise MissingExtraError(f"{needed}: {install_advice(*names)}.")
 
 
 def _mixture(sources: set[str]) -> list[str]:

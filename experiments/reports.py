@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from renyi import __version__
+from renyi.checks import import_extra
 from renyi.writing import replacing
 
 if TYPE_CHECKING:
@@ -109,13 +111,8 @@ def _figure(draw: Callable[[Any], None]) -> str:
 
 def plotting() -> Any:
     """Return matplotlib, or say how to get it."""
-    try:
-        import matplotlib.figure
-    except ImportError:
-        raise ImportError(
-            "Figures need matplotlib: install the extra, pip install 'renyi[plot]'."
-        ) from None
-    return matplotlib
+    import_extra("matplotlib.figure", "plot", "Figures need matplotlib")
+    return import_module("matplotlib")
 
 
 def machine() -> str:

@@ -1,4 +1,4 @@
-"""Parameters that are what they should be, and the limits of a job: time and memory.
+"""Parameters that are what they should be, the extras, the limits of a job.
 
 Comparisons of text or lists with numbers would end in errors of Python's own, which
 name neither the parameter nor what to give instead.
@@ -18,6 +18,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,31 @@ def signal_message(code: int) -> str:
     if code - 128 not in SIGNALS:
         return ""
     return f"renyi: {'interrupted' if code - 128 == signal.SIGINT else 'terminated'}\n"
+
+
+class MissingExtraError(ImportError):
+    """A package is not installed that an extra brings."""
+
+
+def install_advice(*extras: str) -> str:
+    """Return how to get extras: there is no package index to ask for them.
+
+    >>> print(install_advice("plot", "exact"))
+    install the extras with pip install '.[plot,exact]' in a checkout of renyi
+    """
+    many, names = "s" * (len(extras) > 1), ",".join(extras)
+    return (
+        f"install the extra{many} with pip install '.[{names}]' in a checkout of renyi"
+    )
+
+
+def import_extra(name: str, extra: str, need: str, otherwise: str = "") -> Any:
+    """Return a module that an extra brings; an error says how to get it, and why."""
+    try:
+        return import_module(name)
+    except ImportError:
+        text = f"{need}: {install_advice(extra)}{otherwise}."
+        raise MissingExtraError(text) from None
 
 
 def is_number(value: Any) -> bool:
@@ -55,9 +81,9 @@ def check_whole(name: str, value: Any, least: int) -> None:
         )
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse what is not one of some words."""
-    if not isinstance(value, str) or value not in choices:
+def check_choice(name: str, value: Any, choices: Sequence[str | None]) -> None:
+    """Refuse what is not one of some words, of which None may be one."""
+    if not isinstance(value, str | None) or value not in choices:
         *most, last = map(repr, choices)
         known = f"{', '.join(most)} or {last}" if most else last
         raise ValueError(f"{name} must be {known}, not {value!r}.")

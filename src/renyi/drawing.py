@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from renyi.checks import import_extra
 from renyi.figures import printable
 
 # Of Okabe and Ito: told apart without seeing red or green, and on paper by lightness.
@@ -34,14 +35,9 @@ def axes(ax: Any = None, width: float = 7, height: float = 4.5) -> Any:
                 "file, call savefig(file) of the figure that is drawn."
             )
         return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "Plots need matplotlib: install the extra, pip install 'renyi[plot]'."
-        ) from error
+    found = import_extra("matplotlib.figure", "plot", "Plots need matplotlib")
     pyplot = sys.modules.get("matplotlib.pyplot")
-    figure = Figure if pyplot is None else pyplot.figure
+    figure = found.Figure if pyplot is None else pyplot.figure
     return figure(figsize=(width, height), layout="constrained").subplots()
 
 

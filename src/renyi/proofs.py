@@ -89,8 +89,9 @@ def write_proof(
         if m.feature_names != given.feature_names:
             raise ValueError(
                 "No proof was written: the marginals have other columns than the "
-                "model, or in another order; select() the model's columns and save the "
-                "result."
+                "model, or in another order: count them again with the model's columns "
+                "(in Python, select() them and save the result; on the command line, "
+                "'renyi marginals build --encoder MODEL')."
             )
     proof: dict[str, Any] = {
         "format": FORMAT,

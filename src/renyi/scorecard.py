@@ -262,15 +262,16 @@ class Scorecard:
         if m.order != order:
             raise ValueError(
                 f"The marginals have order {m.order}, but the model has order {order}: "
-                f"count with order={order} (on the command line, --order {order})."
+                f"count with that order (in Python, order={order}; on the command "
+                f"line, --order {order})."
             )
         # A target without a name may be any.
         named = all(str(v).rstrip("_") != _UNNAMED for v in (self.target, m.target))
         if self.target not in (None, m.target) and named:
             raise ValueError(
                 f"The model predicts {self.target!r}, but the target of the marginals "
-                f"is {m.target!r}: give marginals of {self.target!r}, for example by "
-                "with_target()."
+                f"is {m.target!r}: give marginals of {self.target!r} (in Python, "
+                "with_target() makes them)."
             )
         known = set(m.feature_names)
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import renyi
 from renyi import Marginals, RenyiClassifier, rules
 from renyi.certificates.record import BoundReport, Step
-from renyi.certificates.text import bound_sentence
+from renyi.certificates.text import bound_sentence, table
 from renyi.certification import bound_report
 from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
@@ -302,6 +303,15 @@ def test_verdicts_say_what_is_known_and_no_more() -> None:
     assert "no model" not in unknown
     assert "another rule" not in bound_sentence(*ask, 0.2, 0.0, 0.2)
     assert "error close to zero" in bound_sentence(*ask, 0.2, 0.0, 0.0)
+
+
+def test_a_sentence_repeats_figures_as_the_table_above_it_has_them() -> None:
+    step = Step("minimax error e*", 0.0436789, 0.0436788, 1.0, "solved")
+    _, line = table("What any rule could promise", [step])
+    ask = ("this model", "these marginals")
+    text = bound_sentence(*ask, 0.2, step.lower or 0.0, step.upper)
+    shown = re.findall(r"[\d.]+ %", line)
+    assert re.findall(r"[\d.]+ %", text) == ["20.00 %", *reversed(shown)]
 
 
 def test_lines_do_not_part_a_number_from_its_percent_sign() -> None:

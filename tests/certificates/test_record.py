@@ -338,7 +338,7 @@ def test_negative_risk_is_refused_whatever_the_size(monkeypatch):
     z = np.array([-1.0, 1.0] * 3)
     steep = replace(card, z=z, intercept=np.asarray(0.0))
     assert m.Q @ z @ z - m.dvec @ z + 0.25 < -1  # by hand, in the paper's letters
-    with pytest.raises(ValueError, match="cannot be negative: .* call validate"):
+    with pytest.raises(ValueError, match="cannot be negative: .* validate"):
         certify(steep, m)
 
 

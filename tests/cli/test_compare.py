@@ -30,6 +30,22 @@ def test_text_json_and_page_tell_the_same(good, tmp_path):
     assert facts["folds"] == 3 and facts["rows"] == 435 and facts["seed"] == 0
 
 
+def test_columns_of_bounds_say_what_is_bounded_where(good, tmp_path):
+    lines = good(*FEW, "--out", "page.html").out.splitlines()
+    (at,) = (k for k, line in enumerate(lines) if "log loss" in line and "95" in line)
+    kinds, places = lines[at - 1], lines[at]
+    first = slice(places.index("same pairs") - 2, kinds.index("error,") + 6)
+    assert (kinds[first].strip(), places[first].strip()) == (
+        "worst error,",
+        "same pairs",
+    )
+    assert kinds[first.stop :].strip() == "error in the"
+    assert places[first.stop :].split() == ["population", "seconds"]
+    page = (tmp_path / "page.html").read_text("utf-8")
+    for head in ("Worst error, same pairs", "Error in the population"):
+        assert head in page
+
+
 def test_saved_models_on_rows_they_never_saw(good, tmp_path):
     X, y = load("votes")
     X.assign(party=y)[:300].to_csv("train.csv", index=False)
@@ -51,6 +67,7 @@ def test_saved_models_on_rows_they_never_saw(good, tmp_path):
     ("argv", "message"),
     [
         (("--methods", "magic"), "magic"),
+        (("--methods", "map,tan"), "did you mean --methods map tan?"),
         (("--models", "none.json"), "none.json"),
         (("--weight", "crime"), "--weight"),
         (("--folds", "3", "--test", "0.3"), "--test"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,7 +24,15 @@ from renyi.exports import formats, integer_card
 from renyi.robust import minimax_problem
 from renyi.solvers.calibration import CALIBRATIONS
 from renyi.sources.dialects import DIALECTS
-from support.commandline import HERE, Done, Run, process
+from support.commandline import (
+    HERE,
+    Done,
+    Run,
+    process,
+    save,
+    save_databases,
+    table,
+)
 
 
 def test_datasets(good: Callable[..., Done]) -> None:
@@ -44,7 +53,7 @@ def command(name: str) -> Any:
     [
         ("fit", "--rule", rules.RULES),
         ("fit", "--objective", OBJECTIVES),
-        ("fit", "--calibration", (*CALIBRATIONS, "none")),
+        ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
         ("fit", "--method", crossfit.METHODS),
         ("certify", "--level", LEVELS),
         ("minimax", "--method", minimax_problem.METHODS),
@@ -93,6 +102,79 @@ def test_wrong_arguments(
     argv: tuple[str, ...], named: str, bad: Callable[..., str]
 ) -> None:
     assert named in bad(*argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "option"),
+    [
+        (("fit", "t.csv", "--target", "y"), "--drop"),
+        (("fit", "t.csv", "--target", "y", "--memory", "1K"), "--id"),
+        (("fit", "t.renyi"), "--drop"),
+        (("marginals", "build", "t.csv", "--target", "y", "--out", "o.renyi"), "--id"),
+        (("marginals", "build", "shop.db", "--table", "visits", "--target",
+          "y", "--out", "o.renyi"), "--id"),
+        (("hgr", "t.csv", "--target", "y"), "--numeric"),
+        (("predict", "t.json", "t.csv"), "--id"),
+    ],
+)  # fmt: skip
+def test_names_with_a_comma_between_them_are_told_apart(
+    argv: tuple[str, ...],
+    option: str,
+    good: Callable[..., Done],
+    bad: Callable[..., str],
+) -> None:
+    frame = table().drop(columns="id").assign(**{"my age": ["u", "v"] * 100})
+    good("fit", save(frame), "--target", "y", "--out", "t")
+    save_databases(frame)
+    message = bad(*argv, option, "size,my age")
+    assert f"did you mean {option} size 'my age'?" in message
+    assert "has no column 'size,what'" in bad(*argv, option, "size,what")
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (("fit", "numbered.csv", "--target", "y"), "name it in --numeric"),
+        (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
+        (("predict", "m.json", "new.csv"), "(--unseen mean)"),
+        (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
+        (("predict", "s.json", "t.csv", "--prevalence", "0.3"), "rule 'map'"),
+        (("certify", "m.json", "two.renyi"), "(--order 1)"),
+        (("marginals", "merge", "m.renyi", "o.renyi", "--out", "x.renyi"), "targets"),
+        (("certify", "--halves", "w.renyi", "w.renyi"), "equal weights"),
+        (("fit", "t.csv", "--target", "y", "--objective", "ranking", "--no-intercept"),
+         "--no-intercept"),
+        (("fit", "m.renyi", "--calibration", "temperature"), "'auto' or none"),
+        (("fit", "t.csv", "--target", "y", "--where", "a=1", "--sql", "FROM 't.csv'"),
+         "(--where) or a query (--sql)"),
+    ],
+)  # fmt: skip
+def test_errors_speak_of_options_rather_than_of_python(
+    argv: tuple[str, ...],
+    named: str,
+    good: Callable[..., Done],
+    bad: Callable[..., str],
+) -> None:
+    frame, fit = table().drop(columns="id"), ("fit", "t.csv", "--target")
+    save(frame)
+    save(frame.assign(k=range(len(frame))), "numbered.csv")
+    save(frame.iloc[[0, 1, 4]].assign(y=["no", "yes", "no"]), "few.csv")
+    save(frame.assign(colour="mauve"), "new.csv")
+    good(*fit, "y", "--unseen", "error", "--out", "m")
+    good(*fit, "y", "--rule", "sharp", "--out", "s")
+    good(*fit, "colour", "--out", "o")
+    build = ("marginals", "build", "t.csv", "--target", "y", "--out")
+    good(*build, "two.renyi", "--order", "2")
+    good(*build, "w.renyi", "--weight", "size")
+    message = bad(*argv)
+    assert named in message
+    assert not re.search(r"`|\w\(\)|[a-z]=|in Python|Classifier", message)
+
+
+def test_a_name_may_hold_a_comma(good: Callable[..., Done]) -> None:
+    frame = table().drop(columns="id").assign(**{"size,length": ["u", "v"] * 100})
+    asked = ("fit", save(frame), "--target", "y", "--drop", "size,length", "--json")
+    assert good(*asked).json["features"] == 3
 
 
 def test_warnings_of_libraries_stay_out_of_sight(

@@ -23,8 +23,8 @@ def test_page_and_record_are_written_with_how_they_were_made(
     good: Callable[..., Done], model: str
 ) -> None:
     told = good("report", model)
-    assert "report.html" in told.out and "report.json" in told.out
-    page, plain = Path("report.html").read_text("utf-8"), Path("report.json")
+    assert "m.report.html" in told.out and "m.report.json" in told.out
+    page, plain = Path("m.report.html").read_text("utf-8"), Path("m.report.json")
     found = json.loads(plain.read_text("utf-8"))
     assert found["made"]["report"] == "renyi report m.json"
     assert found["made"]["command"].startswith("renyi fit")
@@ -40,7 +40,7 @@ def test_rows_path_and_bounds_are_shown_when_asked_for(
 ) -> None:
     rows = save(table(seed=5), "rows.csv")
     good("report", model, "m.renyi", "--rows", rows, "--path", "--level", "lp")
-    found = json.loads(Path("report.json").read_text("utf-8"))
+    found = json.loads(Path("m.report.json").read_text("utf-8"))
     assert found["heldout"]["rows"] == len(table(seed=5))
     assert len(found["path"]) == 3
     assert any(rung["name"] == "Linear program" for rung in found["ladder"])
@@ -57,4 +57,22 @@ def test_what_cannot_be_is_refused_in_words(
     Path("m.renyi").unlink()
     assert "--path" in bad("report", model, "--path")
     assert "m.renyi" in bad("report", model, "--exact")
-    assert not Path("report.html").exists()
+    assert not Path("m.report.html").exists()
+
+
+def test_pages_of_two_models_do_not_overwrite_each_other(
+    good: Callable[..., Done], model: str
+) -> None:
+    Path("other").mkdir()
+    copy = Path(model).read_bytes()
+    for name in ("n.json", "other/m.json"):
+        Path(name).write_bytes(copy)
+    first = good("report", model).out
+    pages = {
+        path: path.read_bytes() for path in map(Path, first.split()) if path.is_file()
+    }
+    assert {path.name for path in pages} >= {"m.report.html", "m.report.json"}
+    good("report", "n.json")
+    good("report", "other/m.json")
+    assert all(path.read_bytes() == old for path, old in pages.items())
+    assert Path("n.report.html").is_file() and Path("other/m.report.html").is_file()

@@ -31,7 +31,7 @@ def genotypes() -> PackedGenotypes:
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(ImportError, match=r"renyi\[gpu\].*device='cpu'"):
+    with pytest.raises(ImportError, match=r"\.\[gpu\].*device='cpu'"):
         gpu.DeviceGenotypes(genotypes())
 
 

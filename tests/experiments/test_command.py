@@ -189,7 +189,7 @@ def test_a_missing_extra_is_told_before_the_work(bad, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     message = bad("theorems", "--tables", 1)
-    assert "pip install 'renyi[plot]'" in message
+    assert "pip install '.[plot]'" in message
 
 
 def test_all_missing_extras_are_told_at_once(bad, monkeypatch):
@@ -197,7 +197,7 @@ def test_all_missing_extras_are_told_at_once(bad, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     message = bad("theorems", "--tables", 1)
     assert "needs matplotlib and highspy and clarabel" in message
-    assert "pip install 'renyi[plot,exact]'" in message
+    assert "pip install '.[plot,exact]'" in message
 
 
 def test_an_interruption_tells_what_is_kept(run, good, monkeypatch):
@@ -223,7 +223,7 @@ def test_an_interruption_tells_what_is_kept(run, good, monkeypatch):
 
 def test_help_tells_what_is_needed_and_what_is_long(good):
     text = " ".join(good("runtime", "--help").out.split())
-    assert "pip install 'renyi[plot,exact]'" in text
+    assert "pip install '.[plot]'" in text
     assert "(default: 7 from 1,000 to 1,000,000)" in text
 
 

@@ -228,5 +228,5 @@ def test_figures_are_those_of_pyplot_where_it_is_in_use(monkeypatch, votes):
 
 def test_without_matplotlib_it_says_how_to_get_it(monkeypatch, votes):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'renyi\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
         renyi.HGRDisplay.from_data(votes[0].iloc[:, :2])

@@ -99,7 +99,7 @@ def test_the_command_writes_it_beside_the_page(
     assert "rows.csv" in json.dumps(bill["components"][0])
     Path("README.md").write_text("mine")
     message = bad("report", "m.json", "--card")
-    assert "README.md" in message and not Path("report.html").exists()
+    assert "README.md" in message and not Path("m.report.html").exists()
 
 
 def test_bounds_of_few_rows_are_named_as_such(tmp_path: Path) -> None:

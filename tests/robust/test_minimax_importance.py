@@ -23,7 +23,7 @@ marginals = partial(counted.marginals, n=1000)
 
 @pytest.mark.parametrize("class_conditional", [False, True])
 @pytest.mark.parametrize("K", [2, 3])
-def test_swings_split_the_variance_of_the_choice(
+def test_importances_split_the_variance_of_the_choice(
     K: int, class_conditional: bool
 ) -> None:
     table = random_joint((2, 3, 2), K, random_state=K)
@@ -41,7 +41,7 @@ def test_swings_split_the_variance_of_the_choice(
     assert found.is_monotonic_decreasing
 
 
-def test_swings_do_not_depend_on_how_the_functions_are_split() -> None:
+def test_importances_do_not_depend_on_how_the_functions_are_split() -> None:
     table = random_joint((2, 3, 2), 3, random_state=0)
     m = marginals(table, class_conditional=True)
     rule = renyi.minimax(m, method="lp").rule

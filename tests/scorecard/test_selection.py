@@ -175,7 +175,7 @@ def test_plot_marks_names_and_counts_whole(votes, votes_path):
 
 def test_plot_without_matplotlib_says_how_to_get_it(votes_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'renyi\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
         votes_path.plot()
 
 

@@ -87,12 +87,12 @@ def dual(rows, alpha, fit_intercept):
 def left_out(rows, alpha, fit_intercept):
     """Leave-one-out by refitting without one copy, at a fixed total penalty.
 
-    Returns the risk by the weights of the fit, the risk by mass, and the error of the
-    rule map by mass.
+    Returns the risk by the weights of the fit, the risk by sample_weight, and the error
+    of the rule map by sample_weight.
     """
     weights, K, n = weights_of(rows), rows.n_classes, rows.n
     unit = np.ones(n) if rows.unit is None else rows.unit
-    mass = np.ones(n) if rows.mass is None else rows.mass
+    sample_weight = np.ones(n) if rows.sample_weight is None else rows.sample_weight
     W = one_hot(rows.codes.T, rows.sizes)
     sums = np.zeros(3)
     for i in range(n):
@@ -102,8 +102,12 @@ def left_out(rows, alpha, fit_intercept):
         t = np.array([0.5 - s[0], 0.5 + s[0]]) if K == 2 else s + 1 / K
         square = ((t - np.eye(K)[rows.y[i]]) ** 2).sum() / 2
         wrong = t.argmax() != rows.y[i]
-        sums += [weights[i] * square, mass[i] * square, mass[i] * wrong]
-    return sums / [weights.sum(), mass.sum(), mass.sum()]
+        sums += [
+            weights[i] * square,
+            sample_weight[i] * square,
+            sample_weight[i] * wrong,
+        ]
+    return sums / [weights.sum(), sample_weight.sum(), sample_weight.sum()]
 
 
 @pytest.mark.parametrize(("K", "intercept", "weighted"), CASES)
@@ -164,8 +168,10 @@ def test_leave_one_out_with_weighted_classes(K, intercept):
     """A copy weighs what its class weighs; the report counts it as one row."""
     plain = make_rows(16, K, weighted=True)
     factor = np.array([0.4, 2.5, 1.0])[plain.y]
-    weights = plain.mass * factor
-    rows = ridge.Rows(plain.codes, plain.sizes, plain.y, K, weights, plain.mass, factor)
+    weights = plain.sample_weight * factor
+    rows = ridge.Rows(
+        plain.codes, plain.sizes, plain.y, K, weights, plain.sample_weight, factor
+    )
     for road in (primal, dual):
         choice = road(rows, "loo", intercept).choice
         for place in (20, 35):

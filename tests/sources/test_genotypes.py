@@ -232,7 +232,7 @@ def test_a_file_beside_genotypes_names_them(study, ending):
 def test_pgen_without_pgenlib_names_the_extra(study, monkeypatch):
     save_pgen("p", codes(), study)
     monkeypatch.setitem(sys.modules, "pgenlib", None)
-    with pytest.raises(ImportError, match=r"renyi\[genetics\]"):
+    with pytest.raises(ImportError, match=r"\.\[genetics\]"):
         read_genotypes("p.pgen")
 
 

@@ -291,7 +291,7 @@ def bound_sentence(
     if lower >= _LEAST:
         text = f"{text}; {whose} can promise less than {at_least(lower)}."
         if promise - lower <= CLOSED_GAP < upper - promise:
-            text += f" The best possible promise is at most {at_most(promise, 4)}."
+            text += f" The best possible promise is at most {at_most(promise)}."
         return text
     if promise <= CLOSED_GAP:
         return f"{text}; some rule can promise an error close to zero."

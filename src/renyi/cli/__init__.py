@@ -16,11 +16,15 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from renyi.checks import MemoryBudgetError, memory_limit, signal_message
+from renyi.checks import (
+    MemoryBudgetError,
+    MissingExtraError,
+    memory_limit,
+    signal_message,
+)
 from renyi.cli.parser import option, parser
 from renyi.cli.process import printable_streams, stoppable
 
-_EXTRA = "renyi["  # what a sentence on an extra that is missing tells to install
 # Parameters that options of their name set; others have a sentence for both.
 _PARAMETERS = {
     "alpha",
@@ -28,6 +32,7 @@ _PARAMETERS = {
     "calibration",
     "class_conditional",
     "class_weight",
+    "device",
     "folds",
     "max_error",
     "method",
@@ -41,6 +46,9 @@ _PARAMETERS = {
     "test",
     "time_limit",
 }
+# Those that sentences name in quotes or brackets only, being plain words as well.
+_QUOTED = {"numeric", "sql", "where"}
+_IN_PYTHON = r"in Python, (?:[^()]|\([^()]*\))*?"
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _USER_ERRORS = (
     FileNotFoundError,
@@ -128,8 +136,8 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
         return _fail(_with_options(str(error), options))
-    if isinstance(error, ImportError) and _EXTRA in str(error):
-        return _fail(str(error))
+    if isinstance(error, MissingExtraError):
+        return _fail(_with_options(str(error), options))
     if os.environ.get("RENYI_DEBUG"):
         raise error
     reason = f" ({error})" if str(error) else ""
@@ -144,17 +152,30 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
 def _with_options(text: str, options: Iterable[str]) -> str:
     """Return a sentence on parameters with the options that set them.
 
+    What is for Python alone is left out, and what is for the command line opened up.
+
     >>> _with_options("n_features=9 is too many: set order='2'.", ["n_features"])
     "--n-features 9 is too many: set order='2'."
+    >>> _with_options("Drop it (in Python, select(); on the command line, --id).", [])
+    'Drop it (--id).'
+    >>> _with_options("Give `where` (in Python, a text) or a query (sql).", ["where"])
+    'Give --where or a query (sql).'
     """
-    text = re.sub(r"\(on the command line, ([^)]+)\)", r"(\1)", text)
-    for name in _PARAMETERS & {*options}:
+    text = re.sub(rf"\(({_IN_PYTHON}; )?on the command line, ([^)]+)\)", r"(\2)", text)
+    text = re.sub(rf" \({_IN_PYTHON}\)", "", text)
+    given = {*options}
+    for name in (_PARAMETERS | _QUOTED) & given:
+        text = text.replace(f"`{name}`", option(name))
+        text = re.sub(rf"(?<![\w'\"])\({name}\)", f"({option(name)})", text)
+    if "no_intercept" in given:
+        text = text.replace("fit_intercept=False", "--no-intercept")
+    for name in _PARAMETERS & given:
         shown, alone = option(name), rf"(?<![\w'\"./-]){name}"
         text = re.sub(rf"{alone}=True\b", shown, text)
         text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
         if "_" in name:
             text = re.sub(rf"{alone}(?![\w'\"=])", shown, text)
-    return text
+    return text.replace("or None", "or none") if "--calibration" in text else text
 
 
 def _command(args: argparse.Namespace) -> int:

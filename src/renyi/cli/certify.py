@@ -24,8 +24,8 @@ from renyi.warnings import warn
 
 _TOP = 10
 _NAME = 40
-_NOTHING = 1e-6  # a swing that is rounding
-_SHOWN = 5e-4  # a swing that is not shown as 0.000
+_NOTHING = 1e-6  # an importance that is rounding
+_SHOWN = 5e-4  # an importance that is not shown as 0.000
 
 
 def run(args: Args, recorded: Recorded) -> None:
@@ -320,9 +320,9 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
         "outcomes": None if worst is None else len(worst),
         "rules": [asdict(step) for step in steps],
         "looks_at": [
-            {"feature": str(name), "swing": float(swing)}
-            for name, swing in feature_importance(result.rule).items()
-            if swing > _NOTHING
+            {"feature": str(name), "importance": float(value)}
+            for name, value in feature_importance(result.rule).items()
+            if value > _NOTHING
         ],
         "sentence": bound_sentence(
             "its rule", where, result.upper, result.lower, promise
@@ -363,13 +363,11 @@ def minimax_text(facts: Facts) -> str:
 
 
 def _looks_at(found: list[Facts]) -> list[str]:
-    found = [entry for entry in found if entry["swing"] >= _SHOWN]
+    found = [entry for entry in found if entry["importance"] >= _SHOWN]
     if not found:
         return ["Its rule uses no feature: it gives every row the same answer."]
-    lines = [
-        "Features its rule uses most (swing: how far a feature moves the decision)"
-    ]
+    lines = ["Features its rule uses most (importance: how far they move the decision)"]
     for entry in found[:_TOP]:
         name = one_line(entry["feature"], _NAME)
-        lines.append(f"  {name:<{_NAME}} {entry['swing']:.3f}")
+        lines.append(f"  {name:<{_NAME}} {entry['importance']:.3f}")
     return lines

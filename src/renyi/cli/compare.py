@@ -20,7 +20,13 @@ from renyi.comparison.judging import (
     compare,
 )
 from renyi.comparison.methods import DEFAULT, METHODS, Settings
-from renyi.comparison.page import comparison_page, how_judged, verdict
+from renyi.comparison.page import (
+    POPULATION,
+    WORST,
+    comparison_page,
+    how_judged,
+    verdict,
+)
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.figures import at_most, chosen_percent, wrapped
@@ -75,6 +81,7 @@ def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
 
 
 def _methods(args: Args) -> list[str]:
+    inputs.check_separate(args, ["methods"], METHODS)
     names: list[str] = args.methods or list(DEFAULT)
     return list(METHODS) if names == ["all"] else names
 
@@ -125,11 +132,11 @@ def _rows_and_models(
 
 
 _ERRORS = "{:<20} {:>8} {:>16} {:>9} {:>17}"
-_LOSSES = "{:<20} {:>8} {:>16} {:>9} {:>10} {:>9}"
+_LOSSES = "{:<20} {:>8} {:>15} {:>12}  {:>12} {:>7}"
 _LEGEND = (
-    "Shares are percentages. Worst case: on every population with the marginals of the "
-    "training rows, – where these say little. Population: upper bound, from rows that "
-    "were not used in training."
+    "Shares are percentages. Worst error, same pairs: on every population with the "
+    "counts of pairs of the training rows, – where these say little. Error in the "
+    "population: upper bound, from rows that were not used in training."
 )
 
 
@@ -140,8 +147,10 @@ def _text(found: Comparison, facts: Facts) -> str:
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
-    heads = ("log loss", sure, "worst", "population", "seconds")
-    lines += ["", _LOSSES.format("", *heads), *map(_loss_line, done)]
+    (worst, pairs), (error, population) = WORST, POPULATION
+    lines += ["", _LOSSES.format("", "", "", worst, error, "").rstrip()]
+    heads = ("log loss", sure, pairs, population, "seconds")
+    lines += [_LOSSES.format("", *heads), *map(_loss_line, done)]
     texts = [verdict(found), how_judged(found), _LEGEND]
     failed = [e for e in found.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]

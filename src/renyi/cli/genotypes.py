@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from renyi import __version__
 from renyi.cli import output
-from renyi.cli.inputs import check_not_given
+from renyi.cli.inputs import check_not_given, check_separate
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
@@ -213,6 +213,7 @@ def covariates_of(args: Args, samples: pd.DataFrame) -> pd.DataFrame | None:
             raise ValueError("--covar-name names columns of --covar: add the file.")
         return None
     found: SampleColumns = read_sample_columns(args.covar, samples, "COVAR")
+    check_separate(args, ["covar_name"], list(found.texts.columns))
     return found.chosen(args.covar_name or None).numbers()
 
 
@@ -496,12 +497,13 @@ def _compared_lines(compared: Facts) -> list[str]:
 
 def top_lines(rows: Sequence[Facts]) -> list[str]:
     """Return the variants that matter most, in words."""
-    top = ["Variants that matter most (swing: largest difference of points)"]
-    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'swing':>9}"]
+    top = ["Variants that matter most (importance: largest difference of points)"]
+    top += [f"  {'variant':<20} {'place':<16} {'A1':<5} {'importance':>10}"]
     for row in rows:
         place = f"{row['chromosome']}:{row['position']}"
         name = printable(row["id"])[:20]
-        top.append(f"  {name:<20} {place:<16} {row['a1'][:5]:<5} {row['swing']:>9.4g}")
+        shown = f"  {name:<20} {place:<16} {row['a1'][:5]:<5}"
+        top.append(f"{shown} {row['swing']:>10.4g}")
     return top
 
 

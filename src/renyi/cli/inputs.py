@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +65,21 @@ def check_not_given(args: Args, names: Iterable[str], why: str, **shown: str) ->
     for name in names:
         if getattr(args, name, None) not in (None, False, [], _USUAL.get(name)):
             raise ValueError(f"{shown.get(name, option(name))} {why}.")
+
+
+def check_separate(args: Args, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options whose values are known names with commas between them.
+
+    Options take names that are separated by spaces: a comma may be part of a name.
+    """
+    for name in names:
+        for text in getattr(args, name):
+            parts = [part.strip() for part in text.split(",") if part.strip()]
+            if text not in known and {*parts} <= {*known}:
+                raise ValueError(
+                    f"{option(name)} takes names with spaces between them: did you "
+                    f"mean {option(name)} {shlex.join(parts)}?"
+                )
 
 
 def check_time_limit(args: Args) -> None:
@@ -148,6 +163,7 @@ def chosen_marginals(args: Args) -> Marginals:
             "marginals build --class-conditional'."
         )
     aside = {*args.id, *args.drop}
+    check_separate(args, ("id", "drop"), m.columns.names)
     files.require(args.file, m.columns.names, aside)
     if m.target in aside:
         raise ValueError(f"Column {m.target!r} is the target: it cannot be dropped.")
@@ -231,6 +247,7 @@ def chosen_columns(
         )
     weight = [] if args.weight is None else [args.weight]
     requested = [*args.id, *args.drop, *args.numeric, *args.categorical]
+    check_separate(args, ("id", "drop", "numeric", "categorical"), names)
     files.require(source, names, [target, *requested, *weight])
     check_weight_column(args.weight, target)
     if target in requested:

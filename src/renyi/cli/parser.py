@@ -443,13 +443,13 @@ def _add_export(commands: Any) -> None:
 
 
 def _add_report(commands: Any) -> None:
-    text = "write a self-contained HTML page about a model, and report.json beside it"
+    text = "write a self-contained HTML page about a model, and its figures as JSON"
     parser = _command(commands, "report", text)
     parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}, of genotypes too")
     text = f"{_MARGINALS} (default: MODEL's own)"
     parser.add_argument("file", metavar="MARGINALS", nargs="?", help=text)
-    text = "where to write (default report.html)"
-    parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help=text)
+    text = "where to write (default: MODEL's name with .report.html)"
+    parser.add_argument("-o", "--out", metavar="FILE", help=text)
     text = "show bounds up to a linear program, or to the exact worst case"
     _add_level(parser, text)
     _add(parser, "--path", "show in which order features would be selected")

@@ -162,6 +162,7 @@ def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
     names = [files.opened(path).schema.names for path in paths]
     features = list(clf.encoder_.input_names)
     for path, found in zip(paths, names, strict=True):
+        inputs.check_separate(args, ["id"], found)
         files.require(path, found, args.id)
         check_features(path, found, features)
     target = clf._target if all(clf._target in found for found in names) else None

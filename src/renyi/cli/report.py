@@ -14,7 +14,7 @@ from renyi.figures import wrapped
 from renyi.report import card
 from renyi.report.build import report
 from renyi.report.genotype import genotype_report
-from renyi.report.record import ENDINGS, Report, record_place
+from renyi.report.record import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 from renyi.sources import files
 
@@ -23,7 +23,8 @@ _MADE = ("date", "command")  # lines of a log that tell how a model was made
 
 def run(args: Args, recorded: Recorded) -> None:
     """Write the page of a model, and the record behind it."""
-    place = output.check_place(args, args.out, ENDINGS)
+    page = args.out or str(page_place(Path(args.model)))
+    place = output.check_place(args, page, ENDINGS)
     beside = output.check_place(args, str(record_place(place)))
     inputs.check_time_limit(args)
     if args.rows is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
-from renyi.figures import at_most, chosen_percent, number_of, percent
+from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
 from renyi.report.page import (
     Head,
@@ -19,16 +19,22 @@ from renyi.report.page import (
 )
 
 _FEW = ", of few rows"
+# What the two certificates are called: their kind, then the populations they are for.
+WORST = ("worst error,", "same pairs")
+POPULATION = ("error in the", "population")
+_WORST, _POPULATION = (capitalised(" ".join(head)) for head in (WORST, POPULATION))
+_POPULATION_WORST = "Worst error, pairs of the population"
 _READING = (
     "A dot is the share of wrong answers, or the mean log loss, with its interval. An "
     "arrow ends at what the error is proven to be at most.",
     "Each interval holds by itself. May be the best: no other method is proven to be "
     "better when all are compared at once, at the same confidence.",
-    "The worst case is the largest error of the same model on any population with the "
-    "marginals of its training rows. It promises nothing about a population with "
-    "others, and where the rows are few beside the categories it says little.",
-    "Population at most: an upper confidence bound on the error on the population that "
-    "the rows were drawn from, by rows that the model was not trained on.",
+    "Worst error, same pairs: the largest error of the same model on any population "
+    "with the counts of pairs of its training rows. It promises nothing about a "
+    "population with others, and where the rows are few beside the categories it says "
+    "little.",
+    "Error in the population: an upper confidence bound on the error on the population "
+    "that the rows were drawn from, by rows that the model was not trained on.",
 )
 
 
@@ -97,10 +103,10 @@ def _chart(found: Comparison) -> Html:
     losses = [_interval(e.log_loss, 3) for e in done]
     bounds = [_bound(e.worst_case, e.doubtful) for e in done]
     if any(bounds):
-        columns.append(Panel("Worst case, marginals of the training rows", bounds))
+        columns.append(Panel(_WORST, bounds))
     known = [_bound(entry.population) for entry in done]
     if any(known):
-        columns.append(Panel(f"Population at most, confidence {sure}", known))
+        columns.append(Panel(f"{_POPULATION} at most, confidence {sure}", known))
     if any(losses):
         columns.append(Panel("Log loss", losses, "{:.2g}".format))
     caption = "Errors, certificates and log loss of all that were compared."
@@ -135,8 +141,8 @@ def _table(found: Comparison) -> Html:
         *(Head(text, True) for text in ("Error", "Error above the least")),
         Head("May be the best"),
         *(Head(text, True) for text in ("Log loss", "Log loss above the least")),
-        *(Head(text, True) for text in ("Worst case", "Population")),
-        *(Head(text, True) for text in ("Populations with its pairs", "Seconds")),
+        *(Head(text, True) for text in (_WORST, _POPULATION)),
+        *(Head(text, True) for text in (_POPULATION_WORST, "Seconds")),
     ]
     rows = [
         [

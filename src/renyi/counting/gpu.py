@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import import_extra
+
 if TYPE_CHECKING:
     from renyi.counting.packed import PackedGenotypes
 
@@ -36,13 +38,8 @@ _CHARACTERS = 2**30  # bytes of unpacked genotypes at a time
 @cache
 def module() -> tuple[Any, Any]:
     """Return CuPy and the compiled kernels, or say what is missing."""
-    try:
-        import cupy
-    except ImportError:
-        raise ImportError(
-            "device='cuda' needs CuPy, which is not installed: pip install "
-            "'renyi[gpu]', or use device='cpu'."
-        ) from None
+    need = "device='cuda' needs CuPy, which is not installed"
+    cupy = import_extra("cupy", "gpu", need, ", or use device='cpu'")
     try:
         found = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:

@@ -303,7 +303,7 @@ def check_classes(classes: Iterable[Label], target: str = "y") -> None:
         raise ValueError(
             f"The target {target!r} is missing in some of the rows behind the "
             "marginals, and a missing value is not a class: build marginals without "
-            "these rows, or choose another target with with_target()."
+            "these rows, or choose another target (in Python, by with_target())."
         )
     if len(found) < 2:
         raise ValueError(

@@ -370,7 +370,8 @@ def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) ->
             shown = MISSING_TEXT if label is None else repr(label)
             raise ValueError(
                 f"Column {column.name!r} has the label {shown}, unseen in training: "
-                "correct it, or use unseen='mean'."
+                "correct it, or train a model that counts such labels as the mean (in "
+                "Python, unseen='mean'; on the command line, --unseen mean)."
             )
 
 

@@ -53,9 +53,10 @@ Places = NDArray[np.intp]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _WEIGHTED = (
-    "CrossFitClassifier takes no weights (sample_weight): its certificate is proven "
-    "for rows that were drawn independently and have equal weights. Leave the weights "
-    "out, or use RenyiClassifier, which certifies the weighted marginals."
+    "Halves that certify each other have no weights (in Python, sample_weight): the "
+    "certificate is proven for rows that were drawn independently and have equal "
+    "weights. Leave the weights out, or train one model on all rows, which certifies "
+    "the weighted marginals (in Python, RenyiClassifier)."
 )
 _LEAST_ROWS = 4  # two to train each model, two to judge it
 
@@ -178,8 +179,8 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             _keep_decisions(whole, len(whole.classes_), "temperature")
         if len(codes) < _LEAST_ROWS:
             raise ValueError(
-                f"CrossFitClassifier needs at least {_LEAST_ROWS} rows to split, and "
-                f"there are n_samples={len(codes)}."
+                f"Two halves that certify each other need at least {_LEAST_ROWS} rows, "
+                f"but there are only {len(codes)} (in Python, n_samples={len(codes)})."
             )
         parts = split_rows(table, codes, self.random_state)
         encoded = _encoded(settings, table, parts)

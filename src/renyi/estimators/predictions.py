@@ -76,7 +76,7 @@ class Deferred:
         choice, rows = self.choice, self.rows
         if found.moves_decisions and rows is not None and choice.error is not None:
             answers = rules.decide(found.of(rows.scores))
-            error = rows.mass @ (answers != rows.y) / rows.mass.sum()
+            error = rows.sample_weight @ (answers != rows.y) / rows.sample_weight.sum()
             choice = replace(choice, error=float(error))
         return replace(self.card, calibration=found), choice
 
@@ -212,8 +212,8 @@ class ScorecardPredictions:
             if self.rule != "map":
                 raise ValueError(
                     f"prevalence={prevalence} moves the threshold of rule 'map', but "
-                    f"this model has rule {self.rule!r}: leave it out, or set "
-                    "rule='map'."
+                    f"this model has rule {self.rule!r}: leave it out, or "
+                    "train with rule 'map'."
                 )
             card = moved_to(card, self._odds(prevalence))
         t = card.estimates(codes)

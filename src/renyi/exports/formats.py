@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from renyi.checks import check_choice
+from renyi.checks import check_choice, import_extra
 from renyi.exports import onnx, plain_form, point_tables
 
 if TYPE_CHECKING:
@@ -56,10 +56,5 @@ def written(card: Scorecard, format: str, odds: float = 1.0) -> str | bytes:
 
 def skops_bytes(estimator: object) -> bytes:
     """Return a classifier as skops keeps it."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            "Writing for skops needs the package skops: pip install 'renyi[skops]'."
-        ) from error
-    return bytes(skops.io.dumps(estimator))
+    need = "Writing for skops needs the package skops"
+    return bytes(import_extra("skops.io", "skops", need).dumps(estimator))

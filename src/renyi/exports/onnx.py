@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
+from renyi.checks import import_extra
 from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import MISSING_TEXT
@@ -35,12 +36,7 @@ _VERSION = 8  # of the format: what runtimes of 2022 can read
 
 def model_bytes(card: Scorecard, odds: float) -> bytes:
     """Return the file."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError(
-            "Writing ONNX needs the package onnx: pip install 'renyi[onnx]'."
-        ) from error
+    onnx = import_extra("onnx", "onnx", "Writing ONNX needs the package onnx")
     model = plain_model(card, odds)
     _check(model)
     graph = _Graph(onnx.helper, [column.name for column in model.columns])
@@ -65,7 +61,8 @@ def _check(model: PlainModel) -> None:
     if model.strict:
         raise ValueError(
             "ONNX cannot raise an error for a label unseen in training, as this model "
-            "does: train it with unseen='mean'."
+            "does: train one that counts such labels as the mean (in Python, "
+            "unseen='mean'; on the command line, --unseen mean)."
         )
     for column in model.columns:
         name = column.name

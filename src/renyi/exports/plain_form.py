@@ -76,8 +76,8 @@ def check_odds(card: Scorecard, odds: float) -> None:
         raise ValueError(f"odds must be positive and finite, not {odds!r}.")
     if odds != 1 and card.n_classes != 2:
         raise ValueError(
-            f"odds={odds:g} is for two classes, but there are {card.n_classes}: leave "
-            "it out (on the command line, --prevalence)."
+            f"Other odds (in Python, odds={odds:g}; on the command line, --prevalence) "
+            f"are for two classes, but there are {card.n_classes}: leave them out."
         )
 
 

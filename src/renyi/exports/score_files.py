@@ -281,11 +281,11 @@ class GenotypeScores:
 
     def top(self, count: int = 20) -> pd.DataFrame:
         """Return the variants whose points differ most between genotypes."""
-        swing = self.swings
-        first = np.argsort(-swing, kind="stable")[:count]
+        differences = self.swings
+        first = np.argsort(-differences, kind="stable")[:count]
         table = self.variants.iloc[first][list(VARIANTS)].reset_index(drop=True)
         points = self.points[first]
-        table["swing"] = swing[first]
+        table["swing"] = differences[first]
         table[["two", "one", "none"]] = points[:, OBSERVED]
         return table
 

@@ -176,7 +176,8 @@ def _combined(first: Marginals, second: Marginals, sign: int) -> Marginals:
     if first.target != second.target:
         raise ValueError(
             f"The marginals have different targets, {first.target!r} and "
-            f"{second.target!r}: use with_target() first."
+            f"{second.target!r}: give both the same target (in Python, by "
+            "with_target())."
         )
     settings = first.settings.joined(second.settings)
     where = second.columns.places(first.columns.names)

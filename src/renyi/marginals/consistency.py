@@ -133,7 +133,8 @@ def check_counted(m: Marginals, pairs: Iterable[tuple[str, str]]) -> None:
         if frozenset((first, second)) in m.absent:
             raise ValueError(
                 f"The joint counts of {first!r} and {second!r} are not among the "
-                "tables: add a table of the two, or leave one out with select()."
+                "tables: add a table of the two, or leave one out (in Python, with "
+                "select(); on the command line, --drop)."
             )
 
 

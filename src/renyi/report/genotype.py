@@ -99,7 +99,7 @@ def _variants(
 ) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """Return some variants as columns and features, with the likeliest genotypes."""
     table, points = model.variants.iloc[kept], filled_points(model)[kept][:, _ORDER]
-    swings = model.swings[kept].tolist()
+    importance = model.swings[kept].tolist()
     f = np.full(len(kept), 0.5)
     if "frequency" in table:
         f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
@@ -111,7 +111,7 @@ def _variants(
         own = rows_of(points[j][:, None])
         texts = (*both, MISSING_TEXT)
         columns.append(Column(title, "variant", texts, None, None, likely[j]))
-        features.append(Feature(title, (j,), swings[j], texts, None, own, own[-1]))
+        features.append(Feature(title, (j,), importance[j], texts, None, own, own[-1]))
     return tuple(columns), tuple(features)
 
 

@@ -37,6 +37,15 @@ Texts = tuple[str, ...]
 Numbers = tuple[float, ...]
 
 
+def page_place(model: Path) -> Path:
+    """Return where the page of a model goes that has no other place: beside it.
+
+    >>> page_place(Path("votes.json")).name, page_place(Path("report.json")).name
+    ('votes.report.html', 'report.report.html')
+    """
+    return model.with_suffix(".report.html")
+
+
 def record_place(page: Path) -> Path:
     """Return where the record of a page goes: never where its model may be.
 

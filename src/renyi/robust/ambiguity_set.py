@@ -41,7 +41,10 @@ Flags = NDArray[np.bool_]
 Outcomes = NDArray[np.int64]  # codes: a row for each outcome, a column for each feature
 Classes = tuple[int, ...]
 
-_FEWER = "merge rare categories, leave out columns with select(), or give it more"
+_FEWER = (
+    "merge rare categories, leave columns out (in Python, with select()), or give it "
+    "more"
+)
 _AGREE = 1e-9  # what common margins of two tables may differ by
 _MAX_EXPLAINED = 20_000  # outcomes that an explanation may look at
 _PATIENCE = 20.0  # seconds to look for a few columns that explain it

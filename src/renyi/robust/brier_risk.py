@@ -285,8 +285,9 @@ def solve_cone(
         raise ValueError(contradiction(ambiguity))
     if str(answer.status) not in SOLVED:
         raise ValueError(
-            f"The cone solver returned {answer.status} and found no distribution: call "
-            "validate() on the marginals, or leave columns out with select()."
+            f"The cone solver returned {answer.status} and found no distribution: "
+            "count again, or leave columns out (in Python, validate() names the counts "
+            "that disagree and select() leaves columns out)."
         )
     p = np.zeros(N * K)
     p[where] = np.maximum(np.array(answer.x[:n]), 0)

@@ -497,13 +497,13 @@ def _planes(
 
 
 def feature_importance(rule: MinimaxRule) -> pd.Series:
-    """Swing of every feature of a minimax rule, the largest first.
+    """Return the importance of every feature of a minimax rule, the largest first.
 
     Only what differs between the classes in λ_y(x) = Σ_t a_t(x_{S_t} [, y]) matters:
     tables without the target drop out, and of the others the mean over the classes.
     Taking the columns as independent, each with its own frequencies, settles what
     belongs to whom: the effect of a feature is the mean over the other one, and what is
-    left of a pair is shared by the two. The swing is the root of the feature's part of
+    left of a pair is shared by the two. Importance is the root of the feature's part of
     the variance: how far it moves the choice. At a cell of probability 0, where a
     multiplier may be anything large, a class counts as 1 above the smallest.
 
@@ -533,7 +533,7 @@ def feature_importance(rule: MinimaxRule) -> pd.Series:
             shared[list(table.features)] += part
     parts = [_variance(e, w) for e, w in zip(effects, weights, strict=True)]
     values = np.sqrt(np.array(parts) + shared)
-    found = pd.Series(values, list(ambiguity.columns.names), name="swing")
+    found = pd.Series(values, list(ambiguity.columns.names), name="importance")
     return found.sort_values(ascending=False, kind="stable")
 
 

@@ -56,8 +56,9 @@ _STEPS = {
 _BRIEF = 0.2  # seconds that are too few for them
 _QUICK, _LONG = 20.0, 600.0  # and enough
 _EMPTY = (
-    "No distribution has all of these marginals, so there is no worst case: call "
-    "validate() on them, or leave columns out with select()."
+    "No distribution has all of these marginals, so there is no worst case: count "
+    "again, or leave columns out (in Python, validate() names the counts that disagree "
+    "and select() leaves columns out)."
 )
 _OTHER = (
     "start is not a result of worst_case() for this model, rule and marginals: leave "

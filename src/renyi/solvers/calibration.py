@@ -32,7 +32,8 @@ from renyi.storage import NUMBER, check_fields, finite_numbers
 
 Floats = NDArray[np.float64]
 
-CALIBRATIONS = ("auto", "temperature", "affine", "discriminant")
+KINDS = ("temperature", "affine", "discriminant")
+CALIBRATIONS = ("auto", *KINDS, None)
 # Rows for each of K² coefficients, below which pairs alone serve better.
 ROWS_PER_COEFFICIENT = 10
 _RIDGE = 0.1
@@ -51,7 +52,7 @@ class Calibration:
 
     def __post_init__(self) -> None:
         """Check the numbers: they may come from a file."""
-        if self.kind not in CALIBRATIONS[1:]:
+        if self.kind not in KINDS:
             raise ValueError(f"its calibration {self.kind!r:.60} is unknown")
         single = self.kind == "temperature"
         good = self.slope.ndim == (0 if single else 2)
@@ -308,7 +309,10 @@ def rescaled(
     """Return a fit, and rows left out of it, whose scores are mapped."""
     choice = replace(fit.choice, risk=None, error=None)
     if rows is not None:
-        share, s = rows.mass / rows.mass.sum(), slope * rows.scores + start
+        share, s = (
+            rows.sample_weight / rows.sample_weight.sum(),
+            slope * rows.scores + start,
+        )
         if fit.choice.error is not None:
             risk = share @ (s[:, 0] - (rows.y - 0.5)) ** 2
             error = share @ ((s[:, 0] > 0) != rows.y)

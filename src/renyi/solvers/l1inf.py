@@ -68,8 +68,8 @@ _ROUNDING = 1e-9  # of a probability beside a category without rows
 _DUST = 1e-12  # of a difference of probabilities
 
 INDEFINITE = (
-    "The marginals are not positive semidefinite, so no rows can have them: call "
-    "validate() on them."
+    "The marginals are not positive semidefinite, so no rows can have them: count "
+    "again (in Python, validate() names the counts that disagree)."
 )
 
 

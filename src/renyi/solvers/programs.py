@@ -23,12 +23,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from renyi.checks import import_extra
 
 Found = TypeVar("Found")
 Floats = NDArray[np.float64]
@@ -119,24 +120,14 @@ class Solution:
 STOPPED = Solution("stopped", np.inf, np.empty(0), np.empty(0))
 
 
-def _module(name: str, need: str) -> Any:
-    """Import a solver; a sentence says how to install it if it is absent."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise ImportError(
-            f"{need}: install the extra with pip install 'renyi[exact]'."
-        ) from None
-
-
 def highspy() -> Any:
     """Return the module of HiGHS."""
-    return _module("highspy", "The exact worst case needs HiGHS")
+    return import_extra("highspy", "exact", "The exact worst case needs HiGHS")
 
 
 def clarabel() -> Any:
     """Return the module of Clarabel."""
-    return _module("clarabel", "Cone programs need the solver Clarabel")
+    return import_extra("clarabel", "exact", "Cone programs need the solver Clarabel")
 
 
 def clarabel_settings(

@@ -55,8 +55,8 @@ _ROW_BLOCK = 4096
 _BLOCK = 64  # of LAPACK's reflections
 INDEFINITE = (
     "The marginals are not positive semidefinite, so no rows can have them, or alpha "
-    "is too small for their rounding errors: call validate() on them, or give a larger "
-    "alpha."
+    "is too small for their rounding errors: count again (in Python, validate() names "
+    "the counts that disagree), or give a larger alpha."
 )
 
 
@@ -115,9 +115,10 @@ class RidgeFit(NamedTuple):
 class Rows:
     """Rows to train on.
 
-    `weights` is what a row weighs in the fit and in the choice of alpha, `mass` what it
-    weighs in the reported risk, `unit` what one copy of it weighs in the fit; None
-    means 1 throughout. `factors` are the columns that the features are tuples of.
+    `weights` is what a row weighs in the fit and in the choice of alpha,
+    `sample_weight` what it weighs in the reported risk, `unit` what one copy of it
+    weighs in the fit; None means 1 throughout. `factors` are the columns that the
+    features are tuples of.
     """
 
     codes: NDArray[Any]
@@ -125,7 +126,7 @@ class Rows:
     y: NDArray[Any]
     n_classes: int
     weights: Floats | None = None
-    mass: Floats | None = None
+    sample_weight: Floats | None = None
     unit: Floats | None = None
     factors: Factors | None = None
 
@@ -147,11 +148,11 @@ class Rows:
         """What all rows weigh in the fit."""
         return float(self.n if self.weights is None else self.weights.sum())
 
-    def weights_and_mass(self) -> tuple[Floats, Floats]:
-        """Return weights and mass of every row, also where they are 1 throughout."""
+    def both_weights(self) -> tuple[Floats, Floats]:
+        """Return weights and sample weight of every row, ones where there are none."""
         ones = np.ones(self.n)
         weights = ones if self.weights is None else self.weights
-        return weights, ones if self.mass is None else self.mass
+        return weights, ones if self.sample_weight is None else self.sample_weight
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any], Any]]:
         """Yield some rows at a time: their places, codes, and what a copy weighs."""
@@ -169,12 +170,12 @@ class Rows:
         """Return some of the rows."""
         if kept.all():
             return self
-        w, mass, unit = (
+        w, sample_weight, unit = (
             None if weighed is None else weighed[kept]
-            for weighed in (self.weights, self.mass, self.unit)
+            for weighed in (self.weights, self.sample_weight, self.unit)
         )
         codes, y = self.codes[:, kept], self.y[kept]
-        return Rows(codes, self.sizes, y, self.n_classes, w, mass, unit)
+        return Rows(codes, self.sizes, y, self.n_classes, w, sample_weight, unit)
 
     def indicators(self) -> Floats:
         """Class indicators, the second one alone for two classes."""
@@ -186,26 +187,26 @@ class Rows:
 class LeftOut(NamedTuple):
     """Rows as a model sees them that was trained without each, to calibrate on.
 
-    Weights add up to the number of rows, a row of weight 2 counting twice; `mass` is
-    what a row weighs in the reported error.
+    Weights add up to the number of rows, a row of weight 2 counting twice;
+    `sample_weight` is what a row weighs in the reported error.
     """
 
     scores: Floats  # (n, K), or (n, 1) of the second of two classes
     y: NDArray[Any]
     weights: Floats
-    mass: Floats
+    sample_weight: Floats
     leverage: float  # the mean
 
 
 def leave_out(rows: Rows, scores: Floats, leverage: Floats) -> LeftOut:
     """Return ``e − (e − s)/(1 − h)``, without rows that the fit interpolates alone."""
-    h, (weights, mass) = np.broadcast_to(leverage, rows.n), rows.weights_and_mass()
+    h, (weights, sample_weight) = np.broadcast_to(leverage, rows.n), rows.both_weights()
     weights = weights * (rows.effective_n / weights.sum())
     kept = 1 - h > 1e-10
     target = rows.indicators()[kept] - 1 / rows.n_classes
     left_out = target - (target - scores[kept]) / (1 - h[kept, None])
     mean = float(np.average(h, weights=weights) if np.ndim(leverage) else leverage)
-    return LeftOut(left_out, rows.y[kept], weights[kept], mass[kept], mean)
+    return LeftOut(left_out, rows.y[kept], weights[kept], sample_weight[kept], mean)
 
 
 class Moments(NamedTuple):
@@ -403,8 +404,8 @@ def choose(
     if method == "gcv" and not np.isfinite(held_out.weighted).any():
         raise ValueError(
             f"The total weight, {n:g}, is too small to choose alpha from, since it "
-            "stands for the number of rows: scale the weights to counts (marginals m "
-            "as m * number_of_rows / m.n), or give alpha as a number."
+            "stands for the number of rows: scale the weights to counts (in Python, "
+            "marginals m as m * number_of_rows / m.n), or give alpha as a number."
         )
     floor = alpha_floor(n, n_indicators)
     risks = np.where(alphas >= floor, held_out.weighted, np.inf)
@@ -459,7 +460,7 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
 
     Residuals have the shape (rows, alphas, k), leverages (rows, alphas).
     """
-    (weights, mass), indicators = rows.weights_and_mass(), rows.indicators()
+    (weights, sample_weight), indicators = rows.both_weights(), rows.indicators()
     weighted = risk = error = 0.0
     sampled, kept = rows.sampled, []
     for block, residual, leverage in parts:
@@ -474,9 +475,10 @@ def left_out(rows: Rows, parts: Iterable[tuple[slice, Floats, Floats]]) -> HeldO
             wrong = scores.argmax(axis=2) != rows.y[block, None]
         squares = weight_of(rows.n_classes) * (residual**2).sum(axis=2)
         weighted += weights[block] @ squares
-        risk += mass[block] @ squares
-        error += mass[block] @ wrong
-    risks = weighted / weights.sum(), risk / mass.sum(), error / mass.sum()
+        risk += sample_weight[block] @ squares
+        error += sample_weight[block] @ wrong
+    total = sample_weight.sum()
+    risks = weighted / weights.sum(), risk / total, error / total
     return HeldOut(*risks, np.concatenate(kept))
 
 

@@ -122,11 +122,13 @@ def fit_dual(
     if error > ROUNDING or rows.codes.size <= _FEW_CELLS:
         scores, error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
     counts: NDArray[Any]
-    if rows.mass is None:
+    if rows.sample_weight is None:
         counts = class_label_counts(rows.codes, rows.sizes, rows.y, rows.n_classes)
     else:
         classes = rows.y[:, None] == np.arange(rows.n_classes)
-        counts = label_sums(rows.codes, rows.sizes, classes * rows.mass[:, None])
+        counts = label_sums(
+            rows.codes, rows.sizes, classes * rows.sample_weight[:, None]
+        )
     fit = RidgeFit(Z, intercept, choice, leverage)
     return DualFit(fit, scores, error, counts)
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from renyi.checks import import_extra
 from renyi.sources.dialects import DIALECTS
 from renyi.storage import first_line
 
@@ -30,14 +31,8 @@ _quoted, _literal = DIALECTS["duckdb"].identifier, DIALECTS["duckdb"].string
 
 def duckdb_module() -> Any:
     """Return the engine's module; an error says how to install it if it is absent."""
-    try:
-        import duckdb as module
-    except ImportError:
-        raise ImportError(
-            "Filters and queries on files need DuckDB: install the extra with "
-            "pip install 'renyi[duckdb]'."
-        ) from None
-    return module
+    need = "Filters and queries on files need DuckDB"
+    return import_extra("duckdb", "duckdb", need)
 
 
 def arrow_schema(relation: Any) -> pa.Schema:

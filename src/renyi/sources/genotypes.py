@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from renyi import endings
-from renyi.checks import check_memory
+from renyi.checks import check_memory, import_extra
 from renyi.counting.packed import (
     MISSING,
     OBSERVED,
@@ -369,11 +369,6 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
 
 
 def _pgenlib() -> Any:
-    try:
-        import pgenlib
-    except ImportError:
-        raise ImportError(
-            "Files .pgen need the package pgenlib: install the extra with pip install "
-            "'renyi[genetics]', or convert the file with 'plink2 --pfile … --make-bed'."
-        ) from None
-    return pgenlib
+    need = "Files .pgen need the package pgenlib"
+    otherwise = ", or convert the file with 'plink2 --pfile … --make-bed'"
+    return import_extra("pgenlib", "genetics", need, otherwise)
