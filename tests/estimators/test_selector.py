@@ -379,7 +379,7 @@ def test_marginals_without_a_pair(votes):
 # ---- scikit-learn
 
 
-ESTIMATORS = [renyi.RenyiSelector(n_lambdas=8)]  # fewer penalties, to be quick
+ESTIMATORS = [renyi.RenyiSelector(n_lambdas=4)]  # fewer penalties, to be quick
 
 
 @pytest.mark.parametrize(("estimator", "check"), all_checks(ESTIMATORS))
