@@ -11,8 +11,11 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pandas as pd
@@ -63,19 +66,51 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Let one process begin with Spark, another with all that compiles.
 
-    Two would compile the same loops side by side; later ones find them compiled.
+    Two would compile the same loops side by side; later ones find them compiled. The
+    loops that Spark's tests use, too, are compiled while it starts.
     """
 
-    def rank(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> tuple[int, bool]:
         group = item.get_closest_marker("xdist_group")
         name = "" if group is None else group.args[0]
-        return GROUPS.index(name) if name in GROUPS else len(GROUPS)
+        place = GROUPS.index(name) if name in GROUPS else len(GROUPS)
+        return place, "test_pair_counts" not in item.nodeid
 
     if hasattr(config, "workerinput"):
         for item in items:
             if any(part in item.nodeid for part in COMPILING):
                 item.add_marker(pytest.mark.xdist_group(GROUPS[1]))
         items.sort(key=rank)
+
+
+TOGETHER = 25  # tests of a file that one process takes
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out tests that are in no group by the dozen, those of a file together.
+
+    One by one, xdist counts for each what is left of all before it, and what a file
+    makes once for its tests is made in every process.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        """Groups as they are marked, and parts of files."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            scope: str = super()._split_scope(nodeid)
+            return part(nodeid) if scope == nodeid else scope
+
+    met: Counter[str] = Counter()
+
+    @cache
+    def part(nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        met[file] += 1
+        return f"{file} {met[file] // TOGETHER}"
+
+    return ByFile(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_collection_finish() -> None:

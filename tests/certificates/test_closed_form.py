@@ -22,10 +22,11 @@ from support.joints import (
     worst_case,
     worst_distribution,
 )
+from support.repeats import covering
 
 SLACK = 1e-7  # of the linear programs
 KINDS = ("dirichlet", "additive", "logistic")
-CASES = [(K, kind, seed) for K in (2, 3, 4) for kind in KINDS for seed in range(3)]
+CASES = covering((2, 3, 4), KINDS, range(3))
 
 
 def make_table(K, kind, seed):

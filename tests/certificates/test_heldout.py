@@ -15,6 +15,7 @@ from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
 from renyi.figures import at_most
 from support.joints import marginal_constraints, outcomes, worst_case
+from support.repeats import few
 from support.scorings import (
     CASES,
     MODELS,
@@ -101,7 +102,7 @@ def check_coverage(n, simulations, confidence):
     assert not_too_many(failures["sampled"], simulations, confidence)
 
 
-@pytest.mark.parametrize("n", [50, 200, 2000])
+@pytest.mark.parametrize("n", few(2, [50, 2000, 200]))
 def test_coverage(n):
     check_coverage(n, 200, 0.9)
 
@@ -354,7 +355,7 @@ def check_coverage_of_certify(n, simulations, confidence):
     assert not_too_many(failures["sampled"], simulations, confidence)
 
 
-@pytest.mark.parametrize("n", [50, 200, 2000])
+@pytest.mark.parametrize("n", few(2, [50, 2000, 200]))
 def test_coverage_of_certify(n):
     check_coverage_of_certify(n, 100, 0.9)
 

@@ -47,7 +47,7 @@ SLACK = 1e-7  # of the linear programs
 CONE = 1e-6  # of the cone program
 SIZES = st.sampled_from([(3,), (2, 2), (4, 2), (3, 3), (2, 2, 2), (2, 3, 2)])
 KINDS = st.sampled_from(["dirichlet", "additive", "logistic"])
-few = settings(max_examples=30)
+few = settings(max_examples=2 * settings().max_examples // 3)
 
 
 @st.composite

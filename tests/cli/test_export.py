@@ -11,7 +11,6 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-import skops.io
 
 import renyi
 from renyi.endings import EXPORTS
@@ -126,6 +125,8 @@ def test_bad_input(good: Callable[..., Done], bad: Callable[..., str]) -> None:
 def test_functions_and_tables(
     good: Callable[..., Done], bad: Callable[..., str]
 ) -> None:
+    import skops.io  # it imports all of scikit-learn: not when tests are collected
+
     good("fit", save(table()), *FIT)
     clf, m = renyi.RenyiClassifier.load("m.json"), renyi.Marginals.load("m.renyi")
     card, given = clf.scorecard_, ("export", "m.json", "--format")

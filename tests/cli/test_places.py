@@ -18,6 +18,7 @@ from renyi.progress import Progress
 from renyi.sources import files
 from renyi.streaming.run import GOING_ON
 from support.commandline import Done, Run, contents, save, table
+from support.repeats import covering
 
 Good = Callable[..., Done]
 Bad = Callable[..., str]
@@ -73,11 +74,13 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize(("name", "argv"), COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "spelling"), covering(COMMANDS, [*SPELLINGS], together=1)
+)
 def test_no_command_writes_over_what_it_reads(
-    name: str, argv: tuple[str, ...], spelling: str, made: None, bad: Bad
+    command: tuple[str, tuple[str, ...]], spelling: str, made: None, bad: Bad
 ) -> None:
+    name, argv = command
     place = str(SPELLINGS[spelling](name))
     # Endings that the option does not take are no way round.
     ending = {"export": ".sql", "predict": ".csv", "marginals": ".renyi"}.get(argv[0])

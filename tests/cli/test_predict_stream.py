@@ -130,7 +130,7 @@ def test_several_files_and_conditions(good: Good, small_batches: None) -> None:
     assert "error rate" not in done.err
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cells=st.lists(
         st.sampled_from(["1", "2", "1.0", "02", "x", "?", "nan", "+2"]), min_size=2

@@ -70,7 +70,6 @@ def test_nothing_to_count():
 
 @pytest.mark.parametrize("way", [*EXACT, None])
 @given(shape=shapes)
-@settings(max_examples=40, deadline=None)
 def test_counts_equal_the_explicit_product(way, shape):
     seed, sizes, n = shape
     codes = random_codes(seed, sizes, n)
@@ -307,7 +306,6 @@ def test_more_planes_than_a_panel_holds():
     limit=st.integers(0, 300),
     threads=st.integers(1, 3),
 )
-@settings(max_examples=40, deadline=None)
 def test_histograms_and_planes_may_share_the_columns(seed, sizes, limit, threads):
     lengths = np.array(sizes)
     codes = random_codes(seed, sizes, 400)

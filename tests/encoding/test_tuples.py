@@ -31,7 +31,7 @@ def explicit(X: pd.DataFrame, order: int) -> pd.DataFrame:
     """Frame of one column for every tuple, by hand."""
     return pd.DataFrame(
         {
-            "+".join(S): X[list(S)].agg("".join, axis=1)
+            "+".join(S): [*map("".join, X[list(S)].to_numpy())]
             for S in combinations(X.columns, order)
         }
     )

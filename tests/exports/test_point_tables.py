@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 
 import renyi
 from renyi.exports.formats import TRUSTED
@@ -111,6 +110,8 @@ def test_small_points_are_shown_with_digits_enough(votes) -> None:
     [({}, 200), ({"order": 2}, 200), ({"calibration": None}, 200), ({}, 8)],
 )
 def test_skops_keeps_a_classifier(options: Any, n: int) -> None:
+    import skops.io  # it imports all of scikit-learn: not when tests are collected
+
     X, y = renyi.datasets.load("votes")
     clf = renyi.RenyiClassifier(**options).fit(X[:n], y[:n])
     for _ in range(2):

@@ -271,7 +271,7 @@ def models(draw: st.DrawFn) -> tuple[Scorecard, pa.Table]:
     return card_of(rows[:seen], encoder, classes, draw(st.integers(0, 99))), rows
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(model=models())
 def test_any_model_and_rows(connection: Any, model: tuple[Scorecard, pa.Table]) -> None:
     card, rows = model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.targets import Target, hold
+from fuzz.target import Target, hold
 
 
 def _warm(path: Path) -> bool:

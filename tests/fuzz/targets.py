@@ -13,7 +13,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fuzz import mutations
+from fuzz.target import FalsehoodError, Target, hold
 from renyi import (
     Encoder,
     Marginals,
@@ -47,29 +47,6 @@ from support.forgeries import signed
 from support.studies import codes, save_pgen, save_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-Mutation = Callable[[bytes, Random, list[bytes]], bytes]
-
-
-class FalsehoodError(Exception):
-    """A file was accepted that says what cannot be."""
-
-
-def hold(condition: Any, what: str) -> None:
-    """Raise if something does not hold of what was read."""
-    if not condition:
-        raise FalsehoodError(what)
-
-
-@dataclass(frozen=True)
-class Target:
-    """A format: names of files, seeds, mutations, and how a file is tried."""
-
-    ending: str
-    seeds: Callable[[], list[bytes]]
-    mutations: tuple[Mutation, ...]
-    attempt: Callable[[Path], Any]
-    named: bool = True  # whether a refusal names the file
-    share: int = 1  # of the cases: what is read quickly is tried more often
 
 
 # ---- models and certificates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -144,15 +145,21 @@ def _polars(table: pa.Table, folder: Path) -> Any:
     return lambda: Marginals.from_data(frame, target="y")
 
 
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return a database in memory, the same for all."""
+    return duckdb.connect()
+
+
 def _duckdb(table: pa.Table, folder: Path) -> Any:
-    connection = duckdb.connect()
+    connection = _connection()
     connection.register("v", table)
-    connection.execute("CREATE TABLE t AS SELECT * FROM v")
+    connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM v")
     return lambda: Marginals.from_sql(connection, "t", "y")
 
 
 def _relation(table: pa.Table, folder: Path) -> Any:
-    connection = duckdb.connect()
+    connection = _connection()
     connection.register("v", table)
     relation = connection.sql("FROM v")
     return lambda: Marginals.from_arrow(relation, target="y")

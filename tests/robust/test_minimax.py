@@ -12,6 +12,7 @@ from renyi.robust.ambiguity_set import shortfall
 from renyi.robust.minimax_problem import MinimaxResult, minimax
 from support.counted import draw, grid, marginals
 from support.joints import marginal_constraints, minimax_error, worst_case
+from support.repeats import few
 
 TOL = 1e-6
 
@@ -46,7 +47,7 @@ def check_saddle(table: np.ndarray, result: MinimaxResult) -> None:
     assert worst_case(best, A, b) <= 2 * e_star + TOL
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(14, range(40)))
 def test_direct_program(seed: int) -> None:
     table = draw(seed)
     result = minimax(marginals(table))
@@ -54,7 +55,7 @@ def test_direct_program(seed: int) -> None:
     check_saddle(table, result)
 
 
-@pytest.mark.parametrize("seed", range(100, 118))
+@pytest.mark.parametrize("seed", few(8, range(100, 118)))
 def test_cutting_planes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renyi.robust.minimax_problem, "_QUICK", 0)
     table = draw(seed, largest=120)

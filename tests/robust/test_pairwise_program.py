@@ -23,6 +23,7 @@ from robust.test_worst import (
     truth,
 )
 from support.joints import marginal_constraints, one_hot, outcomes, worst_case
+from support.repeats import covering
 
 pytest.importorskip("highspy")
 
@@ -38,23 +39,22 @@ def above_everywhere(losses, multiplier):
     return excess[ambiguity.possible(X)].min(initial=np.inf)
 
 
-@pytest.mark.parametrize("rule", rules.RULES)
-@pytest.mark.parametrize("K", [2, 3])
-def test_between_the_linear_program_and_the_closed_form(K, rule):
+@pytest.mark.parametrize(("K", "rule", "kind"), covering((2, 3), rules.RULES, KINDS))
+def test_between_the_linear_program_and_the_closed_form(K, rule, kind):
     if rule != "map" and K == 3:
         models = ("ridge", "random")
     else:
         models = ("ridge", "rounded", "random", "huge", "zero")
-    for seed, kind in enumerate(KINDS):
-        table = make_table((2, 3, 3), K, kind, seed, holes=0.3 * (seed != 1))
-        m = marginals_of(table)
-        for model in models:
-            card = make_card(m, model, seed)
-            exact = truth(card, table, rule)
-            lp, sdp = (worst.worst_case(card, m, rule=rule, method=k) for k in METHODS)
-            assert exact - SLACK <= sdp.upper <= lp.upper + SLACK, (kind, model)
-            assert lp.upper <= lp.closed_form
-            assert (lp.lower, lp.distribution) == (0.0, None)
+    seed = KINDS.index(kind)
+    table = make_table((2, 3, 3), K, kind, seed, holes=0.3 * (seed != 1))
+    m = marginals_of(table)
+    for model in models:
+        card = make_card(m, model, seed)
+        exact = truth(card, table, rule)
+        lp, sdp = (worst.worst_case(card, m, rule=rule, method=k) for k in METHODS)
+        assert exact - SLACK <= sdp.upper <= lp.upper + SLACK, model
+        assert lp.upper <= lp.closed_form
+        assert (lp.lower, lp.distribution) == (0.0, None)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -70,21 +70,20 @@ def test_programs_alone_reach_the_closed_form(K, method):
             assert found.value <= closed + SLACK, (rule, model)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("K", [2, 3])
-def test_multiplier_proves_the_bound(K, method):
-    for seed, kind in enumerate(KINDS):
-        table = make_table((3, 2, 3), K, kind, seed, holes=0.3)
-        m = marginals_of(table)
-        for rule in rules.RULES:
-            losses = Losses.of(make_card(m, "ridge", seed), m, rule)
-            found = pairwise_program.solve_worst(losses, semidefinite=method == "sdp")
-            assert losses.ambiguity.b @ found.multiplier == pytest.approx(found.value)
-            assert above_everywhere(losses, found.multiplier) >= -1e-9
-            full = losses.ambiguity.completed(found.multiplier)
-            X = outcomes(losses.ambiguity.sizes)
-            excess = losses.ambiguity.functions(full, X) - losses.at(X)
-            assert excess.min() >= -1e-9
+@pytest.mark.parametrize(("K", "method", "kind"), covering((2, 3), METHODS, KINDS))
+def test_multiplier_proves_the_bound(K, method, kind):
+    seed = KINDS.index(kind)
+    table = make_table((3, 2, 3), K, kind, seed, holes=0.3)
+    m = marginals_of(table)
+    for rule in rules.RULES:
+        losses = Losses.of(make_card(m, "ridge", seed), m, rule)
+        found = pairwise_program.solve_worst(losses, semidefinite=method == "sdp")
+        assert losses.ambiguity.b @ found.multiplier == pytest.approx(found.value)
+        assert above_everywhere(losses, found.multiplier) >= -1e-9
+        full = losses.ambiguity.completed(found.multiplier)
+        X = outcomes(losses.ambiguity.sizes)
+        excess = losses.ambiguity.functions(full, X) - losses.at(X)
+        assert excess.min() >= -1e-9
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -19,6 +19,7 @@ from renyi.robust.piecewise_loss import Losses
 from renyi.solvers.programs import IMPOSSIBLE
 from support.counted import MODELS, make_card, marginals_of
 from support.joints import error, marginal_constraints, outcomes, worst_case
+from support.repeats import covering, few
 
 pytest.importorskip("highspy")
 
@@ -63,49 +64,52 @@ def cells_of(frame, table):
     return found
 
 
-@pytest.mark.parametrize("rule", rules.RULES)
-@pytest.mark.parametrize("K", [2, 3])
-def test_small_tables_equal_the_linear_program(K, rule):
-    for seed, kind in enumerate(KINDS):
-        table = make_table((2, 3, 2), K, kind, seed)
-        m = marginals_of(table)
-        for model in MODELS:
-            card = make_card(m, model, seed)
-            found = worst.worst_case(card, m, rule=rule)
-            assert found.upper == pytest.approx(truth(card, table, rule), abs=SLACK)
-            assert found.gap <= SLACK
-            assert found.upper <= certify(card, m).bounds[rule]
-            assert found.closed_form == certify(card, m).bounds[rule]
-
-
-@pytest.mark.parametrize("rule", rules.RULES)
-@pytest.mark.parametrize(("K", "sizes"), [(2, (3, 3, 2, 3)), (3, (2, 3, 3)), (2, (4,))])
-def test_cutting_planes_equal_the_linear_program(monkeypatch, K, sizes, rule):
-    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
-    for seed, kind in enumerate(KINDS):
-        table = make_table(sizes, K, kind, seed, holes=0.3 * (seed != 1))
-        m = marginals_of(table)
-        model = ("ridge", "rounded")[(seed + len(sizes)) % 2]
+@pytest.mark.parametrize(("K", "rule", "kind"), covering((2, 3), rules.RULES, KINDS))
+def test_small_tables_equal_the_linear_program(K, rule, kind):
+    seed = KINDS.index(kind)
+    table = make_table((2, 3, 2), K, kind, seed)
+    m = marginals_of(table)
+    for model in MODELS:
         card = make_card(m, model, seed)
         found = worst.worst_case(card, m, rule=rule)
-        exact = truth(card, embedded(table), rule)
-        assert found.lower == pytest.approx(exact, abs=2e-6), (kind, model)
-        assert found.upper == pytest.approx(exact, abs=2e-6), (kind, model)
-        assert found.lower <= found.upper
+        assert found.upper == pytest.approx(truth(card, table, rule), abs=SLACK)
+        assert found.gap <= SLACK
+        assert found.upper <= certify(card, m).bounds[rule]
+        assert found.closed_form == certify(card, m).bounds[rule]
 
 
-@pytest.mark.parametrize("rule", rules.RULES)
-def test_many_cells_go_by_simplex(monkeypatch, rule):
+SHAPES = ((2, (3, 3, 2, 3)), (3, (2, 3, 3)), (2, (4,)))  # classes and categories
+
+
+@pytest.mark.parametrize(
+    ("shape", "rule", "kind"), covering(SHAPES, rules.RULES, KINDS)
+)
+def test_cutting_planes_equal_the_linear_program(monkeypatch, shape, rule, kind):
+    monkeypatch.setattr(worst, "MAX_DIRECT", 0)
+    (K, sizes), seed = shape, KINDS.index(kind)
+    table = make_table(sizes, K, kind, seed, holes=0.3 * (seed != 1))
+    m = marginals_of(table)
+    model = ("ridge", "rounded")[(seed + len(sizes)) % 2]
+    card = make_card(m, model, seed)
+    found = worst.worst_case(card, m, rule=rule)
+    exact = truth(card, embedded(table), rule)
+    assert found.lower == pytest.approx(exact, abs=2e-6), model
+    assert found.upper == pytest.approx(exact, abs=2e-6), model
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize(("rule", "kind"), covering(rules.RULES, KINDS, together=1))
+def test_many_cells_go_by_simplex(monkeypatch, rule, kind):
     monkeypatch.setattr(worst, "MAX_DIRECT", 0)
     monkeypatch.setattr(master_program, "_MOST_CELLS", 3)
-    for seed, kind in enumerate(KINDS):
-        table = make_table((3, 3, 2, 3), 2, kind, seed)
-        m = marginals_of(table)
-        card = make_card(m, "ridge", seed)
-        found = worst.worst_case(card, m, rule=rule)
-        exact = truth(card, table, rule)
-        assert found.lower == pytest.approx(exact, abs=2e-6), kind
-        assert found.upper == pytest.approx(exact, abs=2e-6), kind
+    seed = KINDS.index(kind)
+    table = make_table((3, 3, 2, 3), 2, kind, seed)
+    m = marginals_of(table)
+    card = make_card(m, "ridge", seed)
+    found = worst.worst_case(card, m, rule=rule)
+    exact = truth(card, table, rule)
+    assert found.lower == pytest.approx(exact, abs=2e-6)
+    assert found.upper == pytest.approx(exact, abs=2e-6)
 
 
 def embedded(table):
@@ -116,18 +120,18 @@ def embedded(table):
     return table
 
 
-@pytest.mark.parametrize("K", [2, 3])
-def test_mixed_integer_programs_equal_the_linear_program(monkeypatch, K):
+@pytest.mark.parametrize(("K", "kind"), covering((2, 3), KINDS, together=1))
+def test_mixed_integer_programs_equal_the_linear_program(monkeypatch, K, kind):
     monkeypatch.setattr(worst, "MAX_DIRECT", 0)
     monkeypatch.setattr(pairwise_min, "MAX_OUTCOMES", 0)
-    for seed, kind in enumerate(KINDS):
-        table = make_table((2, 3, 2), K, kind, seed, holes=0.25 * (seed == 0))
-        m = marginals_of(table)
-        for model in ("ridge", "rounded"):
-            card = make_card(m, model, seed)
-            found = worst.worst_case(card, m, rule="map", tolerance=1e-6)
-            assert found.upper == pytest.approx(truth(card, table, "map"), abs=2e-6)
-            assert found.gap <= 2e-6
+    seed = KINDS.index(kind)
+    table = make_table((2, 3, 2), K, kind, seed, holes=0.25 * (seed == 0))
+    m = marginals_of(table)
+    for model in ("ridge", "rounded"):
+        card = make_card(m, model, seed)
+        found = worst.worst_case(card, m, rule="map", tolerance=1e-6)
+        assert found.upper == pytest.approx(truth(card, table, "map"), abs=2e-6)
+        assert found.gap <= 2e-6
 
 
 @pytest.mark.parametrize("rule", ["renyi", "sharp"])
@@ -501,19 +505,19 @@ def test_search_goes_on_from_an_earlier_result(monkeypatch):
             worst.worst_case(other, m, rule=rule, start=first)
 
 
-def test_member_is_found_after_the_search(monkeypatch):
+@pytest.mark.parametrize("kind", few(1, KINDS))
+def test_member_is_found_after_the_search(monkeypatch, kind):
     """A search that ends at once knows hardly any outcome."""
     monkeypatch.setattr(worst, "MAX_DIRECT", 0)
-    for seed, kind in enumerate(KINDS):
-        table = make_table((3,) * 6, 2, kind, seed)
-        m = marginals_of(table)
-        card = make_card(m, "ridge")
-        found = worst.worst_case(card, m, tolerance=2.0, rule="sharp")
-        assert found.distribution.marginal_error < 1e-9
-        p = cells_of(found.distribution.frame(), table)
-        t = card.estimates(outcomes(table.shape[:-1]).T)
-        err = error(rule_losing_ties(t, "sharp"), p)
-        assert err == pytest.approx(found.lower, abs=1e-9)
+    table = make_table((3,) * 6, 2, kind, KINDS.index(kind))
+    m = marginals_of(table)
+    card = make_card(m, "ridge")
+    found = worst.worst_case(card, m, tolerance=2.0, rule="sharp")
+    assert found.distribution.marginal_error < 1e-9
+    p = cells_of(found.distribution.frame(), table)
+    t = card.estimates(outcomes(table.shape[:-1]).T)
+    err = error(rule_losing_ties(t, "sharp"), p)
+    assert err == pytest.approx(found.lower, abs=1e-9)
 
 
 def test_class_that_cannot_occur_is_impossible():

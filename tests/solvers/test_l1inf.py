@@ -28,6 +28,7 @@ from renyi.solvers.l1inf import (
 from renyi.solvers.l1inf_path import descend, penalty_grid, solve_path
 from support.joints import one_hot
 from support.noisyrows import noisy
+from support.repeats import covering
 
 KERNELS = "renyi.solvers.l1inf_kernels"
 ADMM = Path(__file__).parents[2] / "experiments" / "admm.py"
@@ -281,10 +282,10 @@ def test_agreement_with_a_cone_solver(seed, K, passes):
 # ---- rows and moments, numpy and compiled, two classes and K
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("n", [12, 90])
+@pytest.mark.parametrize(
+    ("n", "K", "weighted", "fit_intercept"),
+    covering((12, 90), (2, 3), (True, False), (True, False)),
+)
 def test_rows_give_what_their_moments_give(n, K, weighted, fit_intercept, passes):
     sample = Sample(3, n=n, d=8, K=K, most=11, weighted=weighted)
     options = {"n_lambdas": 4, "ratio": 0.1, "tol": 1e-10}

@@ -53,7 +53,6 @@ def facts(clf: RenyiClassifier, X: pd.DataFrame) -> list[np.ndarray]:
     return [np.array(v) for v in (choice.alpha, estimates, bounds, scores)]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     classes=st.sampled_from([2, 3]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import renyi
 from renyi.sources import csv, duckdb, files
 from renyi.streaming import run
+from support.repeats import covering
 
 Marginals = renyi.Marginals
 
@@ -58,6 +60,8 @@ def write(table: pa.Table, path: Path) -> Path:
     return path
 
 
+NAMES = ["Row Number", "row number", "rows", "ROWS_", "batch", "data", "rowid", "t"]
+FORMS = [".csv", ".parquet"]
 CONDITIONS = {
     "year = 2024": lambda t: t["year"] == 2024,
     "YEAR >= 2023 AND region <> 'north'": lambda t: (
@@ -73,8 +77,13 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
-@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize(
+    ("where", "ending"),
+    [
+        *product(CONDITIONS, [".csv"]),
+        *covering([*CONDITIONS], [".parquet", ".arrow"], together=1),
+    ],
+)
 def test_condition_keeps_the_rows_that_pandas_keeps(
     where: str, ending: str, table: pa.Table, tmp_path: Path
 ) -> None:
@@ -100,10 +109,7 @@ def test_text_among_numbers_fulfils_no_condition(tmp_path: Path) -> None:
     assert Marginals.from_file(path, target="y", where="age IS NULL").n == 40
 
 
-@pytest.mark.parametrize(
-    "name", ["Row Number", "row number", "rows", "ROWS_", "batch", "data", "rowid", "t"]
-)
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize(("name", "ending"), covering(NAMES, FORMS, together=1))
 def test_no_name_of_ours_shadows_a_column(
     name: str, ending: str, tmp_path: Path
 ) -> None:
@@ -165,11 +171,13 @@ ODD_CELLS = {
 }
 
 
-@pytest.mark.parametrize("cells", ODD_CELLS.values(), ids=ODD_CELLS)
-@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("name", "ends"), covering([*ODD_CELLS], ["\n", "\r\n"], together=1)
+)
 def test_query_reads_csv_as_it_is_read_without(
-    cells: list[str], ends: str, tmp_path: Path
+    name: str, ends: str, tmp_path: Path
 ) -> None:
+    cells = ODD_CELLS[name]
     paths = [tmp_path / "1.csv", tmp_path / "2.csv.gz"]
     rows = [f"{x},{'npp'[k % 3]}{ends}" for k, x in enumerate(cells * 12)]
     paths[0].write_bytes(f"{ends}x, y{ends}{''.join(rows)}".encode())

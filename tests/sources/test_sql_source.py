@@ -124,7 +124,7 @@ def outcome(made: Any) -> Marginals | None:
     return found
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=small_tables(), encoder=encoders, inner=st.booleans())
 def test_any_small_table(
     connection: Any, table: pa.Table, encoder: Encoder, inner: bool

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from renyi import Encoder, Marginals
@@ -50,7 +50,6 @@ def test_settings_travel_with_the_counts() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=40)
 def test_small_random_tables(data) -> None:
     n = data.draw(st.integers(1, 40))
     cell = st.sampled_from(["a", "b", "?", "", None, "c"])

@@ -27,11 +27,14 @@ def check_name(check: Any) -> str:
 
 
 def all_checks(
-    estimators: list[Any], failing: Callable[[Any, str], str | None] | None = None
+    estimators: list[Any],
+    failing: Callable[[Any, str], str | None] | None = None,
+    long: tuple[str, ...] = (),
 ) -> list[Any]:
     """Scikit-learn's checks of every estimator but the separate one.
 
-    `failing` gives the reason why a check must fail, or None.
+    `failing` gives the reason why a check must fail, or None. The checks named by
+    `long` are left to the long tests for the first estimator.
     """
     found = []
     for chosen in estimators:
@@ -39,6 +42,8 @@ def all_checks(
             name = check_name(check)
             reason = failing(chosen, name) if failing else None
             marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+            if name in long and chosen is estimators[0]:
+                marks.append(pytest.mark.long)
             if name != SEPARATE:
                 case = f"{chosen}-{name}"
                 found.append(pytest.param(estimator, check, marks=marks, id=case))

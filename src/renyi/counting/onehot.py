@@ -188,11 +188,12 @@ def label_sums(codes: ArrayLike, sizes: Sizes, V: ArrayLike) -> NDArray[np.float
     if _is_wide(table, lengths) and table.size >= COMPILED_CELLS:
         kernels = compiled.load(KERNELS)
         if kernels is not None:
-            sums = np.zeros((len(table), int(lengths.max()), values.shape[1]))
-            for k, value in enumerate(values.T):
+            # Each of the sums is contiguous, so that the loop is compiled but once.
+            sums = np.zeros((values.shape[1], len(table), int(lengths.max())))
+            for value, target in zip(values.T, sums, strict=True):
                 value = np.ascontiguousarray(value)
-                kernels.level_sums(table.T, value, BLOCK_COLUMNS, sums[:, :, k])
-            return _without_padding(sums, lengths)
+                kernels.level_sums(table.T, value, BLOCK_COLUMNS, target)
+            return _without_padding(np.moveaxis(sums, 0, 2), lengths)
     starts = offsets(lengths)
     out = np.zeros((starts[-1], values.shape[1]))
     # A scattered sum pays Python's overhead once per column: little when rows are many.
