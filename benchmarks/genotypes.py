@@ -207,9 +207,8 @@ def table(cases: dict[str, dict]) -> str:
     lines = [
         "# Genotypes: from a .bed file to a classifier",
         "",
-        f"{processor()}, {os.cpu_count()} cores; samples compared by "
-        f"{next(iter(cases.values()))['way']}. "
-        "Seconds of a process of its own, imports and reading the tables included; the "
+        f"{os.cpu_count()} cores. Seconds of a process of its own, imports and reading "
+        "the tables included; the "
         "stages in seconds (CPU seconds). *load* is how many processes wanted to run: "
         "where it is above the number of cores, seconds say little, and CPU seconds "
         "are too many. The peaks are of one core: of counting, pairs of genotypes per "
@@ -218,8 +217,9 @@ def table(cases: dict[str, dict]) -> str:
         "",
         "| samples × variants | threads | alpha | seconds | CPU | peak memory | "
         + " | ".join(STAGES.values())
-        + " | of counting peak | of reading peak | load | promised |",
-        "|" + "---|" * (10 + len(STAGES)),
+        + " | of counting peak | of reading peak | load | promised | processor | "
+        "samples compared by |",
+        "|" + "---|" * (12 + len(STAGES)),
     ]
     for name, case in cases.items():
         stages = [case["stages"].get(stage, [0, 0]) for stage in STAGES]
@@ -235,7 +235,7 @@ def table(cases: dict[str, dict]) -> str:
             + " | ".join(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in stages)
             + f" | {100 * speed / case['peaks']['compared']:.0f} % "
             f"| {read[0]:.0f} and {read[1]:.0f} % | {case['load']:.1f} "
-            f"| {PROMISED[name]} |"
+            f"| {PROMISED[name]} | {case['processor']} | {case['way']} |"
         )
     for case in cases.values():
         if case.get("plink") is not None:
@@ -273,6 +273,7 @@ def main() -> None:
         case = run(prefix, alpha, threads)
         if name in ("plink", "auto"):
             case["plink"] = plink(prefix)
+        case["processor"] = processor()
         cases[name] = {**case, "n": n, "d": d, "threads": threads, "asked": alpha}
         print(table({name: cases[name]}).splitlines()[6:], flush=True)
     cases = {name: cases[name] for name in CASES if name in cases}
