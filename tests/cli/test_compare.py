@@ -71,7 +71,10 @@ def test_saved_models_on_rows_they_never_saw(good, tmp_path):
         (("--models", "none.json"), "none.json"),
         (("--weight", "crime"), "--weight"),
         (("--folds", "3", "--test", "0.3"), "--test"),
-        (("--methods", "map", "--folds", "400"), "--folds 400"),
+        (
+            ("--methods", "map", "--folds", "400"),
+            "use at most 217",
+        ),
         (("--out", "page.txt"), "page.txt"),
     ],
 )

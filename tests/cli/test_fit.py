@@ -37,6 +37,15 @@ def test_summary_is_something_to_act_on(good: Callable[..., Done]) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_features_that_do_not_help_are_told(good: Callable[..., Done]) -> None:
+    frame = table()
+    frame["y"] = np.where(np.arange(len(frame)) % 10, "no", "yes")
+    one = good("fit", save(frame), "--target", "y", "--id", "id")
+    assert "always answering 'no' errs as rarely" in " ".join(one.out.split())
+    other = good("fit", save(table()), "--target", "y", "--id", "id")
+    assert "errs as rarely" not in " ".join(other.out.split())
+
+
 def test_long_names_do_not_widen_the_summary(good: Callable[..., Done]) -> None:
     long = table().drop(columns="id").rename(columns={"colour": "colour of the " * 4})
     long["y"] = "the class of those that say " + long["y"]

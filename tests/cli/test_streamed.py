@@ -151,7 +151,7 @@ def test_columns_that_cannot_be_what_they_are_asked_for(
     argv = ("marginals", "build", "t.csv", "--target", "y", "--out", "x.renyi", *given)
     save(frame.assign(w=["1", "x"] * 100))
     message = bad(*argv, "--weight", "w")
-    assert "t.csv: The weight of row 1 in column 'w' is 'x'" in message
+    assert "t.csv: The weight of row 1 (counted from 0) in column 'w' is 'x'" in message
     assert "--missing" not in message
     assert "'y' is the target: it cannot be the weight too" in bad(
         *argv, "--weight", "y"

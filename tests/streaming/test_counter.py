@@ -96,11 +96,14 @@ def test_weights_that_are_none_are_named() -> None:
     for wrong, told in ((-1.0, "is -1"), (float("nan"), gone), (None, gone)):
         batch = pa.record_batch({"a": ["x"] * 3, "y": ["n"] * 3, "w": [1.0, wrong, 1]})
         spec = CountSpec.of(batch.schema, "y", weight="w")
-        for start, row in ((None, "A weight"), (7, "The weight of row 8")):
+        for start, row in (
+            (None, "A weight"),
+            (7, "The weight of row 8 .counted from 0."),
+        ):
             tally = PairCounter(spec)
             tally.start = start
             tally.add(batch[:1])
-            with pytest.raises(ValueError, match=f"{row} in column 'w' {told}"):
+            with pytest.raises(ValueError, match=f"{row} ?.*in column 'w' {told}"):
                 tally.add(batch[1:])
     batch = pa.record_batch({"a": ["x"], "y": ["n"], "w": ["heavy"]})
     with pytest.raises(ValueError, match="column 'w' is 'heavy'"):

@@ -229,7 +229,8 @@ def _parts(
     if folds is not None:
         check_whole("folds", folds, 2)
         if folds > n // 2:
-            raise ValueError(f"folds={folds} is too many for {n} rows.")
+            most = f"use at most {n // 2}" if n > 3 else "give more rows"
+            raise ValueError(f"folds={folds} is too many for {n} rows: {most}.")
         dealt = np.arange(n) % folds
         return [
             (np.sort(order[dealt != k]), np.sort(order[dealt == k]))

@@ -356,7 +356,7 @@ def check_weights(
 
 def no_weight(row: int | None, cell: Any, name: str | None = None) -> ValueError:
     """Return the error of a cell that cannot be a weight; its row may be unknown."""
-    what = "A weight" if row is None else f"The weight of row {row}"
+    what = "A weight" if row is None else f"The weight of row {row} (counted from 0)"
     where = "" if name is None else f" in column {name!r}"
     shown = f"{cell:g}" if isinstance(cell, float) else f"{cell!r:.60}"
     if pd.api.types.is_scalar(cell) and pd.isna(cell) or not str(cell).strip():

@@ -109,7 +109,9 @@ def _data(report: Report) -> Section:
     if rare and d.unit == "row":
         told = (
             f"Categories of fewer than {report.few} rows: {rare:,}. A rare label may "
-            "tell of a person: merge such labels (--min-count) before handing this on."
+            "tell of a person, and those merged by --min-count are still listed: leave "
+            "such columns out (--drop), or merge their labels in the data, before "
+            "handing this on."
         )
         body.append(_note(told))
     if d.uncertainty is not None:
