@@ -134,7 +134,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "name it in --numeric"),
+        (("fit", "numbered.csv", "--target", "y"), "say that it is a number (--numeric)"),
         (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
@@ -287,3 +287,16 @@ def test_reproduce_names_its_replacement(bad):
     message = bad("reproduce", "runtime", "--rows", "100")
     assert "python -m experiments.runtime" in message
     assert "experiments.table1" in bad("reproduce")
+
+
+def test_names_and_files_stay_as_they_are_in_errors(bad: Callable[..., str]) -> None:
+    names = ["Age (numeric)", "x (in Python, y)", "z `where` (sql)", "b or None"]
+    for name in names:
+        frame = pd.DataFrame({name: [f"id {k}" for k in range(200)]})
+        frame.assign(y=["n", "p"] * 100).to_csv("data (sql).csv", index=False)
+        assert repr(name) in bad("fit", "data (sql).csv", "--target", "y")
+        message = bad("fit", "data (sql).csv", "--target", "q")
+        assert f"data (sql).csv has no column 'q': it has {name!r}" in message
+    for wrong in ("", ","):
+        message = bad("fit", "data (sql).csv", "--target", "y", "--drop", wrong)
+        assert f"no column {wrong!r}" in message

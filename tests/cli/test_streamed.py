@@ -16,6 +16,7 @@ import pytest
 import renyi
 from renyi.cli import marginals, output
 from renyi.sources import files
+from renyi.streaming.counted_rows import CountedRows
 from renyi.streaming.counter import PairCounter
 from renyi.streaming.run import Record
 from support.commandline import Done, Run, save, save_databases, table
@@ -449,8 +450,19 @@ def test_a_resumed_fit_is_that_of_rows_in_memory(
     with monkeypatch.context() as patch:
         patch.setattr(Record, "add", stop)
         assert run(*fit, "--out", "m", "--checkpoint", "job").code == 130
+    rooms = list[CountedRows]()
+    make = CountedRows.__init__
+
+    def noted(self: CountedRows) -> None:
+        make(self)
+        rooms.append(self)
+
+    monkeypatch.setattr(CountedRows, "__init__", noted)
     done = good(*fit, "--out", "m", "--json", "--checkpoint", "job")
     assert "going on" in done.err
+    (room,) = rooms
+    cells = len(room.columns) + 8 * bool(more)
+    assert room._end <= 2 * room.n * cells  # written once, two bytes a code at most
     told = done.json
     for name in ("alpha", "alpha_method", "loo_error", "training_error", "calibration"):
         assert told[name] == whole[name], name
@@ -460,7 +472,10 @@ def test_a_resumed_fit_is_that_of_rows_in_memory(
 
 @pytest.mark.parametrize("how", ["room", "folder"])
 def test_without_room_for_codes_there_are_counts(
-    how: str, good: Good, monkeypatch: pytest.MonkeyPatch
+    how: str,
+    good: Good,
+    bad: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frame = table()[["colour", "size", "y"]]
     frame["size"] = frame["size"].astype(str)
@@ -472,7 +487,15 @@ def test_without_room_for_codes_there_are_counts(
         monkeypatch.setattr(tempfile, "tempdir", str(Path("absent").resolve()))
     done = good(*fit, "--json")
     assert "TMPDIR" in done.out
+    for more in (("--alpha", "loo"), ("--calibration", "temperature")):
+        assert "TMPDIR" in bad(*fit, *more)
     assert done.json["training_error"] is None
     clf = renyi.RenyiClassifier().fit_marginals(built("m.renyi"))
     assert done.json["alpha"] == clf.alpha_
     assert np.array_equal(renyi.RenyiClassifier.load("m.json").z_, clf.z_)
+
+
+def test_memory_of_kept_rows_is_that_of_rows_not_of_weights(good: Good) -> None:
+    frame = table(60)[["colour", "size", "y"]].assign(w=np.arange(1, 61) * 1e10)
+    fit = ("fit", save(frame), "--target", "y", "--weight", "w", "--alpha", "loo")
+    assert good(*fit, "--json", "--where", "true").json["alpha_method"] == "loo"

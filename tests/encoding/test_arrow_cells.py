@@ -125,13 +125,13 @@ def test_weights_of_any_type(cells: pa.Array) -> None:
 @pytest.mark.parametrize(
     ("cells", "told"),
     [
-        (pa.array(["1", "1", "x", "1", "?"]), "row 12 in column 'w' is 'x'"),
-        (pa.array(["1", "-1", "x"]), "row 11 in column 'w' is -1"),
-        (pa.array(["1", "1", " "]), "row 12 in column 'w' is missing"),
-        (pa.chunked_array([["1"], ["1", "x"]]), "row 12 in column 'w' is 'x'"),
-        (pa.array([1, None]), "row 11 in column 'w' is missing"),
-        (pa.nulls(2), "row 10 in column 'w' is missing"),
-        (pa.array([0], pa.date32()), "row 10 in column 'w' is datetime.date"),
+        (pa.array(["1", "1", "x", "1", "?"]), "row 12 .*in column 'w' is 'x'"),
+        (pa.array(["1", "-1", "x"]), "row 11 .*in column 'w' is -1"),
+        (pa.array(["1", "1", " "]), "row 12 .*in column 'w' is missing"),
+        (pa.chunked_array([["1"], ["1", "x"]]), "row 12 .*in column 'w' is 'x'"),
+        (pa.array([1, None]), "row 11 .*in column 'w' is missing"),
+        (pa.nulls(2), "row 10 .*in column 'w' is missing"),
+        (pa.array([0], pa.date32()), "row 10 .*in column 'w' is datetime.date"),
     ],
 )
 def test_the_first_cell_that_is_no_weight_is_named(cells: pa.Array, told: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import signal
 import sys
 import warnings
@@ -22,33 +21,10 @@ from renyi.checks import (
     memory_limit,
     signal_message,
 )
-from renyi.cli.parser import option, parser
+from renyi.cli.parser import parser
 from renyi.cli.process import printable_streams, stoppable
+from renyi.cli.wording import with_options
 
-# Parameters that options of their name set; others have a sentence for both.
-_PARAMETERS = {
-    "alpha",
-    "bins",
-    "calibration",
-    "class_conditional",
-    "class_weight",
-    "device",
-    "folds",
-    "max_error",
-    "method",
-    "min_count",
-    "n_features",
-    "objective",
-    "order",
-    "penalty",
-    "prevalence",
-    "rule",
-    "test",
-    "time_limit",
-}
-# Those that sentences name in quotes or brackets only, being plain words as well.
-_QUOTED = {"numeric", "sql", "where"}
-_IN_PYTHON = r"in Python, (?:[^()]|\([^()]*\))*?"
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _USER_ERRORS = (
     FileNotFoundError,
@@ -122,7 +98,7 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
     """Report what went wrong in one sentence; return the exit code."""
     if isinstance(error, MemoryError):
         if isinstance(error, MemoryBudgetError):
-            return _fail(_with_options(str(error), options))
+            return _fail(with_options(str(error), options))
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     if isinstance(error, OSError):
@@ -135,9 +111,9 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
     if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
-        return _fail(_with_options(str(error), options))
+        return _fail(with_options(str(error), options))
     if isinstance(error, MissingExtraError):
-        return _fail(_with_options(str(error), options))
+        return _fail(with_options(str(error), options))
     if os.environ.get("RENYI_DEBUG"):
         raise error
     reason = f" ({error})" if str(error) else ""
@@ -147,35 +123,6 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         "the environment",
         1,
     )
-
-
-def _with_options(text: str, options: Iterable[str]) -> str:
-    """Return a sentence on parameters with the options that set them.
-
-    What is for Python alone is left out, and what is for the command line opened up.
-
-    >>> _with_options("n_features=9 is too many: set order='2'.", ["n_features"])
-    "--n-features 9 is too many: set order='2'."
-    >>> _with_options("Drop it (in Python, select(); on the command line, --id).", [])
-    'Drop it (--id).'
-    >>> _with_options("Give `where` (in Python, a text) or a query (sql).", ["where"])
-    'Give --where or a query (sql).'
-    """
-    text = re.sub(rf"\(({_IN_PYTHON}; )?on the command line, ([^)]+)\)", r"(\2)", text)
-    text = re.sub(rf" \({_IN_PYTHON}\)", "", text)
-    given = {*options}
-    for name in (_PARAMETERS | _QUOTED) & given:
-        text = text.replace(f"`{name}`", option(name))
-        text = re.sub(rf"(?<![\w'\"])\({name}\)", f"({option(name)})", text)
-    if "no_intercept" in given:
-        text = text.replace("fit_intercept=False", "--no-intercept")
-    for name in _PARAMETERS & given:
-        shown, alone = option(name), rf"(?<![\w'\"./-]){name}"
-        text = re.sub(rf"{alone}=True\b", shown, text)
-        text = re.sub(rf"{alone}='?([^\s',;:)]*[^\s',;:).])'?", rf"{shown} \1", text)
-        if "_" in name:
-            text = re.sub(rf"{alone}(?![\w'\"=])", shown, text)
-    return text.replace("or None", "or none") if "--calibration" in text else text
 
 
 def _command(args: argparse.Namespace) -> int:

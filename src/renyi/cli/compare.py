@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows
+from renyi.cli.wording import with_options
 from renyi.comparison.judging import (
     Candidate,
     Compared,
@@ -50,6 +52,8 @@ def run(args: Args, recorded: Recorded) -> None:
     how |= {"seed": settings.seed, "target": target}
     with Meter() as meter:
         found = compare(them, X, y, progress=meter, **how)
+    told = (replace(e, failure=with_options(e.failure)) for e in found.entries)
+    found = replace(found, entries=tuple(told))
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"

@@ -200,10 +200,17 @@ def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
         m = streams.streamed_marginals(args, encoder, within, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
         in_database = streams.in_database(args)
-        if in_database or rows.lost:
-            texts = [_UNKNOWN]
-            texts += [_BY_COUNTS] * (args.alpha == "auto")
-            texts += [_NO_ROOM] * (not in_database)
+        alpha = getattr(estimator, "alpha", None)
+        needed = alpha == "loo" or getattr(estimator, "calibration", None) in (
+            "temperature",
+            "affine",
+        )
+        if rows.lost and needed and not in_database:
+            raise ValueError(_NO_ROOM)
+        if rows.lost or in_database:
+            texts = [_UNKNOWN, *[_BY_COUNTS] * (alpha == "auto")]
+            if not in_database:
+                texts += ["Probabilities are not calibrated.", _NO_ROOM]
             warn(" ".join(texts))
             return _train_on_counts(estimator, m), m
         kept = streams.KeptRows(m, rows)

@@ -75,7 +75,7 @@ def check_separate(args: Args, names: Iterable[str], known: Collection[str]) -> 
     for name in names:
         for text in getattr(args, name):
             parts = [part.strip() for part in text.split(",") if part.strip()]
-            if text not in known and {*parts} <= {*known}:
+            if text not in known and len(parts) > 1 and {*parts} <= {*known}:
                 raise ValueError(
                     f"{option(name)} takes names with spaces between them: did you "
                     f"mean {option(name)} {shlex.join(parts)}?"

@@ -34,6 +34,7 @@ import pyarrow.parquet
 
 from renyi import __version__, datasets
 from renyi.cli.process import PrintableStream
+from renyi.cli.wording import with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
@@ -87,8 +88,8 @@ def show(
 
 def notes_of(recorded: Recorded) -> list[str]:
     """Return what the readers said of the data, each sentence once."""
-    texts = [str(w.message) for w in recorded if issubclass(w.category, DataWarning)]
-    return list(dict.fromkeys(texts))
+    kept = [w for w in recorded if issubclass(w.category, DataWarning)]
+    return list(dict.fromkeys(with_options(str(w.message)) for w in kept))
 
 
 def print_notes(notes: Iterable[str]) -> None:

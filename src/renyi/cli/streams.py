@@ -147,8 +147,9 @@ class KeptRows:
         """
         m, seen, found = self.marginals, 0, []
         if codes and n is None:
-            size = m.n * len(m.encoder.columns)
-            check_memory(size, f"Holding the codes of {m.n:,.10g} rows")
+            n_rows = self.rows.n
+            size = n_rows * len(m.encoder.columns)
+            check_memory(size, f"Holding the codes of {n_rows:,} rows")
         for block in self.blocks(codes):
             found.append(block if n is None else RowSample.of(block, seen, n).rows)
             seen += len(block.y)
@@ -165,8 +166,8 @@ class KeptRows:
         places = columns.places(m.encoder.feature_names if codes else [])
         classes = class_labels(columns[-1].categories).tolist()
         y = np.array([m.classes.index(label) for label in classes])
-        for block, weights in self.rows.blocks():
-            yield TrainingRows(m.encoder, block[places], y[block[-1]], weights)
+        for block, weights in self.rows.blocks([*places, -1]):
+            yield TrainingRows(m.encoder, block[:-1], y[block[-1]], weights)
 
 
 def statements(args: Args, encoder: Encoder) -> list[str]:

@@ -240,8 +240,8 @@ def check_row_numbers(name: str, values: Sketch, n: int) -> None:
         count = f"{'' if values.exact else 'about '}{min(values.distinct, n)}"
         raise ValueError(
             f"Column {name!r} numbers the rows: {count} different values in {n} rows. "
-            "Drop it (on the command line, --id or --drop), or name it in `numeric` to "
-            "use it as a number."
+            "Drop it (on the command line, --id or --drop), or say that it is a number "
+            "(in Python, numeric=; on the command line, --numeric)."
         )
 
 

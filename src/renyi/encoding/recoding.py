@@ -150,7 +150,8 @@ def union(first: Encoder, second: Encoder) -> tuple[Encoder, list[Codes], list[C
         except (ValueError, OverflowError):
             raise ValueError(
                 f"Column {a.name!r} holds labels in one half of the rows and numbers "
-                "in the other: name it in `numeric`, or convert it to text."
+                "in the other: say that it is a number (in Python, numeric=; on the "
+                "command line, --numeric), or convert it to text."
             ) from None
     names = first.single.feature_names
     base = Columns.of(map(Column, names, (levels for levels, _, _ in found)))

@@ -134,7 +134,7 @@ class CountsModel:
     def _fit_counted(
         self, m: Marginals, read: Callable[[bool], TrainingRows]
     ) -> TrainingRows | None:
-        """Train on counts whose rows can be read again, as `fit` does on the rows.
+        """Train on counts whose rows are kept elsewhere, as `fit` does on the rows.
 
         `read` returns them, with their codes or without; what is returned are those
         with codes, if they were needed.

@@ -131,7 +131,8 @@ class Database:
         if text.startswith(("(", "select ", "with ")):
             raise ValueError(
                 f"The table must be the name of a table or a view, not a query "
-                f"({table!s:.60}): make a view of it, or give `where`."
+                f"({table!s:.60}): make a view of it, or give a condition "
+                "(in Python, where=; on the command line, --where)."
             )
         if not table or not all(table):
             raise ValueError("The name of the table is empty.")

@@ -323,7 +323,10 @@ def marginals(
         wanted = list(dict.fromkeys([*wanted, *needed]))
     tables = [] if path is None else open_tables(path)
     if where is not None and sql is not None:
-        raise ValueError("Give a condition (where) or a query (sql), not both.")
+        raise ValueError(
+            "Give a condition (in Python, where=; on the command line, --where) or a "
+            "query (in Python, sql=; on the command line, --sql), not both."
+        )
     condition = None
     if sql is not None:
         source = query(sql, missing, tables)
@@ -333,7 +336,10 @@ def marginals(
         source = _rows(tables, wanted, condition)
         require(tables[0].path, source.schema.names, needed)
     else:
-        raise ValueError("Give the files to read, or a query (sql).")
+        raise ValueError(
+            "Give the files to read, or a query (in Python, sql=; on the command line, "
+            "--sql)."
+        )
     source = _with_floats(source, kinds)
     schema = pa.schema([source.schema.field(n) for n in wanted or source.schema.names])
     kinds = {**kinds, **column_kinds(encoder)}

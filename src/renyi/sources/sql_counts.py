@@ -309,7 +309,8 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
     if known < total:
         raise ValueError(
             f"The weight {weight!r} is missing in {total - known:,} rows: give every "
-            "row a weight, or leave these out with `where`."
+            "row a weight, or leave these out by a condition (in Python, where=; on "
+            "the command line, --where)."
         )
     if not (low >= 0 and high < np.inf):
         raise ValueError(
@@ -400,7 +401,8 @@ class TableCounts:
             if None in target.levels.categories:
                 raise ValueError(
                     f"The target {target.name!r} holds missing codes that the database "
-                    "cannot leave out: leave these rows out with `where`."
+                    "cannot leave out: leave these rows out by a condition (in Python, "
+                    "where=; on the command line, --where)."
                 )
         found, errors = [], []
         for name in self._watched("reading columns", request.columns):

@@ -113,20 +113,28 @@ class CountedRows:
         except OSError:
             self.lost = True
 
-    def blocks(self) -> Iterator[tuple[NDArray[Any], Floats | None]]:
-        """Yield codes and weights of all rows, in their order."""
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(piece.rows for piece in self._pieces)
+
+    def blocks(
+        self, columns: Sequence[int]
+    ) -> Iterator[tuple[NDArray[Any], Floats | None]]:
+        """Yield codes of some columns, by number, and weights of all rows in order."""
+        wanted = np.arange(len(self.columns))[list(columns)].tolist()
         kind = np.min_scalar_type(int(self.columns.sizes.max()))
         for piece in self._pieces:
             self._file.seek(piece.start)
             cells = len(self.columns) * piece.rows
             before = self._read(cells, piece.kind).reshape(-1, piece.rows)
             weights = self._read(piece.rows, np.float64) if piece.weighted else None
-            codes = np.empty(before.shape, kind)
-            for j, own in enumerate(before):
+            codes = np.empty((len(wanted), piece.rows), kind)
+            for target, j in zip(codes, wanted, strict=True):
                 last, *others = (move.column(j) for move in piece.moves)
                 for after in others:
                     last = after[last]
-                np.take(last.astype(kind), own, out=codes[j])
+                np.take(last.astype(kind), before[j], out=target)
             yield codes, weights
 
     def _read(self, count: int, kind: Any) -> NDArray[Any]:

@@ -92,11 +92,6 @@ class PairCounter(Summary):
         self._waiting = 0
         self._pieces: list[Piece] = []  # of the rows that are kept
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether all rows that count are kept."""
-        return sum(piece.rows for piece in self._pieces) == self.n
-
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Count the rows of a batch.
 
@@ -443,7 +438,8 @@ class PairTable:
             j = int(np.argmax(lengths))
             raise ValueError(
                 f"{error} Column {self._names[j]!r} alone has {lengths[j]:,}: drop it, "
-                "or name it in `numeric` if it is a number."
+                "or say that it is a number (in Python, numeric=; on the command line, "
+                "--numeric)."
             ) from None
         return lengths
 

@@ -220,10 +220,12 @@ class Job:
             record = self._profiled_again(record)
         for text in record.notes:
             warn(text)
-        counter = self._count(record, self.checkpoint)
-        if self.kept is not None and not (self.kept.lost or counter.is_kept):
-            # A checkpoint has counted rows before, which are read again to be kept.
-            counter = self._count(Record(spec=record.spec, seen=record.seen), None)
+        # Of rows that a checkpoint has counted none was kept: then all are read again.
+        again = self.kept is not None and record.rows > 0
+        fresh = Record(spec=record.spec, seen=record.seen)
+        counter = self._count(record, self.checkpoint, None if again else self.kept)
+        if again:
+            counter = self._count(fresh, None, self.kept)
         for before in files:
             what = changed(before, fingerprint(Path(before["path"])))
             if what:
@@ -262,7 +264,12 @@ class Job:
             self.checkpoint.keep(found)
         return found
 
-    def _count(self, record: Record, checkpoint: Checkpoint | None) -> PairCounter:
+    def _count(
+        self,
+        record: Record,
+        checkpoint: Checkpoint | None,
+        kept: CountedRows | None,
+    ) -> PairCounter:
         """Count all rows by a spec that is decided."""
         source, spec = self.source, record.spec or self.spec
         again = (
@@ -275,7 +282,7 @@ class Job:
                 return batch
 
             source = source.mapped(look_at)
-        run = Run(self, source, PairCounter, spec, record, checkpoint)
+        run = Run(self, source, PairCounter, spec, record, checkpoint, kept)
         counter: PairCounter = run()
         if again and again.seen == record.seen and again.decided(self.spec) != spec:
             raise _moved("some rows", "others")
@@ -308,10 +315,11 @@ class Run:
         spec: CountSpec,
         record: Record,
         checkpoint: Checkpoint | None,
+        kept: CountedRows | None = None,
     ) -> None:
         self._source, self._kind, self._spec, self._record = source, kind, spec, record
         self._progress, self._checkpoint = job.progress, checkpoint
-        self._kept = job.kept
+        self._kept = kept
         # With weights, files that are not done are kept apart even without a
         # checkpoint, so that sums are the same with one.
         self._apart = spec.weight is not None or job.checkpoint is not None
