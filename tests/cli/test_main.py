@@ -134,7 +134,7 @@ def test_names_with_a_comma_between_them_are_told_apart(
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (("fit", "numbered.csv", "--target", "y"), "say that it is a number (--numeric)"),
+        (("fit", "numbered.csv", "--target", "y"), "it is a number (--numeric)"),
         (("fit", "few.csv", "--target", "y", "--confidence", "0.9"), "only 3"),
         (("predict", "m.json", "new.csv"), "(--unseen mean)"),
         (("export", "m.json", "--format", "onnx", "--out", "m.onnx"), "--unseen mean"),
