@@ -200,11 +200,8 @@ def _train_on_stream(args: Args, estimator: Any) -> tuple[Facts, Marginals]:
         m = streams.streamed_marginals(args, encoder, within, False, rows)
         inputs.warn_of_labels(m.encoder.columns)
         in_database = streams.in_database(args)
-        alpha = getattr(estimator, "alpha", None)
-        needed = alpha == "loo" or getattr(estimator, "calibration", None) in (
-            "temperature",
-            "affine",
-        )
+        alpha, kind = (getattr(estimator, n, None) for n in ("alpha", "calibration"))
+        needed = alpha == "loo" or kind in ("temperature", "affine")
         if rows.lost and needed and not in_database:
             raise ValueError(_NO_ROOM)
         if rows.lost or in_database:
