@@ -341,8 +341,8 @@ def test_bad_rows_are_named():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (np.r_[-1.0, np.ones(29)], "row 0 is -1"),
-        (np.r_[np.ones(29), np.inf], "row 29 is inf"),
+        (np.r_[-1.0, np.ones(29)], "row 0 .*is -1"),
+        (np.r_[np.ones(29), np.inf], "row 29 .*is inf"),
         (np.zeros(30), "All weights are zero"),
         (np.ones(29), r"expected \(30,\)"),
     ],
