@@ -395,12 +395,12 @@ def _errors(facts: Facts, c: Certificate) -> list[str]:
     known = {text: share for text, share in shares.items() if share is not None}
     lines = [f"  {text:<46} {percent(share):>8}" for text, share in known.items()]
     seen = facts["training_error"]
-    if c.rule == "map" and seen is not None and seen >= always:
+    if c.rule == "map" and seen is not None and seen > always - 1e-9:  # rounding
         text = (
-            f"The features do not help this rule: always answering "
-            f"{_quoted(label_text(label), 24)} errs as rarely. To rank the rows, or to "
-            "find those of rare classes, see --objective ranking and --class-weight "
-            "balanced."
+            "The features do not help this rule: always answering "
+            f"{_quoted(label_text(label), 24)} errs no more often on these rows. To "
+            "rank the rows, or to find those of rare classes, see --objective ranking "
+            "and --class-weight balanced."
         )
         lines.append(indented(text))
     if facts["loo_error"] is None:

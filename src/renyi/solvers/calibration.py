@@ -309,10 +309,8 @@ def rescaled(
     """Return a fit, and rows left out of it, whose scores are mapped."""
     choice = replace(fit.choice, risk=None, error=None)
     if rows is not None:
-        share, s = (
-            rows.sample_weight / rows.sample_weight.sum(),
-            slope * rows.scores + start,
-        )
+        share = rows.sample_weight / rows.sample_weight.sum()
+        s = slope * rows.scores + start
         if fit.choice.error is not None:
             risk = share @ (s[:, 0] - (rows.y - 0.5)) ** 2
             error = share @ ((s[:, 0] > 0) != rows.y)

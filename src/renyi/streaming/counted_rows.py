@@ -15,6 +15,7 @@ import io
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import IO, Any, NamedTuple, Self
 
@@ -83,10 +84,8 @@ class CountedRows:
 
     def __exit__(self, *_: object) -> None:
         """Let go of the rows."""
-        try:
+        with suppress(OSError):  # of what no room was left for
             self._file.close()
-        except OSError:  # what no room was left for
-            self.lost = True
 
     def write(self, codes: NDArray[Any], weights: Floats | None) -> Piece:
         """Keep some rows: codes of shape (columns, rows)."""

@@ -121,8 +121,8 @@ class PairCounter(Summary):
             self._weight += float(weights[rows].sum())
         if self.kept is not None and count:
             some = slice(self._waiting, self._waiting + count)
-            mass = None if weights is None else self._weights[some]
-            self._pieces.append(self.kept.write(self._codes[:, some], mass))
+            own = None if weights is None else self._weights[some]
+            self._pieces.append(self.kept.write(self._codes[:, some], own))
         # Last, so that rows with a cell that is refused have not been counted.
         self.n += count
         self.left_out += left_out
