@@ -13,14 +13,16 @@ A *plane* holds one bit per row of a category, 64 rows to a word; two categories
 as many rows as ``x & y`` has bits. No compiler finds by itself the form that is fast:
 nine counts at a time, of three planes with three others, so that each word is loaded
 once for three counts and no sum waits for the one before. Hence the intrinsics, which
-write vectors of LLVM's; where a processor has no such vectors, or cannot count their
-bits, LLVM makes the same of what there is.
+write vectors of LLVM's. Where the processor counts the bits of whole vectors (AVX-512
+VPOPCNTDQ) a tile does so; elsewhere it counts those of bytes, which takes two lookups,
+and keeps the counts in bytes for as long as they fit.
 """
 
 from __future__ import annotations
 
 from itertools import product
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -28,15 +30,26 @@ from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
 
-LANES = 8  # words of a vector
-SIDE = 3  # planes on each side of a tile: 9 sums and 6 planes fit in 32 registers
+
+def has(feature):
+    """Whether the processor has it; not where LLVM cannot tell."""
+    try:
+        return bool(llvm.get_host_cpu_features().get(feature))
+    except RuntimeError:
+        return False
+
+
+_COUNTS_VECTORS = has("avx512vpopcntdq")
+LINE = 8  # words of a line of the cache
+LANES = 8 if _COUNTS_VECTORS else 4  # words of a vector
+_FULL = 16  # counts of at most 8 that a byte takes
+SIDE = 3  # planes on each side of a tile
 WORDS = 256  # of a plane in a block: 200 planes of 2 kB stay in the near cache
 BLOCK = 64 * WORDS  # rows
 PANEL = 60  # planes that every other plane meets before the next ones are fetched
 NONE = 255  # short code of a row that is in none of the planes
 
 _WORD = ir.IntType(64)
-_VECTOR = ir.VectorType(_WORD, LANES)
 _BYTES = ir.VectorType(ir.IntType(8), 64)
 
 
@@ -173,10 +186,13 @@ def class_level_counts(rows, y, block, out):
     n, d = rows.shape
     last, classes = out.shape[1] - 1, out.shape[2]
     small = np.zeros((classes, last, min(block, d)), np.uint8)
-    for k in range(classes):
-        out[:, last, k] += (y == k).sum()
+    totals = np.bincount(y, minlength=classes)
     for low in range(0, d, block):
         size = min(d - low, block)
+        part = out[low : low + size]
+        for j in range(size):
+            for k in range(classes):
+                part[j, last, k] += totals[k]
         for r in range(n):
             codes = rows[r, low : low + size]
             for level in range(last):
@@ -186,9 +202,10 @@ def class_level_counts(rows, y, block, out):
             if r % 255 == 254 or r == n - 1:
                 for level in range(last):
                     for k in range(classes):
-                        for j in range(size):
-                            out[low + j, level, k] += small[k, level, j]
-                            out[low + j, last, k] -= small[k, level, j]
+                        counted = small[k, level, :size]
+                        for j in range(counted.size):
+                            part[j, level, k] += counted[j]
+                            part[j, last, k] -= counted[j]
                 small[:] = 0
 
 
@@ -231,7 +248,7 @@ def agreements(planes, out):
 def bit_agreements(rows, out):
     """Do the same for bytes 0 and 1: rows differ in |x| + |y| − 2|x & y| columns."""
     n, d = rows.shape
-    words = min(WORDS, LANES * ((d + 64 * LANES - 1) // (64 * LANES)))
+    words = min(WORDS, LINE * ((d + 64 * LINE - 1) // (64 * LINE)))
     planes = _empty_planes(SIDE * ((n + SIDE - 1) // SIDE), words)
     pairs = np.zeros((len(planes), len(planes)), np.int64)
     rest = np.zeros(64, np.uint8)
@@ -288,6 +305,66 @@ def _write_plane(context, codes, code, words, plane):
     return types.void(codes, types.uint8, types.intp, plane), generate
 
 
+def _vector(bits, count):
+    return ir.VectorType(ir.IntType(bits), count)
+
+
+def _splat(kind, number):
+    return ir.Constant(kind, [number] * kind.count)
+
+
+def _place(number):
+    return ir.Constant(_WORD, number)
+
+
+def shared_bits(builder, addresses, steps, join):
+    """Write the loop that counts bits of vectors; return the counts, 64 bits each.
+
+    `join` makes of the vectors at all addresses those whose bits are counted, over so
+    many steps.
+    """
+    lines = _vector(64, LANES)
+    counted = lines if _COUNTS_VECTORS else _vector(8, 8 * LANES)
+    kept = lines if _COUNTS_VECTORS else _vector(16, 4 * LANES)
+    final = lines if _COUNTS_VECTORS else _vector(32, 4 * LANES)
+    kind = f"v{counted.count}i{counted.element.width}"
+    count = _function(builder, f"llvm.ctpop.{kind}", counted, counted)
+    kind = f"v{final.count}i{final.element.width}"
+    add = _function(builder, f"llvm.vector.reduce.add.{kind}", final.element, final)
+    starts = [builder.bitcast(each, lines.as_pointer()) for each in addresses]
+    results = len(join([_splat(lines, 0)] * len(starts)))
+    totals = [
+        cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in range(results)
+    ]
+    sums = [cgutils.alloca_once(builder, counted) for _ in totals]
+    full = _place(_FULL)
+    spans = builder.udiv(builder.add(steps, _place(_FULL - 1)), full)
+    with cgutils.for_range(builder, spans) as span:
+        base = builder.mul(span.index, full)
+        left = builder.sub(steps, base)
+        some = builder.select(builder.icmp_signed("<", left, full), left, full)
+        for total in sums:
+            builder.store(_splat(counted, 0), total)
+        with cgutils.for_range(builder, some) as loop:
+            step = builder.add(base, loop.index)
+            found = [builder.load(builder.gep(x, [step]), align=8) for x in starts]
+            for total, vector in zip(sums, join(found), strict=True):
+                more = builder.call(count, [builder.bitcast(vector, counted)])
+                builder.store(builder.add(builder.load(total), more), total)
+        for total, part in zip(totals, sums, strict=True):
+            more = builder.load(part)
+            if not _COUNTS_VECTORS:  # every other byte, and those between
+                more = builder.bitcast(more, kept)
+                even = builder.and_(more, _splat(kept, 255))
+                more = builder.add(even, builder.lshr(more, _splat(kept, 8)))
+            builder.store(builder.add(builder.load(total), more), total)
+    found = [builder.load(total) for total in totals]
+    if _COUNTS_VECTORS:
+        return [builder.call(add, [total]) for total in found]
+    wide = [builder.call(add, [builder.zext(total, final)]) for total in found]
+    return [builder.zext(total, _WORD) for total in wide]
+
+
 @intrinsic
 def _add_tile(context, planes, i, j, steps, out):
     """Add to ``out[i : i + 3, j : j + 3]`` the bits that planes i.. and j.. share.
@@ -297,34 +374,23 @@ def _add_tile(context, planes, i, j, steps, out):
 
     def generate(context, builder, signature, arguments):
         data, i, j, steps, table = arguments
-        count = _function(builder, f"llvm.ctpop.v{LANES}i64", _VECTOR, _VECTOR)
-        add = _function(builder, f"llvm.vector.reduce.add.v{LANES}i64", _WORD, _VECTOR)
         rows, columns = (
-            [builder.add(first, ir.Constant(_WORD, side)) for side in range(SIDE)]
+            [builder.add(first, _place(side)) for side in range(SIDE)]
             for first in (i, j)
         )
         starts = [
-            builder.bitcast(
-                _pointer(context, builder, planes, data, plane, ir.Constant(_WORD, 0)),
-                _VECTOR.as_pointer(),
-            )
+            _pointer(context, builder, planes, data, plane, _place(0))
             for plane in (*rows, *columns)
         ]
-        zero = ir.Constant(_VECTOR, [0] * LANES)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(SIDE**2)]
-        with cgutils.for_range(builder, steps) as loop:
-            vectors = [
-                builder.load(builder.gep(start, [loop.index]), align=8)
-                for start in starts
-            ]
+
+        def join(vectors):
             pairs = product(vectors[:SIDE], vectors[SIDE:])
-            for total, (x, y) in zip(sums, pairs, strict=True):
-                more = builder.call(count, [builder.and_(x, y)])
-                builder.store(builder.add(builder.load(total), more), total)
-        for total, place in zip(sums, product(rows, columns), strict=True):
+            return [builder.and_(x, y) for x, y in pairs]
+
+        counts = shared_bits(builder, starts, steps, join)
+        for count, place in zip(counts, product(rows, columns), strict=True):
             cell = _pointer(context, builder, out, table, *place)
-            more = builder.call(add, [builder.load(total)])
-            builder.store(builder.add(builder.load(cell), more), cell)
+            builder.store(builder.add(builder.load(cell), count), cell)
         return context.get_dummy_value()
 
     signature = types.void(planes, types.intp, types.intp, types.intp, out)
@@ -337,8 +403,8 @@ def _empty_planes(count, words):
 
     They begin with a line of the cache: a vector that lies in two is loaded twice.
     """
-    raw = np.zeros(count * words + LANES, np.uint64)
-    shift = -(raw.ctypes.data // 8) % LANES
+    raw = np.zeros(count * words + LINE, np.uint64)
+    shift = -(raw.ctypes.data // 8) % LINE
     return raw[shift : shift + count * words].reshape((count, words))
 
 
@@ -395,7 +461,7 @@ def plane_counts(codes, order, columns, kept, owner, low, high, margins, pairs):
     short = np.empty(BLOCK, np.uint8)
     for start in range(low, high, BLOCK):
         end = min(high, start + BLOCK)
-        words = LANES * ((end - start + 64 * LANES - 1) // (64 * LANES))
+        words = LINE * ((end - start + 64 * LINE - 1) // (64 * LINE))
         used = short[: 64 * words]
         plane = 0
         for j in range(columns.size):

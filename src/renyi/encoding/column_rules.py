@@ -215,9 +215,12 @@ def label_codes(
 
 def check_identifiers(columns: Columns, n: int) -> None:
     """Raise an error that names a column of labels which tells all n rows apart."""
-    label = np.array([levels.kind == "label" for levels in columns.levels], bool)
-    many = np.flatnonzero(label[columns.which] & (columns.sizes > IDENTIFIER_SHARE * n))
-    if n >= _LEAST_ROWS and len(many):
+    limit = IDENTIFIER_SHARE * n
+    large = [v.kind == "label" and len(v.categories) > limit for v in columns.levels]
+    if n < _LEAST_ROWS or not any(large):  # asked of levels, which columns share
+        return
+    many = np.flatnonzero(np.array(large)[columns.which])
+    if len(many):
         column = columns[int(many[0])]
         raise ValueError(
             f"Column {column.name!r} has {len(column.categories)} different labels in "

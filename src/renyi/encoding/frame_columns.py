@@ -551,7 +551,7 @@ def label_counts(part: Labels, weights: Any = None) -> NDArray[Any]:
             if found[:-1].all() and int(codes.max()) < width - 1:
                 return found.T
         lowest, highest = codes.min(axis=1), codes.max(axis=1)
-        for k in range(width):
+        for k in range(int(lowest.min()), int(highest.max()) + 1):
             # Only labels between the extremes need a look at all cells.
             between = (lowest < k) & (k < highest)
             found[k] |= (lowest == k) | (highest == k)

@@ -117,7 +117,7 @@ def fit_dual(
     # s(x) = intercept + Zᵀ W at every x, hence at the first row.
     starts = offsets(rows.sizes)[:-1]
     n, d = len(beta), len(starts)
-    intercept = scores[0] - Z[starts + rows.codes[:, 0]].sum(axis=0)
+    intercept = scores[0] - Z.take(starts + rows.codes[:, 0], axis=0).sum(axis=0)
     error = float(4 * np.finfo(float).eps * (n + d) * d * np.abs(beta).sum())
     if error > ROUNDING or rows.codes.size <= _FEW_CELLS:
         scores, error = lookup_sum(rows.codes, Z, starts) + intercept, 0.0
