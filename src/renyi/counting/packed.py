@@ -17,6 +17,7 @@ variants where any bit differs plus three times that of those where both do.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -220,14 +221,17 @@ def _slices(size: int, step: int) -> Iterator[slice]:
 
 def _side_by_side(function: Callable[..., None], tasks: Iterable[Any]) -> None:
     """Call a function of every task, so that each core is kept busy."""
-    every = list(tasks)
-    waiting = iter(every)  # one for all threads: each takes the next task
+    waiting = deque(tasks)
 
     def work() -> None:
-        for task in waiting:
+        while True:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                return
             function(task)
 
-    run_all([work] * max(1, min(cores(), len(every))))
+    run_all([work] * max(1, min(cores(), len(waiting))))
 
 
 # ---- counts
