@@ -131,10 +131,7 @@ def super_columns(
 
 
 def _tiles(groups: list[SuperColumn], first: int) -> Iterator[Pairs]:
-    """Yield lists of pairs of groups whose codes and tables fit in memory.
-
-    Each pair has one of the `first` groups.
-    """
+    """Yield pairs with one of the `first` groups, in lists that fit in memory."""
     count = len(groups)
     tiles = [(a, b) for a in range(0, count, TILE) for b in range(a, count, TILE)]
     for low_a, low_b in tiles:

@@ -347,10 +347,7 @@ def _subtract_compiled(
 
 
 def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
-    """Add ``table[j, code of b]`` to (a, b) and (b, a) for all j that a misses.
-
-    For every two samples, by going over missing genotypes only.
-    """
+    """Add ``table[j, code of b]`` to (a, b) and (b, a) for all j that a misses."""
     out = _square(G, 0.0)
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d, KERNELS)
     if kernels is None:

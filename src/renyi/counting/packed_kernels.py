@@ -251,16 +251,13 @@ def _tile(join, context, planes, cells):
 
 @intrinsic
 def _add_either(context, planes, block, i, j, cells, row, column):
-    """Add the bits in which samples i.. and j.. differ to ``cells[row :, column :]``.
-
-    In either plane of a block.
-    """
+    """Add the bits in which samples i.. and j.. differ in either plane of a block."""
     return _tile(ir.IRBuilder.or_, context, planes, cells)
 
 
 @intrinsic
 def _add_both(context, planes, block, i, j, cells, row, column):
-    """Do the same for the bits that differ in both planes."""
+    """Do the same for those that differ in both planes."""
     return _tile(ir.IRBuilder.and_, context, planes, cells)
 
 
@@ -283,10 +280,7 @@ def _square_counts(planes, i, j, n, both, cells):
 
 @compile_loop
 def subtract_differences(planes, square, both, times, out):
-    """Subtract `times` the variants in which a square of samples differs from others.
-
-    From those before it and its own, above the diagonal.
-    """
+    """Subtract `times` the counts of a square of samples with all before them."""
     n, j = len(out), square * SQUARE
     cells = np.zeros((SQUARE, SQUARE), np.int64)
     for i in range(0, j + 1, SQUARE):

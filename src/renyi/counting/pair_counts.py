@@ -381,10 +381,7 @@ def product_seconds(n: int, sizes: Lengths, weighted: bool) -> float:
 def plane_columns(
     n: int, sizes: tuple[int, ...], compiled_loops: bool
 ) -> tuple[float, tuple[bool, ...]]:
-    """Return the least time, and which columns get bit planes: those of few categories.
-
-    Pairs with one of the others are left to histograms.
-    """
+    """Return the least time, and which columns get planes: those of few categories."""
     lengths = np.array(sizes, np.int64)
     best = (math.inf, (False,) * len(sizes))
     for limit in [0, *np.unique(lengths).tolist()]:
