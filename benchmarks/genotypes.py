@@ -137,20 +137,18 @@ def peaks() -> dict[str, float]:
     from renyi.counting import lookup_kernels as lookups
     from renyi.counting import packed_kernels as kernels
 
+    loops = lookups if lookups.PAYS else kernels
     if lookups.PAYS:
-        n, variants = lookups.WIDE, 2 * lookups.STEPS
-        codes = np.zeros((1, lookups.STEPS, n), np.uint8)
-        places = np.zeros((n // 2, lookups.STEPS), np.uint16)
-        table, pairs = lookups.tables(False), n * n
-        given = table, codes, places, 0, 1, np.zeros((n, n))
-        compare = lookups.subtract_counts
+        n = lookups.WIDE
+        pairs = n * n
     else:
-        n, variants = 4 * kernels.STRIP, 64 * kernels.WORDS
+        n = 4 * kernels.STRIP
         sides = (range(0, n, kernels.TALL), range(0, n, kernels.WIDE))
         tiles = sum(b + kernels.WIDE > a for a in sides[0] for b in sides[1])
         pairs = tiles * kernels.TALL * kernels.WIDE
-        given = kernels.empty_planes(n, 1), 0, 1, False, 1, np.zeros((n, n))
-        compare = kernels.subtract_differences
+    held, variants, _ = loops.layout(n, 1)
+    given = *held, 0, False, 1, np.zeros((n, n))
+    compare = loops.subtract_differences
     best = np.inf
     for _ in range(30):
         begun = time.thread_time()

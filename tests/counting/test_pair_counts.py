@@ -232,13 +232,7 @@ def test_bad_arguments_are_named():
 def reference(codes, sizes, rows=None):
     """The numpy reference: one histogram per pair of super-columns."""
     taken = codes if rows is None else codes[:, rows]
-    return histograms.histograms(taken, np.array(sizes), None, None)
-
-
-def by_planes(codes, sizes, threads=1):
-    """Count all columns by compiled planes."""
-    every = np.arange(len(sizes))
-    return plane_table(codes, np.array(sizes), every, kernels, None, threads)
+    return counted(taken, sizes, "histogram")
 
 
 @pytest.fixture(params=costs.PLANE_SECONDS)
@@ -263,7 +257,7 @@ def processor(request, monkeypatch):
 @example(seed=3, sizes=[5] * 20, n=64, threads=4)
 def test_planes_count_what_histograms_count(seed, sizes, n, threads):
     codes = random_codes(seed, sizes, n)
-    counts = by_planes(codes, sizes, threads)
+    counts = counted(codes, sizes, "compiled planes", threads=threads)
     assert counts.dtype == np.int64
     assert_array_equal(counts, reference(codes, sizes))
 
@@ -273,7 +267,7 @@ def test_planes_count_what_histograms_count(seed, sizes, n, threads):
 def test_blocks_of_rows_and_bytes_of_codes_end_anywhere(n, sizes):
     assert kernels.BLOCK == 16_384
     codes = random_codes(n, sizes, n)
-    counts = by_planes(codes, sizes)
+    counts = counted(codes, sizes, "compiled planes")
     assert_array_equal(counts, reference(codes, sizes))
 
 
@@ -294,7 +288,7 @@ def test_more_planes_than_a_panel_holds():
     sizes = [3] * 70 + [2] * 21
     assert sum(sizes) - len(sizes) > 2 * kernels.PANEL
     codes = random_codes(6, sizes, 700)
-    counts = by_planes(codes, sizes)
+    counts = counted(codes, sizes, "compiled planes")
     assert_array_equal(counts, reference(codes, sizes))
 
 
@@ -419,6 +413,6 @@ def test_threads_are_few_when_their_tables_are_large(monkeypatch):
         compiled, "run_all", lambda some: tasks.append(len(some)) or real(some)
     )
     codes = random_codes(11, [4] * 4, 5000)  # 12 planes
-    counts = by_planes(codes, [4] * 4, 8)
+    counts = counted(codes, [4] * 4, "compiled planes", threads=8)
     assert tasks == [2]
     assert_array_equal(counts, reference(codes, [4] * 4))

@@ -78,7 +78,7 @@ class GenotypeKernel:
             A = agreement(self.G)
         else:
             A = self.on_gpu.agreement()
-        table = self._of_missing(self.G.d)
+        table = self._of_missing()
         if table is not None:
             A += missing_products(self.G, table)
         return A
@@ -96,9 +96,9 @@ class GenotypeKernel:
         found = sums(self.G, beta) if self.on_gpu is None else self.on_gpu.sums(beta)
         return self._coded(found)
 
-    def _of_missing(self, d: int) -> Floats | None:
+    def _of_missing(self) -> Floats | None:
         """Return what the counts lack where one sample misses: by the other's code."""
-        table = np.zeros((d, CODES))
+        table = np.zeros((self.G.d, CODES))
         if self.means is None:
             if self.dominance:
                 return None
@@ -118,10 +118,7 @@ class GenotypeKernel:
         return np.asarray(self.means @ COPIES[OBSERVED])
 
     def _coded(self, sums: Floats) -> Floats:
-        """Return the points of the codes from sums of weights by code.
-
-        Where both are the same, the sums themselves.
-        """
+        """Return the points of the codes from sums of weights by code."""
         if self.dominance and self.means is None:
             return sums
         S = sums[:, :, None] if sums.ndim == 2 else sums

@@ -8,7 +8,6 @@ but for that rounding. Counts, as of `DeviceGenotypes.agreement`, are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -70,14 +69,12 @@ def row_bytes(n: int) -> int:
 class DeviceGenotypes:
     """Genotypes in the memory of a GPU, and the products with their one-hot matrix W.
 
-    Arguments and results are arrays of numpy; between two products of `gram` nothing
-    leaves the GPU.
+    Arguments and results are arrays of numpy; within `gram` nothing leaves the GPU.
     """
 
     def __init__(self, G: PackedGenotypes) -> None:
         cp, _ = module()
-        self.n, self.d = G.n, G.d
-        self._pitch = row_bytes(self.n)
+        self.n, self.d, self._pitch = G.n, G.d, row_bytes(G.n)
         needed, free = self.d * self._pitch, cp.cuda.Device().mem_info[0]
         if needed + 400 * self.d > free:  # with the vectors of a product
             raise MemoryError(
@@ -86,19 +83,7 @@ class DeviceGenotypes:
                 f"{free / 1e9:.1f} GB are free: use fewer variants, or device='cpu'."
             )
         self._data = cp.zeros((self.d, self._pitch), cp.uint8)
-        self._upload(G)
-
-    @classmethod
-    def on_device(cls, data: Any, n: int) -> DeviceGenotypes:
-        """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
-        self = cls.__new__(cls)
-        self.n, self.d, self._pitch, self._data = n, len(data), row_bytes(n), data
-        return self
-
-    def _upload(self, G: PackedGenotypes) -> None:
-        """Copy the variants that are kept, and of these the samples that are."""
-        cp, _ = module()
-        width = G.data.shape[1]
+        width, words = G.data.shape[1], self._pitch // 4
         step = max(1, _UPLOAD // max(1, width))
         chosen = None if G.samples is None else cp.asarray(G.samples)
         for low in range(0, self.d, step):
@@ -108,24 +93,16 @@ class DeviceGenotypes:
             if chosen is None:
                 target[:, :width] = block
             else:
-                self._gather(block, chosen, target)
+                grid = _blocks(words), min(len(block), 65_535)
+                sizes = chosen, self.n, target, words
+                _launch("gather", grid, block, width, len(block), *sizes)
 
-    def _gather(self, block: Any, chosen: Any, target: Any) -> None:
-        cp, kernels = module()
-        words = self._pitch // 4
-        kernels.get_function("gather")(
-            (-(-words // 64), min(len(block), 65_535)),
-            (64,),
-            (
-                block,
-                np.int64(block.shape[1]),
-                np.int64(len(block)),
-                chosen,
-                np.int32(self.n),
-                target,
-                np.int64(words),
-            ),
-        )
+    @classmethod
+    def on_device(cls, data: Any, n: int) -> DeviceGenotypes:
+        """Take genotypes of n samples, a CuPy array (variants, `row_bytes(n)`)."""
+        self = cls.__new__(cls)
+        self.n, self.d, self._pitch, self._data = n, len(data), row_bytes(n), data
+        return self
 
     # ---- products
 
@@ -145,89 +122,46 @@ class DeviceGenotypes:
         out: Floats = np.moveaxis(self._sums(v).get(), 0, 2)
         return np.ascontiguousarray(out[:, :, 0] if given.ndim == 1 else out)
 
-    def gram(self, V: Floats, between: Callable[[Any], Any] | None = None) -> Floats:
-        """Return `W W.T @ V` of V (n, k), or `W between(W.T @ V)`.
-
-        `between` maps sums to points, CuPy arrays of shape (k, d, 4).
-        """
+    def gram(self, V: Floats) -> Floats:
+        """Return `W W.T @ V` of V (n, k)."""
         cp, _ = module()
         t = self._sums(cp.asarray(np.ascontiguousarray(np.asarray(V).T)))
-        out: Floats = self._scores(t if between is None else between(t)).get().T
-        return np.ascontiguousarray(out)
+        return np.ascontiguousarray(self._scores(t).get().T)
 
     def _sums(self, v: Any) -> Any:
         """Return sums over the samples of every code, (k, d, 4), of vectors (k, n)."""
-        cp, kernels = module()
-        blocks = -(-self.n // 256)
+        cp, _ = module()
+        blocks, tiles = -(-self.n // 256), -(-self.d // 16)
+        grid = min(-(-tiles // (_THREADS // 32)), 4_096), -(-blocks // _SPAN)
         out = cp.empty((len(v), self.d, 4))
         for low in range(0, len(v), _PAIR):
             pair = cp.ascontiguousarray(v[low : low + _PAIR])
             k, scale = len(pair), _scales(pair)
             digits = cp.empty((blocks, 512), cp.uint32)
-            _launch(
-                "sample_digits",
-                blocks * 512,
-                (pair, np.int32(k), np.int32(self.n), scale, digits, np.int32(blocks)),
-            )
+            sizes = k, self.n, scale, digits, blocks
+            _launch("sample_digits", (_blocks(digits.size),), pair, *sizes)
             found = cp.zeros((k, self.d, 3), cp.int64)
-            tiles = -(-self.d // 16)
-            per_block = _THREADS // 32
-            kernels.get_function("sums")(
-                (min(-(-tiles // per_block), 4_096), -(-blocks // _SPAN)),
-                (_THREADS,),
-                (
-                    self._data,
-                    np.int64(self._pitch // 16),
-                    np.int64(self.d),
-                    digits,
-                    np.int32(blocks),
-                    np.int32(_SPAN),
-                    np.int32(k),
-                    found,
-                ),
-                shared_mem=2_048 * _SPAN,
-            )
+            both = self._pitch // 16, self.d, digits, blocks, _SPAN, k
+            _launch("sums", grid, self._data, *both, found, shared=2_048 * _SPAN)
             total = cp.rint(pair * scale[:, None]).astype(cp.int64).sum(axis=1)
             _by_code(found, total[:, None], scale[:, None], out[low : low + _PAIR])
         return out
 
     def _scores(self, z: Any) -> Any:
         """Return scores (k, n) of points (k, d, 4)."""
-        cp, kernels = module()
+        cp, _ = module()
+        blocks, grid = -(-self.d // 32), (-(-self.n // _SAMPLES), -(-self.d // _CHUNK))
         out = cp.empty((len(z), self.n))
-        blocks = -(-self.d // 32)
         for low in range(0, len(z), _PAIR):
             points = z[low : low + _PAIR]
             features = _features(points)
             k, scale = len(points), _scales(features)
             digits = cp.empty((blocks, 192), cp.uint32)
-            _launch(
-                "variant_digits",
-                blocks * 192,
-                (
-                    features,
-                    np.int32(k),
-                    np.int64(self.d),
-                    scale,
-                    digits,
-                    np.int64(blocks),
-                ),
-            )
+            sizes = k, self.d, scale, digits, blocks
+            _launch("variant_digits", (_blocks(digits.size),), features, *sizes)
             found = cp.zeros((k, self.n), cp.int64)
-            kernels.get_function("scores")(
-                (-(-self.n // _SAMPLES), -(-self.d // _CHUNK)),
-                (_THREADS,),
-                (
-                    self._data,
-                    np.int64(self._pitch // 8),
-                    np.int64(self.d),
-                    np.int32(self.n),
-                    digits,
-                    np.int32(_CHUNK),
-                    np.int32(k),
-                    found,
-                ),
-            )
+            both = self._pitch // 8, self.d, self.n, digits, _CHUNK, k
+            _launch("scores", grid, self._data, *both, found)
             offset = cp.stack([each[:, 0].sum() for each in points])
             out[low : low + _PAIR] = found / scale[:, None] + offset[:, None]
         return out
@@ -244,59 +178,37 @@ class DeviceGenotypes:
 
         n = -(-self.n // 4) * 4  # as the matrix units want it
         step = max(4, _CHARACTERS // (3 * n) // 4 * 4)
-        total = cp.zeros((n, n), cp.int64)
-        part = cp.empty((n, n), cp.int32)
+        total, part = cp.zeros((n, n), cp.int64), cp.empty((n, n), cp.int32)
         one, none = np.array(1, np.int32), np.array(0, np.int32)
         for low in range(0, self.d, step):
             count = min(step, self.d - low)
             width = -(-3 * count // 4) * 4
             block = cp.zeros((n, width), cp.int8)
-            _launch(
-                "characters",
-                count,
-                (
-                    self._data,
-                    np.int64(self._pitch // 4),
-                    np.int64(low),
-                    np.int32(count),
-                    np.int32(self.n),
-                    block,
-                    np.int64(width),
-                ),
-                rows=-(-self.n // 16),
-            )
+            sizes = self._pitch // 4, low, count, self.n
+            grid = _blocks(count), -(-self.n // 16)
+            _launch("characters", grid, self._data, *sizes, block, width)
+            side = block.data.ptr, _INT8, width
             cublas.gemmEx(
                 cp.cuda.device.get_cublas_handle(),
-                cublas.CUBLAS_OP_T,
-                cublas.CUBLAS_OP_N,
-                n,
-                n,
-                width,
-                one.ctypes.data,
-                block.data.ptr,
-                _INT8,
-                width,
-                block.data.ptr,
-                _INT8,
-                width,
-                none.ctypes.data,
-                part.data.ptr,
-                _INT32,
-                n,
-                cublas.CUBLAS_COMPUTE_32I,
-                cublas.CUBLAS_GEMM_DEFAULT,
+                *(cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, n, n, width),
+                *(one.ctypes.data, *side, *side),
+                *(none.ctypes.data, part.data.ptr, _INT32, n),
+                *(cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT),
             )
             total += part
         same = (total[: self.n, : self.n] + self.d) // 4
-        out: Floats = same.astype(cp.float64).get()
-        return out
+        return np.asarray(same.astype(cp.float64).get())
 
 
-def _launch(name: str, items: int, arguments: tuple[Any, ...], rows: int = 1) -> None:
-    """Run a kernel of one thread per item, and per row."""
+def _blocks(items: int) -> int:
+    """Return the blocks of threads that have one for each item."""
+    return -(-items // _THREADS)
+
+
+def _launch(name: str, grid: Any, *arguments: Any, shared: int = 0) -> None:
+    """Run a kernel; whole numbers are its ``i64``."""
     _, kernels = module()
-    grid = (-(-items // _THREADS), rows)
-    kernels.get_function(name)(grid, (_THREADS,), arguments)
+    kernels.get_function(name)(grid, (_THREADS,), arguments, shared_mem=shared)
 
 
 def _scales(v: Any) -> Any:

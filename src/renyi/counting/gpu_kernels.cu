@@ -54,8 +54,8 @@ extern "C" {
 
 // Digits of n samples' values, two vectors, in the order in which `sums` reads them:
 // [block of 256 samples][step 2][half 2][lane 32][4 words].
-__global__ void sample_digits(const double *v, int columns, int n, const double *scale,
-                              u32 *out, int blocks) {
+__global__ void sample_digits(const double *v, i64 columns, i64 n, const double *scale,
+                              u32 *out, i64 blocks) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= blocks * 512) return;
   int word = i & 3, lane = (i >> 2) & 31, half = (i >> 7) & 1, step = (i >> 8) & 1;
@@ -72,7 +72,7 @@ __global__ void sample_digits(const double *v, int columns, int n, const double 
 
 // Digits of the variants' features, in the order in which `scores` reads them:
 // [block of 32 variants][feature 3][lane 32][2 words].
-__global__ void variant_digits(const double *w, int columns, i64 d, const double *scale,
+__global__ void variant_digits(const double *w, i64 columns, i64 d, const double *scale,
                                u32 *out, i64 blocks) {
   i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= blocks * 192) return;
@@ -95,7 +95,7 @@ __global__ void variant_digits(const double *w, int columns, i64 d, const double
 // has 16 variants a warp, and the digits of `span` blocks of 256 samples at a time.
 __global__ void __launch_bounds__(32 * WARPS, 2)
     sums(const uint4 *__restrict__ G, i64 pitch, i64 d, const uint4 *__restrict__ B,
-         int blocks, int span, int columns, i64 *out) {
+         i64 blocks, i64 span, i64 columns, i64 *out) {
   extern __shared__ uint4 digits[];
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, q = lane & 3;
   int first = blockIdx.y * span, last = min(first + span, blocks);
@@ -171,11 +171,12 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
 // out[vector][sample] += sum over variants of features * V. A warp has 256 samples, a
 // block of threads 2,048, and `chunk` variants, a multiple of 32.
 __global__ void __launch_bounds__(32 * WARPS, 2)
-    scores(const uint2 *__restrict__ G, i64 pitch, i64 d, int n,
-           const u32 *__restrict__ B, int chunk, int columns, i64 *out) {
+    scores(const uint2 *__restrict__ G, i64 pitch, i64 d, i64 n,
+           const u32 *__restrict__ B, i64 chunk, i64 columns, i64 *out) {
   __shared__ u32 digits[2][192];
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, q = lane & 3;
-  i64 first = (i64)blockIdx.y * chunk, last = min(first + chunk, d);
+  int length = chunk;  // as a long number it takes a register too many
+  i64 first = (i64)blockIdx.y * length, last = min(first + length, d);
   i64 place = ((i64)blockIdx.x * WARPS + warp) * 8 + g;  // of two words
   bool in = place < pitch;
   const uint2 *x = G + place;
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
 
 // Genotypes of the samples `chosen`, 16 to a word of `target`.
 __global__ void gather(const unsigned char *source, i64 width, i64 rows,
-                       const i64 *chosen, int n, u32 *target, i64 words) {
+                       const i64 *chosen, i64 n, u32 *target, i64 words) {
   i64 word = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (word >= words) return;
   for (i64 row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -276,7 +277,7 @@ __global__ void gather(const unsigned char *source, i64 width, i64 rows,
 
 // Bytes +1 and -1 of the three characters (b0, b1, b0 ^ b1) of some variants, for a
 // product of whole numbers: out[sample][3 * variants], samples of `width` bytes.
-__global__ void characters(const u32 *G, i64 pitch, i64 first, int count, int n,
+__global__ void characters(const u32 *G, i64 pitch, i64 first, i64 count, i64 n,
                            signed char *out, i64 width) {
   int j = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y;
   if (j >= count) return;

@@ -131,10 +131,7 @@ def super_columns(
 
 
 def _tiles(groups: list[SuperColumn], first: int) -> Iterator[Pairs]:
-    """Yield lists of pairs of groups whose codes and tables fit in memory.
-
-    Each pair has one of the `first` groups.
-    """
+    """Yield pairs with one of the `first` groups, in lists that fit in memory."""
     count = len(groups)
     tiles = [(a, b) for a in range(0, count, TILE) for b in range(a, count, TILE)]
     for low_a, low_b in tiles:
@@ -175,15 +172,10 @@ def histograms(
         shapes = [(groups[a].size, groups[b].size) for a, b in pairs]
         begins = offsets([a * b for a, b in shapes])
         flat = np.zeros(begins[-1], dtype)
-        if kernels is None:
-            _fill(codes, weights, groups, flat, pairs, begins)
-        else:
-            step = -(-len(pairs) // threads)
-            fill = partial(_fill_compiled, kernels, codes, weights, groups, flat)
-            spans = [slice(p, p + step) for p in range(0, len(pairs), step)]
-            compiled.run_all(
-                [partial(fill, pairs[s], begins[s.start :]) for s in spans]
-            )
+        step = -(-len(pairs) // (1 if kernels is None else threads))
+        fill = partial(_fill, kernels, codes, weights, groups, flat)
+        spans = [slice(p, p + step) for p in range(0, len(pairs), step)]
+        compiled.run_all([partial(fill, pairs[s], begins[s.start :]) for s in spans])
         for p, (a, b) in enumerate(pairs):
             table = flat[begins[p] : begins[p + 1]].reshape(shapes[p])
             block = groups[b].fold(groups[a].fold(table).T)
@@ -208,6 +200,7 @@ def _cells(rows: Places, columns: Places) -> tuple[Any, ...]:
 
 
 def _fill(
+    kernels: ModuleType | None,
     codes: NDArray[Any],
     weights: NDArray[np.float64] | None,
     groups: list[SuperColumn],
@@ -215,7 +208,18 @@ def _fill(
     pairs: Pairs,
     begins: NDArray[np.int64],
 ) -> None:
-    """Add up ``bincount`` of the joint codes, block of rows by block of rows."""
+    """Add up histograms of the joint codes, block of rows by block of rows."""
+    if kernels is not None:
+        used = sorted(set(chain(*pairs)))
+        columns = [column for g in used for column in groups[g].columns]
+        strides = [stride for g in used for stride in groups[g].strides]
+        starts = offsets([len(groups[g].columns) for g in used])
+        plan = np.array(columns, np.int64), np.array(strides, np.int64), starts
+        ends = np.searchsorted(used, np.array(pairs, np.int64))
+        widths = np.array([groups[b].size for _, b in pairs], np.int64)
+        tables = ends, widths, begins, flat
+        kernels.joint_histograms(codes, weights, *plan, *tables, ROWS)
+        return
     n = codes.shape[1]
     for low in range(0, n, ROWS):
         rows = slice(low, min(low + ROWS, n))
@@ -230,23 +234,3 @@ def _fill(
             np.add(scaled, packed[b], out=joint)
             cells = begins[p + 1] - begins[p]
             flat[begins[p] : begins[p + 1]] += np.bincount(joint, part, cells)
-
-
-def _fill_compiled(
-    kernels: ModuleType,
-    codes: NDArray[Any],
-    weights: NDArray[np.float64] | None,
-    groups: list[SuperColumn],
-    flat: NDArray[Any],
-    pairs: Pairs,
-    begins: NDArray[np.int64],
-) -> None:
-    """Call the compiled histograms with the flattened plan of the groups in use."""
-    used = sorted(set(chain(*pairs)))
-    columns = [column for g in used for column in groups[g].columns]
-    strides = [stride for g in used for stride in groups[g].strides]
-    starts = offsets([len(groups[g].columns) for g in used])
-    ends = np.searchsorted(used, np.array(pairs, np.int64))
-    widths = np.array([groups[b].size for _, b in pairs], np.int64)
-    plan = np.array(columns, np.int64), np.array(strides, np.int64), starts
-    kernels.joint_histograms(codes, weights, *plan, ends, widths, begins, flat, ROWS)

@@ -40,7 +40,7 @@ _PAIRS, _VECTORS = 2, 4  # of a tile: eight sums, four vectors and two tables
 _BYTES, _SHORTS = _vector(8, 32), _vector(16, 32)
 
 
-def tables(both):
+def _tables(both):
     """Return the counts of two samples by what they say of two variants: (256, 16).
 
     In how many of the variants either bit differs, or both do.
@@ -48,21 +48,34 @@ def tables(both):
     codes = np.arange(16)
     apart = codes[:, None] ^ codes
     first, second = apart & 3, apart >> 2
-    if both:
-        counts = (first == 3).astype(np.uint8) + (second == 3)
-    else:
-        counts = (first > 0).astype(np.uint8) + (second > 0)
+    least = 3 if both else 1
+    counts = (first >= least).astype(np.uint8) + (second >= least)
     one, other = np.arange(256) & 15, np.arange(256) >> 4
     return (counts[one] | counts[other] << 4).astype(np.uint8)
+
+
+_TABLES = np.stack([_tables(False), _tables(True)])
+
+
+def layout(n, d):
+    """Return room for codes, the variants that it holds, and chunks of n samples.
+
+    ``codes[chunk, pair, sample]`` is half a byte, what a pair of variants says of a
+    sample; ``places[two samples, pair]`` is where their table begins.
+    """
+    pairs = STEPS * min(PERIODS, -(-d // (2 * STEPS)))
+    chunks = -(-n // WIDE)
+    codes = np.zeros((chunks, pairs, WIDE), np.uint8)
+    places = np.zeros((chunks * WIDE // 2, pairs), np.uint16)
+    return (codes, places), 2 * pairs, chunks
 
 
 @compile_loop
 def write_codes(data, rows, samples, first, step, merge, codes, places):
     """Write what pairs of variants say of the samples, of both sides of a comparison.
 
-    ``codes[chunk, pair, sample]`` is half a byte, ``places[two samples, pair]`` where
-    their table begins. Groups of four rows are taken from `first` on, every `step`-th;
-    behind the last row all samples have code 0. With `merge` so has a missing one.
+    Groups of four rows are taken from `first` on, every `step`-th; behind the last row
+    all samples have code 0. With `merge` so has a missing one.
     """
     length = data.shape[1]
     words = np.empty(length, np.uint32)
@@ -173,9 +186,10 @@ def _add_lookups(context, table, places, pair, codes, chunk, step, counts, row):
 
 
 @compile_loop
-def subtract_counts(table, codes, places, chunk, times, out):
+def subtract_differences(codes, places, chunk, both, times, out):
     """Subtract `times` the counts of a chunk of samples with all before them."""
     n = len(out)
+    table = _TABLES[int(both)].copy()  # where no vector lies in two lines of the cache
     counts = np.zeros((TALL, WIDE), np.uint16)
     stop = min(n, WIDE * (chunk + 1))
     periods = codes.shape[1] // STEPS

@@ -47,9 +47,9 @@ KERNELS = "renyi.counting.packed_kernels"
 LOOKUPS = "renyi.counting.lookup_kernels"
 BLOCK = 2**22  # genotypes unpacked at a time
 CHUNK = 4_096  # variants whose points are added up before they join the rest
-BLOCKS = 2  # of planes that are compared before counts are written
 SPAN = 16  # bytes of a variant whose sums are added up before they join the rest
 TOGETHER = 16  # variants that are added to a score at a time
+MANY = 4  # variants whose sums by code are added up side by side
 WAYS = (False, 1), (True, 3)  # bits that differ in both planes? how often?
 PRODUCT_SECONDS = 2e-9  # per genotype and output, with numpy
 COUNT_SECONDS = 3e-10  # per genotype, with numpy
@@ -274,8 +274,7 @@ def class_code_counts(
 
 def missing_per_sample(G: PackedGenotypes) -> NDArray[np.int64]:
     """Count the missing genotypes of every sample: (n,)."""
-    points = np.zeros((G.d, CODES))
-    points[:, MISSING] = 1
+    points = np.tile(np.arange(CODES) == MISSING, (G.d, 1))
     return scores(G, points).astype(np.int64)
 
 
@@ -294,9 +293,7 @@ def copy_products(G: PackedGenotypes) -> Floats:
 
     From squared distances: ``2 xᵀy = ‖x‖² + ‖y‖² − ‖x − y‖²``.
     """
-    squares = np.zeros((G.d, CODES))
-    squares[:] = np.nan_to_num(COPIES**2)
-    norms = scores(G, squares)
+    norms = scores(G, np.tile(np.nan_to_num(COPIES**2), (G.d, 1)))
     out = _square(G, 0.0)
     out += norms
     out += norms[:, None]
@@ -319,74 +316,38 @@ def _subtract(G: PackedGenotypes, out: Floats, copies: bool) -> None:
             subtract_differences(planes, out)
             if copies:
                 subtract_differences(planes, out, np.bitwise_and, 3)
-        mirror(out)
-        return
-    lookups = load(LOOKUPS)
-    assert lookups is not None  # since the others are there
-    if lookups.PAYS:
-        _subtract_lookups(G, lookups, copies, out)
     else:
-        _subtract_planes(G, kernels, copies, out)
+        lookups = load(LOOKUPS)
+        assert lookups is not None  # since the others are there
+        _subtract_compiled(G, lookups if lookups.PAYS else kernels, copies, out)
     mirror(out)
 
 
-def _subtract_lookups(
+def _subtract_compiled(
     G: PackedGenotypes, loops: Any, copies: bool, out: Floats
 ) -> None:
-    """Do so by lookups; of pairs of variants first, then of pairs of samples."""
-    periods = min(loops.PERIODS, -(-G.d // (2 * loops.STEPS)))
-    pairs, chunks = periods * loops.STEPS, -(-G.n // loops.WIDE)
-    codes = np.zeros((chunks, pairs, loops.WIDE), np.uint8)
-    places = np.zeros((chunks * loops.WIDE // 2, pairs), np.uint16)
+    """Do so for some thousand variants at a time, by lookups or by planes of bits."""
+    held, size, squares = loops.layout(G.n, G.d)
     data, samples, threads = read_only(G.data), read_only(G.places), cores()
-    for part in _slices(G.d, 2 * pairs):
+    for part in _slices(G.d, size):
         rows = G.file_rows(part)
         _side_by_side(
             lambda t, rows=rows: loops.write_codes(
-                data, rows, samples, t, threads, copies, codes, places
-            ),
-            range(threads),
-        )
-        for both, times in WAYS[: 1 + copies]:
-            table = loops.tables(both)
-            _side_by_side(
-                lambda chunk, table=table, times=times: loops.subtract_counts(
-                    table, codes, places, chunk, times, out
-                ),
-                reversed(range(chunks)),
-            )
-
-
-def _subtract_planes(G: PackedGenotypes, loops: Any, copies: bool, out: Floats) -> None:
-    """Do so by planes of bits."""
-    size = 64 * loops.WORDS  # variants of a block
-    blocks = min(BLOCKS, -(-G.d // size))
-    planes = loops.empty_planes(G.n, blocks)
-    place = np.full(G.n_in_file, -1)
-    place[G.places] = np.arange(G.n)
-    data, threads = read_only(G.data), cores()
-    for part in _slices(G.d, blocks * size):
-        rows = G.file_rows(part)
-        _side_by_side(
-            lambda t, rows=rows: loops.write_planes(
-                data, rows, place, t, threads, copies, planes
+                data, rows, samples, t, threads, copies, *held
             ),
             range(threads),
         )
         for both, times in WAYS[: 1 + copies]:
             _side_by_side(
-                lambda t, both=both, times=times: loops.subtract_differences(
-                    planes, t, 4 * threads, both, times, out
+                lambda square, both=both, times=times: loops.subtract_differences(
+                    *held, square, both, times, out
                 ),
-                range(4 * threads),
+                reversed(range(squares)),  # the largest first
             )
 
 
 def missing_products(G: PackedGenotypes, table: Floats) -> Floats:
-    """Add ``table[j, code of b]`` to (a, b) and (b, a) for all j that a misses.
-
-    For every two samples, by going over missing genotypes only.
-    """
+    """Add ``table[j, code of b]`` to (a, b) and (b, a) for all j that a misses."""
     out = _square(G, 0.0)
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d, KERNELS)
     if kernels is None:
@@ -494,17 +455,20 @@ def sums(G: PackedGenotypes, V: ArrayLike) -> Floats:
     k, length = columns.shape[1], G.data.shape[1]
     kernels = kernels_for(PRODUCT_SECONDS * G.n * G.d * k, KERNELS)
     add = _add_sums if kernels is None else kernels.code_sums
-    data, out = read_only(G.data), np.zeros((k, G.d, CODES))
+    data, out = read_only(G.data), np.zeros((k, G.d + -G.d % MANY, CODES))
     for value, target in zip(columns.T, out, strict=True):
         padded = np.zeros(4 * length)
         padded[G.places] = value
         vectors = _pair_vectors(padded)
-        _side_by_side(
-            lambda part, vectors=vectors, target=target: add(
-                data, G.file_rows(part), vectors, target[part]
-            ),
-            _slices(G.d, CHUNK),
-        )
+
+        def add_part(
+            part: slice, vectors: Floats = vectors, to: Floats = target
+        ) -> None:
+            rows = G.file_rows(part, MANY)
+            add(data, rows, vectors, to[part.start : part.start + len(rows)])
+
+        _side_by_side(add_part, _slices(G.d, CHUNK))
+    out = out[:, : G.d]
     return out[0] if given.ndim == 1 else np.moveaxis(out, 0, 2).copy()
 
 

@@ -25,13 +25,13 @@ from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
 from renyi.counting.kernels import _empty_planes, _function, _pointer, _popcount
-from renyi.counting.packed import SPAN, TOGETHER
+from renyi.counting.packed import MANY, SPAN, TOGETHER
 
 WORDS = 128  # of a plane that are compared before the next are fetched
+BLOCKS = 2  # of so many words, before counts are written
 SQUARE = 96  # samples that meet as many others while both lie in the near cache
 STRIP = 12  # of these others that lie in the nearest
 TALL, WIDE = 2, 2  # samples of a tile: four sums and eight planes fit in 16 registers
-MANY = 4  # variants whose sums by code are added up side by side
 QUADS = TOGETHER // 4  # groups of four variants that are added to scores at a time
 BYTES = 512  # of a variant whose scores stay in the nearest cache
 
@@ -122,13 +122,14 @@ def _turn(square):
 
 
 @compile_loop
-def write_planes(data, rows, place, first, step, merge, planes):
+def write_codes(data, rows, samples, first, step, merge, planes):
     """Write the planes of samples for some rows of the data.
 
-    Sample s of the file goes to ``place[s]``, nowhere if that is negative. Of the words
-    every eight make a line of the cache; lines are taken from `first` on, every
-    `step`-th. With `merge` a missing genotype becomes code 0.
+    Of the words every eight make a line of the cache; lines are taken from `first` on,
+    every `step`-th. With `merge` a missing genotype becomes code 0.
     """
+    place = np.full(4 * data.shape[1], -1)
+    place[samples] = np.arange(samples.size)
     low, high = np.empty(64, np.uint64), np.empty(64, np.uint64)
     words = np.zeros((2, 64), np.uint64)
     groups = (place.size + 63) // 64
@@ -167,15 +168,16 @@ def _read_words(data, rows, byte, words):
     words[:, rows.size :] = 0
 
 
-@compile_loop
-def empty_planes(n, blocks):
-    """Return two planes for each of n samples and more, up to whole squares.
+def layout(n, d):
+    """Return two planes for each of n samples, the variants they hold, and squares.
 
     The words of a block lie together: at larger distances, powers of two, they would
     share few places of the cache.
     """
-    count = (n + SQUARE - 1) // SQUARE * SQUARE
-    return _empty_planes(2 * blocks * count, WORDS).reshape((blocks, count, 2, WORDS))
+    blocks, squares = min(BLOCKS, -(-d // (64 * WORDS))), -(-n // SQUARE)
+    planes = _empty_planes(2 * blocks * squares * SQUARE, WORDS)
+    shape = (blocks, squares * SQUARE, 2, WORDS)
+    return (planes.reshape(shape),), 64 * WORDS * blocks, squares
 
 
 def _tile(join, context, planes, cells):
@@ -249,16 +251,13 @@ def _tile(join, context, planes, cells):
 
 @intrinsic
 def _add_either(context, planes, block, i, j, cells, row, column):
-    """Add the bits in which samples i.. and j.. differ to ``cells[row :, column :]``.
-
-    In either plane of a block.
-    """
+    """Add the bits in which samples i.. and j.. differ in either plane of a block."""
     return _tile(ir.IRBuilder.or_, context, planes, cells)
 
 
 @intrinsic
 def _add_both(context, planes, block, i, j, cells, row, column):
-    """Do the same for the bits that differ in both planes."""
+    """Do the same for those that differ in both planes."""
     return _tile(ir.IRBuilder.and_, context, planes, cells)
 
 
@@ -280,20 +279,16 @@ def _square_counts(planes, i, j, n, both, cells):
 
 
 @compile_loop
-def subtract_differences(planes, first, step, both, times, out):
-    """Subtract `times` the variants in which samples differ, above the diagonal.
-
-    Squares of rows are taken from `first` on, every `step`-th.
-    """
-    n = len(out)
+def subtract_differences(planes, square, both, times, out):
+    """Subtract `times` the counts of a square of samples with all before them."""
+    n, j = len(out), square * SQUARE
     cells = np.zeros((SQUARE, SQUARE), np.int64)
-    for i in range(first * SQUARE, n, step * SQUARE):
-        for j in range(i, n, SQUARE):
-            _square_counts(planes, i, j, n, both, cells)
-            for a in range(min(SQUARE, n - i)):
-                target = out[i + a, j : min(j + SQUARE, n)]
-                for b in range(target.size):
-                    target[b] -= times * cells[a, b]
+    for i in range(0, j + 1, SQUARE):
+        _square_counts(planes, i, j, n, both, cells)
+        for a in range(min(SQUARE, n - i)):
+            target = out[i + a, j : min(j + SQUARE, n)]
+            for b in range(target.size):
+                target[b] -= times * cells[a, b]
 
 
 # ---- counts
@@ -353,21 +348,25 @@ def add_missing(data, rows, samples, first, last, table, out):
 # ---- sums by code
 
 
-def _code_adder(many, context, data, rows, vectors, out):
-    """Write the code that adds the vectors of some bytes of `many` rows to `out`."""
+@intrinsic
+def _add_codes(context, data, rows, r, byte, count, vectors, out):
+    """Add the vectors of some bytes of `MANY` rows from ``rows[r]`` on to ``out[r:]``.
+
+    None of their sums waits for another's.
+    """
 
     def generate(context, builder, signature, arguments):
         packed, numbers, r, byte, count, table, target = arguments
         pair, zero = builder.mul(byte, _place(2)), _place(0)
         table = _pointer(context, builder, vectors, table, pair, zero, zero)
         table = builder.bitcast(table, _FOUR.as_pointer())
-        places = [builder.add(r, _place(k)) for k in range(many)]
+        places = [builder.add(r, _place(k)) for k in range(MANY)]
         starts = []
         for place in places:
             row = builder.load(_pointer(context, builder, rows, numbers, place))
             starts.append(_pointer(context, builder, data, packed, row, byte))
         nothing = ir.Constant(_FOUR, [0.0] * 4)
-        sums = [cgutils.alloca_once(builder, _FOUR) for _ in range(2 * many)]
+        sums = [cgutils.alloca_once(builder, _FOUR) for _ in range(2 * MANY)]
         for total in sums:
             builder.store(nothing, total)
         with cgutils.for_range(builder, count) as loop:
@@ -395,21 +394,9 @@ def _code_adder(many, context, data, rows, vectors, out):
     return types.void(data, rows, place, place, place, vectors, out), generate
 
 
-@intrinsic
-def _add_codes(context, data, rows, r, byte, count, vectors, out):
-    """Add the vectors of some bytes of row ``rows[r]`` to ``out[r]``."""
-    return _code_adder(1, context, data, rows, vectors, out)
-
-
-@intrinsic
-def _add_many_codes(context, data, rows, r, byte, count, vectors, out):
-    """Do so for `MANY` rows from r on: none of their sums waits for another's."""
-    return _code_adder(MANY, context, data, rows, vectors, out)
-
-
 @compile_loop
 def code_sums(data, rows, vectors, out):
-    """Add the values of all samples to ``out[r, code]`` for row ``rows[r]``.
+    """Add the values of all samples to ``out[r, code]``, for rows in groups of `MANY`.
 
     The vectors of `SPAN` bytes stay in the nearest cache.
     """
@@ -417,12 +404,9 @@ def code_sums(data, rows, vectors, out):
     block = max(32, 2**18 // max(1, length)) // MANY * MANY
     for low in range(0, rows.size, block):
         high = min(rows.size, low + block)
-        whole = low + (high - low) // MANY * MANY
         for byte in range(0, length, SPAN):
             count = min(SPAN, length - byte)
-            for r in range(low, whole, MANY):
-                _add_many_codes(data, rows, r, byte, count, vectors, out)
-            for r in range(whole, high):
+            for r in range(low, high, MANY):
                 _add_codes(data, rows, r, byte, count, vectors, out)
 
 

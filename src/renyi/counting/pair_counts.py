@@ -334,26 +334,20 @@ def plane_table(
 
 
 def _completed(counts: NDArray[np.int64], sizes: Lengths, n: int) -> NDArray[np.int64]:
-    """Complete the counts of all but the last category of each column."""
-    starts = offsets(sizes)
-    last = starts[1:] - 1
-    keep = np.setdiff1d(np.arange(starts[-1]), last)
-    owner = np.repeat(np.arange(sizes.size), sizes - 1)
-    margins = np.diag(counts)
-    sums = np.zeros((sizes.size, keep.size), np.int64)
-    of_column = np.zeros((sizes.size, sizes.size), np.int64)
-    several = np.flatnonzero(sizes > 1)  # reduceat cannot sum an empty range
-    if several.size:
-        begins = np.searchsorted(owner, several)
-        sums[several] = np.add.reduceat(counts, begins, axis=0)
-        of_column[:, several] = np.add.reduceat(sums, begins, axis=1)
-    others = np.diag(of_column)  # rows of a column outside its last category
-    out = np.empty((starts[-1], starts[-1]), np.int64)
-    out[np.ix_(keep, keep)] = counts
-    out[np.ix_(last, keep)] = margins - sums
-    out[np.ix_(keep, last)] = (margins - sums).T
-    out[np.ix_(last, last)] = n - others[:, None] - others + of_column
-    return out
+    """Complete the counts of all but the last category of each column.
+
+    Those of a column add up to n, and beside a category to its margin.
+    """
+    ends = offsets(sizes - 1)
+
+    def with_last(table: NDArray[np.int64], total: Any) -> NDArray[np.int64]:
+        sums = np.zeros((len(table) + 1, *table.shape[1:]), np.int64)
+        np.cumsum(table, axis=0, out=sums[1:])
+        return np.insert(table, ends[1:], total - np.diff(sums[ends], axis=0), axis=0)
+
+    margins = counts.diagonal()
+    half = with_last(counts, margins).T
+    return with_last(half, with_last(margins, n)).T  # symmetric, and its rows in order
 
 
 # ---- what each way costs
@@ -387,10 +381,7 @@ def product_seconds(n: int, sizes: Lengths, weighted: bool) -> float:
 def plane_columns(
     n: int, sizes: tuple[int, ...], compiled_loops: bool
 ) -> tuple[float, tuple[bool, ...]]:
-    """Return the least time, and which columns get bit planes: those of few categories.
-
-    Pairs with one of the others are left to histograms.
-    """
+    """Return the least time, and which columns get planes: those of few categories."""
     lengths = np.array(sizes, np.int64)
     best = (math.inf, (False,) * len(sizes))
     for limit in [0, *np.unique(lengths).tolist()]:

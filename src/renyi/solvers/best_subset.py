@@ -62,10 +62,7 @@ def subset_value(
     equations: Moments, sizes: NDArray[Any], features: Any, alpha: float = ALPHA
 ) -> float:
     """Return γ_S of a set of features."""
-    chosen = np.asarray(features, np.int64)
-    if not chosen.size:
-        return weight_of(equations.n_classes) * equations.variance
-    return _node(equations, sizes, chosen, alpha).value
+    return _node(equations, sizes, np.asarray(features, np.int64), alpha).value
 
 
 def _node(

@@ -54,17 +54,12 @@ class Calibration:
         """Check the numbers: they may come from a file."""
         if self.kind not in KINDS:
             raise ValueError(f"its calibration {self.kind!r:.60} is unknown")
-        single = self.kind == "temperature"
-        good = self.slope.ndim == (0 if single else 2)
-        good &= self.intercept.shape == self.slope.shape[:1]
-        if not good or not np.isfinite(self.slope).all():
-            raise ValueError("its calibration's slope is not valid")
-        if not np.isfinite(self.intercept).all():
-            raise ValueError("its calibration's intercept is not finite")
-        if single and not self.slope > 0:
-            raise ValueError(f"its temperature is {self.slope:g}, and not positive")
-        for array in (self.slope, self.intercept):
+        for name, array in (("slope", self.slope), ("intercept", self.intercept)):
+            if not np.isfinite(array).all():
+                raise ValueError(f"its calibration's {name} is not finite")
             array.setflags(write=False)
+        if not self.moves_decisions and not self.slope > 0:
+            raise ValueError(f"its temperature is {self.slope:g}, and not positive")
 
     @property
     def moves_decisions(self) -> bool:

@@ -73,7 +73,8 @@ def scales(z: Floats, sizes: NDArray[Any], most: int) -> Floats:
 def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
     """Return z rounded at some scale, and improved, each feature's from 0 to `most`."""
     sizes = pairs.sizes
-    middle = np.repeat(_means(z, pairs), sizes)
+    means = np.add.reduceat(z * pairs.mean, offsets(sizes)[:-1])
+    middle = np.repeat(means, sizes)
     starts = [np.zeros(len(z), np.int64)]
     for scale in scales(z, sizes, most):
         around = from_zero(np.rint((z - middle) / scale).astype(np.int64), sizes)
@@ -89,12 +90,6 @@ def search(z: Floats, pairs: Pairs, most: int, improve: bool = True) -> Whole:
         best = _improved(found, pairs, most)
         found = _two_at_once(best, pairs, most)
     return from_zero(best, sizes)
-
-
-def _means(z: Floats, pairs: Pairs) -> Floats:
-    """Return the mean points of each feature."""
-    starts = offsets(pairs.sizes)[:-1]
-    return np.asarray(np.add.reduceat(z * pairs.mean, starts))
 
 
 def from_zero(k: Whole, sizes: NDArray[Any]) -> Whole:

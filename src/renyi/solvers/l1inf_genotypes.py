@@ -147,7 +147,17 @@ def genotype_path(
             "a larger `ratio` converges sooner.",
             "not-converged",
         )
-    return _result(found, gaps, solved)
+    order, first = entries(found, sizes)
+    return GenotypePath(
+        variants=solved[order],
+        entered=lambdas[first],
+        lambdas=lambdas,
+        gaps=gaps,
+        objectives=found.objectives,
+        points=found.z.reshape(n_lambdas, len(solved), CODES)[:, order],
+        intercepts=found.intercepts,
+        looked_at=len(solved),
+    )
 
 
 def _norms(G: PackedGenotypes, state: Floats) -> Floats:
@@ -177,19 +187,3 @@ def _check(
     excess[chosen] = 0
     order = np.argsort(-excess, kind="stable")[:START]
     return gaps, order[excess[order] > 0]
-
-
-def _result(found: LassoPath, gaps: Floats, chosen: Places) -> GenotypePath:
-    sizes = np.full(len(chosen), CODES)
-    order, first = entries(found, sizes)
-    points = found.z.reshape(len(found.lambdas), len(chosen), CODES)[:, order]
-    return GenotypePath(
-        chosen[order],
-        found.lambdas[first],
-        found.lambdas,
-        gaps,
-        found.objectives,
-        points,
-        found.intercepts,
-        len(chosen),
-    )

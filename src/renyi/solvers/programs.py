@@ -282,12 +282,8 @@ def interior_points(
     cost: Floats, A: Any, *problem: Any, patience: float | None = None
 ) -> Any:
     """Solve by Clarabel in a thread, which ends at its next step if it is left."""
-    problem = (
-        sparse.csc_matrix((len(cost),) * 2),
-        cost,
-        sparse.csc_matrix(A),
-        *problem,
-    )
+    squares = sparse.csc_matrix((len(cost),) * 2)  # there are none
+    problem = (squares, cost, sparse.csc_matrix(A), *problem)
 
     def work(given_up: threading.Event) -> Any:
         solver = clarabel().DefaultSolver(*problem)

@@ -88,7 +88,7 @@ def fit_summary(
     risks = np.mean([_risks(K, u, study, tried, *pair) for pair in pairs], axis=0)
     best = int(np.argmin(risks))
     values, vectors = eigen(K)
-    beta = vectors @ ((vectors.T @ u) / (np.maximum(values, 0) + n * tried[best]))
+    beta = vectors @ ((vectors.T @ u) / (values + n * tried[best]))
     return SummaryFit(float(tried[best]), beta, float(risks[best]))
 
 
@@ -101,8 +101,7 @@ def _risks(
     Kc = K - centre - centre[:, None] + K[np.ix_(a, a)].mean()
     v = u - u[a].mean()
     values, vectors = eigen(Kc[np.ix_(a, a)])
-    values, own = np.maximum(values, 0), vectors.T @ v[a]
-    cross = Kc[np.ix_(b, a)] @ vectors
+    own, cross = vectors.T @ v[a], Kc[np.ix_(b, a)] @ vectors
     found = []
     for alpha in alphas:
         weights = 1 / (values + len(a) * alpha)
