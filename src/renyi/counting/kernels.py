@@ -317,7 +317,7 @@ def _place(number):
     return ir.Constant(_WORD, number)
 
 
-def shared_bits(builder, addresses, steps, join):
+def counted_bits(builder, addresses, steps, join):
     """Write the loop that counts bits of vectors; return the counts, 64 bits each.
 
     `join` makes of the vectors at all addresses those whose bits are counted, over so
@@ -387,7 +387,7 @@ def _add_tile(context, planes, i, j, steps, out):
             pairs = product(vectors[:SIDE], vectors[SIDE:])
             return [builder.and_(x, y) for x, y in pairs]
 
-        counts = shared_bits(builder, starts, steps, join)
+        counts = counted_bits(builder, starts, steps, join)
         for count, place in zip(counts, product(rows, columns), strict=True):
             cell = _pointer(context, builder, out, table, *place)
             builder.store(builder.add(builder.load(cell), count), cell)

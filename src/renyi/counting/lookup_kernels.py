@@ -18,15 +18,16 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
-from renyi.counting.kernels import _function, _pointer
-from renyi.counting.packed_kernels import (
+from renyi.counting.kernels import (
     _COUNTS_VECTORS,
+    _function,
     _place,
+    _pointer,
     _splat,
-    _turn_codes,
     _vector,
     has,
 )
+from renyi.counting.packed_kernels import _turn_codes
 
 PAYS = has("avx2") and not _COUNTS_VECTORS
 

@@ -3,9 +3,7 @@
 
 *Agreement.* 64 variants of 64 samples are cut into their low and high bits and turned
 round, so that every sample has two planes of bits. Two samples differ where either
-plane does. A tile counts four pairs at a time. Where the processor counts the bits of
-whole vectors (AVX-512 VPOPCNTDQ) a tile does so; elsewhere it counts those of bytes,
-which takes two lookups, and keeps the counts in bytes for as long as they fit.
+plane does. A tile counts four pairs at a time.
 
 *Sums by code.* Half a byte is two genotypes, and what their two samples add to the four
 codes is one of 16 vectors of four numbers: one load and one addition for two genotypes.
@@ -17,14 +15,20 @@ one of 256 numbers.
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from renyi.compiled import compile_loop
-from renyi.counting.kernels import _empty_planes, _function, _pointer, _popcount
+from renyi.counting.kernels import (
+    LANES,
+    _empty_planes,
+    _place,
+    _pointer,
+    _popcount,
+    counted_bits,
+)
 from renyi.counting.packed import MANY, SPAN, TOGETHER
 
 WORDS = 128  # of a plane that are compared before the next are fetched
@@ -37,31 +41,6 @@ BYTES = 512  # of a variant whose scores stay in the nearest cache
 
 _WORD, _BYTE = ir.IntType(64), ir.IntType(8)
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
-
-
-def has(feature):
-    """Whether the processor has it; not where LLVM cannot tell."""
-    try:
-        return bool(llvm.get_host_cpu_features().get(feature))
-    except RuntimeError:
-        return False
-
-
-_COUNTS_VECTORS = has("avx512vpopcntdq")
-_LANES = 8 if _COUNTS_VECTORS else 4
-_FULL = 16  # counts of at most 8 that a byte takes, and which divides every span
-
-
-def _place(number):
-    return ir.Constant(_WORD, number)
-
-
-def _vector(bits, count):
-    return ir.VectorType(ir.IntType(bits), count)
-
-
-def _splat(kind, number):
-    return ir.Constant(kind, [number] * kind.count)
 
 
 # ---- loads
@@ -185,67 +164,36 @@ def _tile(join, context, planes, cells):
 
     def generate(context, builder, signature, arguments):
         data, block, i, j, table, row, column = arguments
-        lines = _vector(64, _LANES)
-        counted = lines if _COUNTS_VECTORS else _vector(8, 8 * _LANES)
-        kept = lines if _COUNTS_VECTORS else _vector(16, 4 * _LANES)
-        final = lines if _COUNTS_VECTORS else _vector(32, 4 * _LANES)
-        bits = final.element.width
-        kind = f"v{counted.count}i{counted.element.width}"
-        count = _function(builder, f"llvm.ctpop.{kind}", counted, counted)
-        reduce = f"llvm.vector.reduce.add.v{final.count}i{bits}"
-        reduce = _function(builder, reduce, final.element, final)
-
-        def start(sample, plane):
-            place = block, sample, plane, _place(0)
-            found = _pointer(context, builder, planes, data, *place)
-            return builder.bitcast(found, lines.as_pointer())
-
-        def address(first, size):
-            samples = [builder.add(first, _place(k)) for k in range(size)]
-            return [(start(s, _place(0)), start(s, _place(1))) for s in samples]
-
-        tall, wide = address(i, TALL), address(j, WIDE)
+        samples = [builder.add(i, _place(k)) for k in range(TALL)]
+        samples += [builder.add(j, _place(k)) for k in range(WIDE)]
+        starts = [
+            _pointer(
+                context, builder, planes, data, block, sample, _place(p), _place(0)
+            )
+            for sample in samples
+            for p in range(2)
+        ]
         pairs = [(x, y) for x in range(TALL) for y in range(WIDE)]
-        totals = [cgutils.alloca_once_value(builder, _splat(kept, 0)) for _ in pairs]
-        with cgutils.for_range(builder, _place(WORDS // _LANES // _FULL)) as span:
-            sums = [cgutils.alloca_once(builder, counted) for _ in pairs]
-            for total in sums:
-                builder.store(_splat(counted, 0), total)
-            base = builder.mul(span.index, _place(_FULL))
-            with cgutils.for_range(builder, _place(_FULL)) as loop:
-                step = builder.add(base, loop.index)
 
-                def load(plane, step=step):
-                    return builder.load(builder.gep(plane, [step]), align=8)
+        def joined(vectors):
+            low, high = vectors[::2], vectors[1::2]
+            return [
+                join(
+                    builder,
+                    builder.xor(low[x], low[TALL + y]),
+                    builder.xor(high[x], high[TALL + y]),
+                )
+                for x, y in pairs
+            ]
 
-                xs = [(load(low), load(high)) for low, high in tall]
-                ys = [(load(low), load(high)) for low, high in wide]
-                for total, (x, y) in zip(sums, pairs, strict=True):
-                    low = builder.xor(xs[x][0], ys[y][0])
-                    high = builder.xor(xs[x][1], ys[y][1])
-                    found = builder.bitcast(join(builder, low, high), counted)
-                    more = builder.call(count, [found])
-                    builder.store(builder.add(builder.load(total), more), total)
-            for total, part in zip(totals, sums, strict=True):
-                found = builder.load(part)
-                if not _COUNTS_VECTORS:  # every other byte, and those between
-                    found = builder.bitcast(found, kept)
-                    even = builder.and_(found, _splat(kept, 255))
-                    found = builder.add(even, builder.lshr(found, _splat(kept, 8)))
-                builder.store(builder.add(builder.load(total), found), total)
-        for total, (x, y) in zip(totals, pairs, strict=True):
-            found = builder.load(total)
-            if not _COUNTS_VECTORS:
-                found = builder.zext(found, final)
-            found = builder.call(reduce, [found])
-            found = found if bits == 64 else builder.zext(found, _WORD)
-            place = builder.add(row, _place(x)), builder.add(column, _place(y))
-            cell = _pointer(context, builder, cells, table, *place)
-            builder.store(builder.add(builder.load(cell), found), cell)
+        counts = counted_bits(builder, starts, _place(WORDS // LANES), joined)
+        for count, (x, y) in zip(counts, pairs, strict=True):
+            at = builder.add(row, _place(x)), builder.add(column, _place(y))
+            cell = _pointer(context, builder, cells, table, *at)
+            builder.store(builder.add(builder.load(cell), count), cell)
         return context.get_dummy_value()
 
-    place = types.intp
-    kinds = planes, place, place, place, cells, place, place
+    kinds = planes, *[types.intp] * 3, cells, *[types.intp] * 2
     return types.void(*kinds), generate
 
 
