@@ -32,10 +32,10 @@ from renyi.exports import markdown
 from renyi.figures import (
     at_most,
     capitalised,
-    number_of,
     percent,
     printable,
     rounded_up,
+    size_text,
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
@@ -162,7 +162,8 @@ class IntegerScorecard:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
         c, before = self.certificate, self.before.bounds["map"]
-        cost, after = self.cost, c.bounds["map"]
+        cost, after = self.cost, at_most(c.bounds["map"], 1)
+        size = size_text(c.n, has_weights(self.scorecard))
         price = "nothing"
         if cost > 0:
             price = f"{100 * rounded_up(cost):.2f} points"
@@ -176,10 +177,9 @@ class IntegerScorecard:
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *map(capitalised, c.warnings),
-            "On every distribution with the pair counts of these "
-            f"{number_of(c.n, 'row')}, the card errs at most {at_most(after)}, the "
-            f"model before rounding {at_most(before)}. Rounding costs {price} of the "
-            "bound.",
+            f"On every distribution with the pair counts of these {size}, the card "
+            f"errs at most {after}, the model before rounding {at_most(before, 1)}. "
+            f"Rounding costs {price} of the bound.",
         ]
 
     def __str__(self) -> str:
@@ -319,6 +319,11 @@ def _line(
 
 
 # ---- as text
+
+
+def has_weights(card: Scorecard) -> bool:
+    """Whether the counts of a scorecard are of weights rather than of rows."""
+    return bool(np.mod(card.counts, 1).any())
 
 
 def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi.exports import markdown
-from renyi.exports.integer_card import OTHER, category_places, merged_labels
+from renyi.exports.integer_card import (
+    OTHER,
+    category_places,
+    has_weights,
+    merged_labels,
+)
 from renyi.exports.plain_form import check_odds
 from renyi.figures import percent, point_digits
 from renyi.scorecard import by_importance, moved_to, point_names
@@ -49,8 +54,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
             share = None if n is None else n / total
             rows.append((column.name, text, n, share, *points[j][place]))
             before = place
-    whole = not np.mod(card.counts, 1).any()
-    kinds = {2: "Int64" if whole else "Float64", 3: "Float64"}
+    kinds = {2: "Float64" if has_weights(card) else "Int64", 3: "Float64"}
     points_of = dict.fromkeys(range(4, len(shown)), np.float64)
     # As objects: pandas holds a lone surrogate in no other way.
     frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})

@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.certificates.heldout import read_rows
 from renyi.certificates.record import BoundReport, Certificate
-from renyi.certificates.text import ranking_lines
+from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
 from renyi.counting.onehot import offsets
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
-from renyi.exports.integer_card import IntegerScorecard, tables, unseen_text
-from renyi.figures import at_least
+from renyi.exports.integer_card import (
+    IntegerScorecard,
+    has_weights,
+    tables,
+    unseen_text,
+)
+from renyi.figures import at_least, capitalised
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import error_rates
@@ -85,7 +90,9 @@ def report(
         ranking = ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
-        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
+        verdict=error_rates.verdict(
+            model._target, own, counted, tried, whose, has_weights(scorecard)
+        ),
         warnings=error_rates.warnings(own, counted, seen),
         tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
         target=model._target,
@@ -100,7 +107,7 @@ def report(
         left_out=left_out,
         scale=scale,
         made={**_made(model, own), **(made or {})},
-        card=None if card is None else _card(card),
+        card=None if card is None else _card(card, counted),
         path=() if path is None else tuple(_path(path)),
         heldout=None if heldout is None else _heldout(model, seen, *heldout),
         worst=None if bounds is None else _worst(bounds),
@@ -239,11 +246,10 @@ def _data(
     same: bool,
 ) -> Data:
     provenance = {} if m is None else dict(m.provenance)
-    counts = card.counts
     return Data(
         rows=own.n,
         unit="row",
-        weighted=bool(counts.dtype.kind == "f" and (counts % 1).any()),
+        weighted=has_weights(card),
         columns=len(card.encoder.input_names),
         features=len(card.encoder.columns),
         categories=len(card.z),
@@ -285,9 +291,14 @@ def _may_be_rounded(model: Any, m: Marginals) -> bool:
     return card.n_classes == 2 and len(card.z) <= _CARD_CATEGORIES and m.n > 0
 
 
-def _card(card: IntegerScorecard) -> Card:
+def _card(card: IntegerScorecard, counted: Certificate | None) -> Card:
     (_, *points), totals = tables(card)
-    return Card(tuple(card.sentences()), tuple(points), tuple(totals))
+    *told, bound = card.sentences()
+    if counted is not None and counted.doubtful:
+        told += map(capitalised, counted.warnings)
+        bound = f"{ALONE} {bound[0].lower()}{bound[1:]}"
+    sentences = tuple(dict.fromkeys([*told, bound]))
+    return Card(sentences, tuple(points), tuple(totals))
 
 
 def _path(path: PathResult) -> list[PathStep]:

@@ -206,7 +206,7 @@ def _use(report: Report, model: str | None) -> str:
 def _known(report: Report) -> dict[str, str]:
     """Return what is known of the items of TRIPOD+AI."""
     data, made = report.data, report.made
-    rows = UNKNOWN if data.rows is None else number_of(data.rows, data.unit)
+    rows = data.size or UNKNOWN
     shares = ""
     if data.shares:
         each = (f"{percent(p)} {name(c)}" for c, p in data.shares.items())
@@ -266,7 +266,6 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
     `digest` is the SHA-256 of the model file.
     """
     data, made = report.data, report.made
-    counted = UNKNOWN if data.rows is None else number_of(data.rows, data.unit)
     kinds = {"label": "category", "number": "number", "variant": "genotype"}
     inputs = sorted({kinds[column.kind] for column in report.columns})
     model: dict[str, Any] = {
@@ -284,7 +283,9 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
                     {
                         "type": "dataset",
                         "name": _text(", ".join(data.source) or UNKNOWN),
-                        "description": _text(f"{counted}, {data.columns:,} columns"),
+                        "description": _text(
+                            f"{data.size or UNKNOWN}, {data.columns:,} columns"
+                        ),
                     }
                 ],
                 "inputs": [{"format": kind} for kind in inputs],

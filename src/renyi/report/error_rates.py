@@ -21,7 +21,14 @@ from renyi.certificates.record import (
 from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label
-from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
+from renyi.figures import (
+    at_most,
+    capitalised,
+    chosen_percent,
+    number_of,
+    percent,
+    size_text,
+)
 from renyi.report.page import quoted
 from renyi.report.record import THESE_ROWS_ONLY, Rung, Tile
 
@@ -40,6 +47,7 @@ def verdict(
     counted: Certificate | None,
     seen: Certificate | None,
     whose: str,
+    weighted: bool = False,
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
@@ -68,14 +76,15 @@ def verdict(
     if error is not None:
         more = "more than" if "selected-features" in own.warning_codes else "about"
         by = "" if own.rule == "map" else "by the likelier class "
+        size = size_text(own.n, weighted).removesuffix(" rows")
         expected = (
             f"Expect {model} to be wrong {by}on {more} {percent(error)} of new rows "
-            f"like the {own.n:,.10g} it learned from"
+            f"like the {size} it learned from"
         )
     if c.doubtful:
         known = expected or "It is not known how often this model errs on new rows"
         return (
-            f"{known}; what is proven holds only for the {number_of(c.n, 'row')} "
+            f"{known}; what is proven holds only for the {size_text(c.n, weighted)} "
             f"{whose}, and says nothing about other rows."
         )
     if not expected:

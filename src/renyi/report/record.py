@@ -19,7 +19,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from renyi.figures import at_least, at_most, percent, point_digits, rounded_up
+from renyi.figures import (
+    at_least,
+    at_most,
+    number_of,
+    percent,
+    point_digits,
+    rounded_up,
+    size_text,
+)
 from renyi.report.charts import Kind
 from renyi.storage import to_bytes
 from renyi.writing import encoded, replace_together
@@ -84,10 +92,10 @@ class Rung:
         if self.value is not None:
             return percent(self.value)
         assert self.high is not None
-        upper = at_most(self.high)
+        upper = at_most(self.high, 1)
         if self.low is None:
             return f"at most {upper}"
-        return f"{at_least(self.low)} to {upper}"
+        return f"{at_least(self.low, 1)} to {upper}"
 
     @property
     def title(self) -> str:
@@ -160,6 +168,15 @@ class Data:
     source: Texts = ()
     uncertainty: dict[str, Any] | None = None  # of noisy or uncertain counts
     certified: float | None = None  # rows of other marginals that it was certified on
+
+    @property
+    def size(self) -> str | None:
+        """How many rows or samples there were, or how much rows weighed."""
+        if self.rows is None:
+            return None
+        if self.unit == "row":
+            return size_text(self.rows, self.weighted)
+        return number_of(self.rows, self.unit)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, pairs_text, rule_lines
+from renyi.certificates.text import ALONE, doubts, pairs_text, rule_lines
 from renyi.figures import (
     at_least,
     at_most,
@@ -15,6 +15,7 @@ from renyi.figures import (
     number_of,
     percent,
     point_digits,
+    size_text,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
 from renyi.report.page import (
@@ -92,23 +93,24 @@ def _data(report: Report) -> Section:
     facts = []
     if report.target is not None:
         facts.append(("Predicts", name(report.target)))
-    if d.rows is not None:
-        what = "units of weight" if d.weighted else f"{d.unit}s"
-        facts.append(("Learned from", f"{d.rows:,.10g} {what}"))
+    if d.size is not None:
+        facts.append(("Learned from", d.size))
     size = f"{number_of(d.columns, 'column' if d.unit == 'row' else 'variant')}"
     if d.order > 1:
         size += f", {number_of(d.features, 'feature')} of {d.order} columns each"
     facts.append(("Looks at", f"{size}, {d.categories:,} categories in all"))
     if d.certified is not None:
         what = "of other marginals than those used in training"
-        facts.append(("Certified on", f"{number_of(d.certified, 'row')} {what}"))
+        facts.append(("Certified on", f"{size_text(d.certified)} {what}"))
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
     rare = sum(0 < n < report.few for f in report.features for n in f.counts or ())
     if rare and d.unit == "row":
+        few = f"fewer than {report.few} rows"
+        few = f"a weight below {report.few}" if d.weighted else few
         told = (
-            f"Categories of fewer than {report.few} rows: {rare:,}. A rare label may "
+            f"Categories of {few}: {rare:,}. A rare label may "
             "tell of a person, and those merged by --min-count are still listed: leave "
             "such columns out (--drop), or merge their labels in the data, before "
             "handing this on."
@@ -119,7 +121,7 @@ def _data(report: Report) -> Section:
         body += [tag("h3", "Uncertainty of the counts"), _facts(known)]
     if d.shares:
         rows = [(name(label), p, percent(p)) for label, p in d.shares.items()]
-        heads = ("Class", "Share of the rows", "Share")
+        heads = ("Class", f"Share of the {'weight' if d.weighted else 'rows'}", "Share")
         drawn = bars(rows[:SHOWN], "Shares of the classes", heads=heads)
         body += [tag("h3", "The classes"), drawn]
     return Section("data", "Data", body)
@@ -129,7 +131,12 @@ def _ladder(report: Report) -> Section | None:
     if not report.ladder:
         return None
     marks = [_mark(rung) for rung in report.ladder]
-    body = [
+    c = report.certificate and Certificate.from_dict(report.certificate)
+    body: list[Html] = []
+    if c and c.doubtful:
+        reasons = [tag("li", capitalised(each)) for each in c.warnings]
+        body = [tag("p", doubts(c)), tag("ul", reasons)]
+    body += [
         tag(
             "p",
             "How often the model is wrong: a dot is an estimate, an arrow to a bar "
@@ -143,8 +150,7 @@ def _ladder(report: Report) -> Section | None:
         ),
         *(tag("p", each) for each in report.ranking),
     ]
-    if report.certificate is not None:
-        c = Certificate.from_dict(report.certificate)
+    if c:
         rules = [line.strip() for line in rule_lines(c)]
         body.append(
             details(
@@ -153,7 +159,7 @@ def _ladder(report: Report) -> Section | None:
                 tag("ul", [tag("li", each) for each in rules]),
             )
         )
-    title = "What is proven" if report.certificate else "How often it is wrong"
+    title = "What is proven" if c else "How often it is wrong"
     return Section("certificate", title, body)
 
 
@@ -193,7 +199,8 @@ def _importance(report: Report) -> Section:
 def _scorecard(report: Report) -> Section:
     classes, two = report.classes, len(report.classes) == 2
     shown, most = _begun(report), _most(report)
-    heads = [Head("Feature"), Head("Category"), Head("Rows", True)]
+    heads = [Head("Feature"), Head("Category")]
+    heads.append(Head("Weight" if report.data.weighted else "Rows", True))
     if two:
         heads += [
             Head(f"← {name(classes[0])}   {name(classes[1])} →", sorted=False),
@@ -464,7 +471,7 @@ def _worst(report: Report) -> Section | None:
     about = (
         f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has "
         "exactly the counts of pairs of the data, and on which every rule, this one "
-        f"included, is wrong on at least {at_least(w.error)}."
+        f"included, is wrong on at least {at_least(w.error, 1)}."
     )
     body = [tag("p", about)]
     if w.rows:
