@@ -14,7 +14,7 @@ sample has ("0" in PLINK's files) agrees with any, if the other one does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -288,7 +288,7 @@ class _Alleles:
         columns = [frame[name] for frame in (model, file) for name in ("a1", "a2")]
         codes, found = coded(*columns)
         texts = [text.upper() for text in found.to_pylist()]
-        known: Mapping[str, int] = {t: k for k, t in enumerate(dict.fromkeys(texts))}
+        known = {text: k for k, text in enumerate(dict.fromkeys(texts))}
         self.none = known.get(NO_ALLELE, -1)
         other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
         for text, k in known.items():
@@ -312,21 +312,16 @@ class _Alleles:
             return np.asarray(loose & sure)
 
         o1, o2 = self.other[m1], self.other[m2]
-        result = np.zeros(len(ours), np.int64)
-        for code, fits in (
-            (4, known & (o1 == f2) & (o2 == f1)),
-            (3, known & (o1 == f1) & (o2 == f2)),
-            (2, agree(m1, m2, f2, f1)),
-            (1, agree(m1, m2, f1, f2)),
-        ):
-            result[fits] = code
-        result[(theirs < 0) | (m1 == m2) & (m1 != none)] = 0
-        return result
+        cases = [
+            (theirs < 0) | (m1 == m2) & (m1 != none),
+            agree(m1, m2, f1, f2),
+            agree(m1, m2, f2, f1),
+            known & (o1 == f1) & (o2 == f2),
+            known & (o1 == f2) & (o2 == f1),
+        ]
+        return np.select(cases, range(len(cases)))
 
     def palindromic(self, ours: Places, theirs: Places) -> Truths:
         """Whether the two alleles of either file are one on two strands."""
-        pairs = ((self.m1[ours], self.m2[ours]), (self.f1[theirs], self.f2[theirs]))
-        found = np.zeros(len(ours), bool)
-        for a, b in pairs:
-            found |= self.other[a] == b
-        return found
+        found = self.other[self.m1[ours]] == self.m2[ours]
+        return np.asarray(found | (self.other[self.f1[theirs]] == self.f2[theirs]))

@@ -237,7 +237,7 @@ class GenotypeScores:
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
     def _absent(self, used: NDArray[np.int64]) -> float:
-        """Return what the variants add that are not in the file."""
+        """Return what the variants add that are not used, where means are known."""
         if "mean" not in self.variants or len(used) == len(self.variants):
             return 0.0
         means = np.delete(self.variants["mean"].to_numpy(np.float64), used)

@@ -69,25 +69,23 @@ def report(
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
-    counted = None
+    counted = own if own.basis == "marginals" else None
     if bounds is not None:
         counted = bounds.certificate
     elif m is not None:
         counted = certify(model, m)
-    elif own.basis == "marginals":
-        counted = own
     trained = model.data_digest_
     same = marginals is None or (trained is not None and trained.matches(m.digest))
     whose = "it learned from" if same else "of the marginals given here"
     seen = None if heldout is None else certify(model, *heldout)
-    tried = error_rates.unseen(seen)
-    if card is None and m is not None and _may_be_rounded(model, m):
+    # Rows that it may have learned from show nothing.
+    tried = None if seen is None or "training-rows" in seen.warning_codes else seen
+    few = scorecard.n_classes == 2 and len(scorecard.z) <= _CARD_CATEGORIES
+    if card is None and m is not None and few and m.n > 0:
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
-    ranking: list[str] = []
-    if counted is not None and not counted.doubtful:
-        ranking = ranking_lines(counted)
+    told = () if counted is None or counted.doubtful else ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
         verdict=error_rates.verdict(
@@ -101,7 +99,7 @@ def report(
         data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
         ladder=tuple(error_rates.ladder(own, counted, tried, bounds)),
-        ranking=tuple(ranking),
+        ranking=tuple(told),
         columns=columns,
         features=features,
         left_out=left_out,
@@ -284,11 +282,6 @@ def _made(model: Any, own: Certificate) -> dict[str, str]:
 
 
 # ---- what may be there
-
-
-def _may_be_rounded(model: Any, m: Marginals) -> bool:
-    card = model.scorecard_
-    return card.n_classes == 2 and len(card.z) <= _CARD_CATEGORIES and m.n > 0
 
 
 def _card(card: IntegerScorecard, counted: Certificate | None) -> Card:

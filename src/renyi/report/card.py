@@ -20,7 +20,7 @@ from renyi.report.page import name
 from renyi.writing import encoded
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report, Rung
+    from renyi.report.record import Report
 
 README = "README.md"
 BILL = "modelcard.cdx.json"  # how files of CycloneDX are to end
@@ -292,7 +292,10 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
                 "outputs": [{"format": "class"}, {"format": "probability"}],
             },
             "quantitativeAnalysis": {
-                "performanceMetrics": [_metric(rung) for rung in report.ladder]
+                "performanceMetrics": [
+                    {"type": f"error: {_text(r.title)}", "value": f"{r.figure:.6f}"}
+                    for r in report.ladder
+                ]
             },
             "considerations": {
                 "users": [UNKNOWN],
@@ -321,7 +324,3 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
         "metadata": {"tools": {"components": [maker]}},
         "components": [model],
     }
-
-
-def _metric(rung: Rung) -> dict[str, str]:
-    return {"type": f"error: {_text(rung.title)}", "value": f"{rung.figure:.6f}"}

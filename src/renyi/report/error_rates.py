@@ -95,11 +95,6 @@ def verdict(
     return f"{expected}; {bound}."
 
 
-def unseen(c: Certificate | None) -> Certificate | None:
-    """Return what rows show of a model, unless it may have learned from them."""
-    return None if c is None or "training-rows" in c.warning_codes else c
-
-
 def _of_halves(c: Certificate, model: str) -> str:
     """Say what halves that judged each other prove of all who are like them."""
     assert c.sampled_error is not None
@@ -215,11 +210,8 @@ def ladder(
         found.append(Rung("Leave-one-out", "estimate", own.loo_error, meaning=meaning))
     found += _of_unseen(own, "on halves")
     found += [] if seen is None else _of_unseen(seen, "on held-out rows")
-    steps: tuple[Step, ...] = () if counted is None else counted.steps
-    if bounds is not None:
-        steps = bounds.model
     alone = counted is not None and counted.doubtful
-    for step in steps:
+    for step in bounds.model if bounds else counted.steps if counted else ():
         meaning = _MEANING.get(step.name, "")
         found.append(_rung(capitalised(step.name), step, meaning, alone))
     if bounds is not None and len(bounds.any_rule) > 2:

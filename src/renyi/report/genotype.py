@@ -39,12 +39,8 @@ def genotype_report(
     kept, left = np.split(order, [MOST_CATEGORIES // len(_ORDER)])
     columns, features = _variants(model, kept)
     c, meta = model.calibration, dict(model.meta)
-    means = model.variants.get("mean")
-    rest = 0.0
-    if means is not None:
-        rest = float(np.nan_to_num(means.to_numpy(np.float64)[left]).sum())
     scale = Scale(
-        row_of([model.intercept + rest]),
+        row_of([model.intercept + model._absent(kept)]),
         None if c is None else c.factor(2),
         None if c is None else c.kind,
         covariates={k: float(v) for k, v in model.covariates.items()},
@@ -55,11 +51,17 @@ def genotype_report(
         shares = {first: 1 - model.share, second: model.share}
     error = _known(meta, "loo_error", 1.0)
     tiles, rungs = guessing(shares)
+    if error is not None:
+        fit = "by a fit without it, its group or its fold"
+        note = f"each of the training samples {fit}"
+        tiles = [Tile(percent(error), "wrong on samples left out", note), *tiles]
+        note = f"each sample {fit}"
+        rungs = [Rung("Left-out samples", "estimate", error, meaning=note), *rungs]
     return Report(
         title=f"Report of a genotype model for {name(second)}",
         verdict=_verdict(second, error),
         warnings=(),
-        tiles=(*_tiles(error), *tiles),
+        tiles=tuple(tiles),
         target=None,
         classes=(first, second),
         rule="map",
@@ -74,7 +76,7 @@ def genotype_report(
             shares=shares,
         ),
         certificate=None,
-        ladder=(*_ladder(error), *rungs),
+        ladder=tuple(rungs),
         columns=columns,
         features=features,
         left_out=len(left),
@@ -127,17 +129,3 @@ def _verdict(second: str, error: float | None) -> str:
         "samples say nothing about other samples unless there are far more samples "
         "than variants."
     )
-
-
-def _tiles(error: float | None) -> list[Tile]:
-    if error is None:
-        return []
-    note = "each of the training samples by a fit without it, its group or its fold"
-    return [Tile(percent(error), "wrong on samples left out", note)]
-
-
-def _ladder(error: float | None) -> list[Rung]:
-    if error is None:
-        return []
-    meaning = "each sample by a fit without it, its group or its fold"
-    return [Rung("Left-out samples", "estimate", error, meaning=meaning)]

@@ -288,13 +288,7 @@ class Report:
         place = Path(path)
         if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
-        whole, plain = encoded(self.to_html()), to_bytes(self.to_dict(), indent=1)
-        replace_together(
-            {
-                place: lambda stream: stream.write(whole),
-                record_place(place): lambda stream: stream.write(plain + b"\n"),
-            }
-        )
+        _write(place, self.to_html(), record_place(place), self.to_dict())
 
     def save_card(
         self,
@@ -314,14 +308,8 @@ class Report:
         if model is not None:
             file = Path(model).name
             digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
-        text = encoded(card.readme(self, file))
-        plain = to_bytes(card.bill(self, digest), indent=1) + b"\n"
-        replace_together(
-            {
-                place / card.README: lambda stream: stream.write(text),
-                place / card.BILL: lambda stream: stream.write(plain),
-            }
-        )
+        bill = card.bill(self, digest)
+        _write(place / card.README, card.readme(self, file), place / card.BILL, bill)
 
     def __str__(self) -> str:
         """Return the verdict."""
@@ -335,3 +323,14 @@ class Report:
             'width="100%" height="720" style="border:0" '
             'sandbox="allow-scripts"></iframe>'
         )
+
+
+def _write(page: Path, text: str, beside: Path, plain: dict[str, Any]) -> None:
+    """Write a text, and plain values beside it, both or none."""
+    whole, data = encoded(text), to_bytes(plain, indent=1) + b"\n"
+    replace_together(
+        {
+            page: lambda stream: stream.write(whole),
+            beside: lambda stream: stream.write(data),
+        }
+    )
