@@ -162,11 +162,9 @@ class IntegerScorecard:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
         c, before = self.certificate, self.before.bounds["map"]
-        cost, after = self.cost, at_most(c.bounds["map"], 1)
+        after = at_most(c.bounds["map"], 1)
         size = size_text(c.n, has_weights(self.scorecard))
-        price = "nothing"
-        if cost > 0:
-            price = f"{100 * rounded_up(cost):.2f} points"
+        cost = f"{100 * rounded_up(self.cost):.2f} points"
         listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"
         if self.scorecard.calibration is None:
@@ -179,7 +177,7 @@ class IntegerScorecard:
             *map(capitalised, c.warnings),
             f"On every distribution with the pair counts of these {size}, the card "
             f"errs at most {after}, the model before rounding {at_most(before, 1)}. "
-            f"Rounding costs {price} of the bound.",
+            f"Rounding costs {cost if self.cost > 0 else 'nothing'} of the bound.",
         ]
 
     def __str__(self) -> str:
@@ -405,9 +403,7 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
 
 def _title(card: IntegerScorecard) -> str:
     target, second = card.scorecard.target, label_text(card.scorecard.classes[1])
-    return (
-        f"Points for {second}" if target is None else f"Points for {target} = {second}"
-    )
+    return f"Points for {'' if target is None else f'{target} = '}{second}"
 
 
 def _markdown(card: IntegerScorecard) -> str:
