@@ -18,8 +18,8 @@ from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most
 from renyi.report import build, error_rates
+from renyi.report.build import genotype_report
 from renyi.report.card import readme
-from renyi.report.genotype import genotype_report
 from renyi.report.record import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes
