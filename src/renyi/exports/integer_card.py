@@ -12,7 +12,6 @@ at the slope by which T follows the model's scores; without one, ½ + τ(T − �
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
@@ -27,8 +26,14 @@ from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.column_rules import class_array
-from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
-from renyi.exports import markdown
+from renyi.encoding.columns import label_text
+from renyi.exports.point_tables import (
+    category_places,
+    has_weights,
+    markdown_table,
+    markdown_text,
+    merged_labels,
+)
 from renyi.figures import (
     at_most,
     capitalised,
@@ -46,17 +51,13 @@ from renyi.solvers.calibration import of_slope
 if TYPE_CHECKING:
     import pandas as pd
 
-    from renyi.encoding.columns import Column
-    from renyi.encoding.encoder import Encoder
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FORMATS = ("csv", "md", "html")
 _HEAD = ("feature", "category", "points")
-OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
-_NAMED = 12  # labels that were merged as rare, in one sentence
 _NEAR = 0.02  # of a whole number, nearer than which no threshold lies
 _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
@@ -319,58 +320,12 @@ def _line(
 # ---- as text
 
 
-def has_weights(card: Scorecard) -> bool:
-    """Whether the counts of a scorecard are of weights rather than of rows."""
-    return bool(np.mod(card.counts, 1).any())
-
-
 def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
     """Return points as a table."""
     import pandas as pd
 
     rows = [row for each in features for row in each]
     return pd.DataFrame(rows, columns=_HEAD, dtype=object).astype({"points": np.int64})
-
-
-def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
-    """Return the categories as they are shown, and which of the points each has.
-
-    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
-    training never saw comes last, if there can be such a cell.
-    """
-    levels = column.levels
-    found = [(text, place) for place, text in enumerate(levels.texts)]
-    if merged and RARE in levels.categories:
-        place = levels.categories.index(RARE)
-        labels = [label_text(label) for label in levels.rare if label != RARE]
-        found[place + 1 : place + 1] = [(text, place) for text in labels]
-    other = unseen_text(column)
-    return found if other is None else [*found, (other, len(levels.categories))]
-
-
-def unseen_text(column: Column) -> str | None:
-    """Return how a cell is called that training never saw, if there can be one."""
-    if column.kind != "number":
-        return OTHER
-    # A number lies in a bin, and a cell without one is missing.
-    return None if None in column.categories else MISSING_TEXT
-
-
-def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
-    """Return a sentence for each column of which labels were merged as rare.
-
-    `listed` are the features that are shown. CSV names the labels of single columns.
-    """
-    told, tuples = [], encoder.order > 1
-    for column in encoder.single.columns:
-        merged = [label_text(label) for label in column.levels.rare if label != RARE]
-        shown = tuples or column.name in listed
-        if merged and shown and RARE in column.levels.categories:
-            few = merged if tuples else merged[:_NAMED]
-            texts, more = ", ".join(map(repr, few)), len(merged) - len(few)
-            texts += f" and {more} more, which the CSV names" * (more > 0)
-            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
-    return told
 
 
 def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
@@ -407,9 +362,9 @@ def _title(card: IntegerScorecard) -> str:
 
 
 def _markdown(card: IntegerScorecard) -> str:
-    title = f"# {markdown.plain(_title(card))}"
-    shown = [markdown.table(head, rows, 2) for head, *rows in tables(card)]
-    how, *told = map(markdown.plain, card.sentences())
+    title = f"# {markdown_text(_title(card))}"
+    shown = [markdown_table(head, rows, 2) for head, *rows in tables(card)]
+    how, *told = map(markdown_text, card.sentences())
     return "\n\n".join([title, how, *shown, *told]) + "\n"
 
 

@@ -21,12 +21,8 @@ from renyi.counting.onehot import offsets
 from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
-from renyi.exports.integer_card import (
-    IntegerScorecard,
-    has_weights,
-    tables,
-    unseen_text,
-)
+from renyi.exports.integer_card import IntegerScorecard, tables
+from renyi.exports.point_tables import has_weights, unseen_text
 from renyi.exports.score_files import GenotypeScores, filled_points
 from renyi.figures import at_least, capitalised, percent
 from renyi.marginals.marginals import Marginals

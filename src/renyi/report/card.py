@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports import markdown
+from renyi.exports.point_tables import markdown_table, markdown_text
 from renyi.figures import number_of, percent
 from renyi.report.page import name
 from renyi.writing import encoded
@@ -121,23 +121,23 @@ def readme(report: Report, model: str | None = None) -> str:
     items = [(number, text, known.get(number, UNKNOWN)) for number, text in _ITEMS]
     parts = [
         _header(report, model),
-        f"# {markdown.plain(_title(report))}",
-        markdown.plain(report.verdict),
-        *(f"**{markdown.plain(text)}**" for text in report.warnings),
+        f"# {markdown_text(_title(report))}",
+        markdown_text(report.verdict),
+        *(f"**{markdown_text(text)}**" for text in report.warnings),
         "## How often it errs",
-        markdown.table(("what", "error", "meaning"), rungs, 3),
-        *map(markdown.plain, report.ranking),
+        markdown_table(("what", "error", "meaning"), rungs, 3),
+        *map(markdown_text, report.ranking),
         "## Features",
-        markdown.table(("feature", "categories", "importance"), features, 1),
+        markdown_table(("feature", "categories", "importance"), features, 1),
         *([f"And {number_of(more, 'feature')} more."] if more > 0 else []),
         "## How to use it",
         _use(report, model),
         "## How it was made",
-        markdown.table(("setting", "value"), [*report.made.items()], 2),
+        markdown_table(("setting", "value"), [*report.made.items()], 2),
         "## TRIPOD+AI",
         "What follows from the model and its counts is filled in; please complete the "
         "rest.",
-        markdown.table(("item", "subject", "here"), items, 3),
+        markdown_table(("item", "subject", "here"), items, 3),
     ]
     return signed(encoded("\n\n".join(parts) + "\n\n").decode())
 
