@@ -164,7 +164,7 @@ def match_variants(
     """
     alleles = _Alleles(model, file)
     same_strand = same_strand or _same_list(model, file)
-    places, how = np.full(len(model), -1), np.zeros(len(model), np.int64)
+    places, by_position = np.full(len(model), -1), np.zeros(len(model), bool)
     named = _by_id(model["id"], file["id"])
     fits = alleles.fit(np.arange(len(model)), named)
     places[fits > 0] = named[fits > 0]
@@ -176,7 +176,7 @@ def match_variants(
     if not (one and other and one != other) and moved <= _MOVED * both.sum():
         rest = np.flatnonzero((places < 0) & (keys[0] >= 0))
         found, several[rest], seen = _by_position(keys, rest, alleles)
-        how[rest], places[rest] = found >= 0, found
+        by_position[rest], places[rest] = found >= 0, found
         named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
     reasons = np.full(len(model), "", object)
     lost = places < 0
@@ -184,7 +184,7 @@ def match_variants(
     reasons[several] = "ambiguous"
     used = np.bincount(places[places >= 0], minlength=len(file))
     twice = (places >= 0) & (used[places] > 1)
-    reasons[twice & (how == 1)] = "ambiguous"
+    reasons[twice & by_position] = "ambiguous"
     rows = np.flatnonzero(reasons == "")
     at = places[rows]
     fits = alleles.fit(rows, at)
@@ -207,8 +207,8 @@ def match_variants(
     record = MatchRecord(
         variants=len(model),
         matched=len(rows),
-        by_id=int((how[rows] == 0).sum()),
-        by_position=int(how[rows].sum()),
+        by_id=int((~by_position[rows]).sum()),
+        by_position=int(by_position[rows].sum()),
         swapped=int(swapped[order].sum()),
         complemented=int(turned[order].sum()),
         by_frequency=int(decided[order].sum()),

@@ -114,7 +114,7 @@ def report(
         made={**_made(model, own), **(made or {})},
         card=None if card is None else _card(card, counted),
         path=() if path is None else tuple(_path(path)),
-        heldout=None if heldout is None else _heldout(model, seen, *heldout),
+        heldout=_heldout(model, seen, *heldout) if seen and heldout else None,
         worst=None if bounds is None else _worst(bounds),
     )
 
@@ -310,9 +310,8 @@ def _path(path: PathResult) -> list[PathStep]:
     ]
 
 
-def _heldout(model: Any, c: Certificate | None, X: Any, y: Any) -> Heldout:
+def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     """Return sums over held-out rows."""
-    assert c is not None
     card: Scorecard = model.scorecard_
     rows = read_rows(card, X, y)
     p, K = card.probabilities(rows.codes), card.n_classes
