@@ -61,6 +61,16 @@ def number_of(count: float, what: str) -> str:
     return f"{digits} {what}{'s' * (count != 1)}"
 
 
+def size_text(n: float, weighted: bool = False) -> str:
+    """Return how many rows there are; of weighted ones, how much they weigh.
+
+    >>> size_text(435), size_text(2.5), size_text(3000, weighted=True)
+    ('435 rows', '2.5 units of weight', '3,000 units of weight')
+    """
+    weighted = weighted or not float(n).is_integer()
+    return f"{n:,.10g} units of weight" if weighted else number_of(n, "row")
+
+
 def rounded_up(share: float, digits: int = 4) -> float:
     """Return a bound from above with few digits; one above zero is never shown as 0."""
     unit = 10.0**digits

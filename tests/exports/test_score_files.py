@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from renyi.checks import MemoryBudgetError, memory_limit
-from renyi.exports.manhattan import manhattan
-from renyi.exports.score_files import GenotypeScores, read_scores
+from renyi.exports.score_files import GenotypeScores, manhattan, read_scores
 from renyi.solvers.calibration import Calibration
 from renyi.storage import checksum, to_bytes
 from support.forgeries import GOLDEN

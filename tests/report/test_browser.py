@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.report.genotype import genotype_report
+from renyi.report.build import genotype_report
 from renyi.report.record import Report
 from support.browser import opened
 from support.reports import frame, genotypes

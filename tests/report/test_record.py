@@ -18,7 +18,8 @@ from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most
 from renyi.report import build, error_rates
-from renyi.report.genotype import genotype_report
+from renyi.report.build import genotype_report
+from renyi.report.card import readme
 from renyi.report.record import Report
 from support.forgeries import signed
 from support.reports import frame, genotypes
@@ -107,6 +108,62 @@ def test_verdict_does_not_promise_where_the_bound_says_little() -> None:
     assert "proven to be wrong" not in report.verdict
     assert not any(tile.label == "wrong at worst" for tile in report.tiles)
     assert report.warnings
+
+
+def test_the_page_says_why_a_bound_says_little_before_it_shows_one() -> None:
+    X = frame(40, 12)
+    y = np.where(X["c0"] < "c0v2", "a", "b")
+    clf = renyi.RenyiClassifier().fit(X, y)
+    c, m = clf.certificate_, renyi.Marginals.from_data(X, y)
+    card = clf.scorecard_.rounded(3, marginals=m)
+    page = clf.report(card=card).to_html().replace("\N{NO-BREAK SPACE}", " ")
+    head, _, ladder = page.partition('id="certificate"')[2].partition("<table")
+    assert f"{100 * c.loo_error:.1f} % errors. {c.trust}" in head
+    assert c.warnings[0][1:] in head and "at most 0" not in head
+    hand = page.partition('id="card"')[2]
+    assert "<p>For these rows only: on every distribution" in hand
+    assert ladder.index("Leave-one-out") < ladder.index("at most 0")
+
+
+def test_whole_points_of_an_optimistic_model_say_so(votes: Any) -> None:
+    m = renyi.Marginals.from_data(*votes)
+    clf = renyi.RenyiClassifier().fit_marginals(m)
+    own = replace(clf.certificate_, loo_risk=1.0, warnings=("expect the estimate.",))
+    assert own.doubtful and not clf.scorecard_.rounded(3, marginals=m).before.doubtful
+    card = build._card(clf.scorecard_.rounded(3, marginals=m), own)
+    assert card.sentences[-2] == "Expect the estimate."
+    assert card.sentences[-1].startswith("For these rows only:")
+
+
+def test_a_bound_has_the_same_digits_on_page_card_and_text(votes: Any) -> None:
+    clf = renyi.RenyiClassifier().fit(*votes)
+    report = clf.report(card=clf.scorecard_.rounded(10))
+    bound = at_most(clf.certificate_.bounds["map"], 1)
+    assert f"at most {bound}" in str(clf.certificate_)
+    assert bound in {tile.value for tile in report.tiles} and bound in report.verdict
+    (closed,) = (rung for rung in report.ladder if rung.name == "Closed form")
+    assert closed.shown == f"at most {bound}"
+    assert report.card is not None
+    assert f"before rounding {bound}." in report.card.sentences[-1]
+
+
+def test_weights_are_not_called_rows(votes: Any) -> None:
+    X, y = votes
+    weights = np.random.default_rng(0).random(len(y)) + 0.5
+    clf = renyi.RenyiClassifier().fit(X, y, weights)
+    report = clf.report()
+    size = f"{weights.sum():,.10g} units of weight"
+    assert f"like the {size} it learned from" in report.verdict
+    page = report.to_html()
+    assert f"<dd>{size}</dd>" in page and ">Weight<" in page and ">Rows<" not in page
+    assert "Share of the weight" in page and "of the rows" not in page
+    assert report.card is not None and size in report.card.sentences[-1]
+    assert f"10 | Sample size | {size};" in readme(report)
+    few = renyi.RenyiClassifier().fit(X[:20], y[:20], weights[:20])
+    few_size = f"{weights[:20].sum():,.10g} units of weight"
+    assert f"holds only for the {few_size} it learned" in few.report().verdict
+    other = renyi.RenyiClassifier().fit(X, y).report(clf.marginals_)
+    assert f"{size} of other marginals" in other.to_html()
 
 
 def test_a_bound_that_is_no_better_than_guessing_says_of_whom_it_speaks() -> None:

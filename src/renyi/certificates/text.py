@@ -238,11 +238,8 @@ def report_text(report: BoundReport) -> str:
     """Return a report as tables, with what it rests on and comes to."""
     c = report.certificate
     if c.doubtful:
-        doubts = "The bounds below are about these rows only, because"
-        if c.loo_error is not None:
-            doubts = f"{_leave_one_out(c.loo_error)}. {c.trust} {doubts}"
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
-        head = [wrapped(doubts), *reasons, "", ALONE]
+        head = [wrapped(doubts(c)), *reasons, "", ALONE]
     else:
         size = f"({number_of(c.n, 'row')}, {c.n_indicators:,} categories)"
         head = [f"On every population with these marginals {size}:"]
@@ -259,6 +256,14 @@ def report_text(report: BoundReport) -> str:
             *(wrapped(f"Note: {text}") for text in notes),
         ]
     )
+
+
+def doubts(c: Certificate) -> str:
+    """Return the estimate that counts where bounds say little; reasons follow."""
+    told = "The bounds below are about these rows only, because"
+    if c.loo_error is None:
+        return told
+    return f"{_leave_one_out(c.loo_error)}. {c.trust} {told}"
 
 
 def report_sentence(report: BoundReport) -> str:

@@ -26,8 +26,7 @@ from renyi.counting.genotype_kernel import MISSING_AS
 from renyi.counting.packed import code_counts
 from renyi.endings import GENOTYPE_POINTS, LOCO
 from renyi.estimators.genotype_model import GenotypeModel
-from renyi.exports.manhattan import manhattan
-from renyi.exports.score_files import GenotypeScores
+from renyi.exports.score_files import GenotypeScores, manhattan
 from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised

@@ -12,8 +12,7 @@ from renyi.cli.predict import heldout_rows
 from renyi.exports import score_files
 from renyi.figures import wrapped
 from renyi.report import card
-from renyi.report.build import report
-from renyi.report.genotype import genotype_report
+from renyi.report.build import genotype_report, report
 from renyi.report.record import ENDINGS, Report, page_place, record_place
 from renyi.selection import selection_path
 from renyi.sources import files

@@ -14,7 +14,7 @@ sample has ("0" in PLINK's files) agrees with any, if the other one does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -164,7 +164,7 @@ def match_variants(
     """
     alleles = _Alleles(model, file)
     same_strand = same_strand or _same_list(model, file)
-    places, how = np.full(len(model), -1), np.zeros(len(model), np.int64)
+    places, by_position = np.full(len(model), -1), np.zeros(len(model), bool)
     named = _by_id(model["id"], file["id"])
     fits = alleles.fit(np.arange(len(model)), named)
     places[fits > 0] = named[fits > 0]
@@ -176,7 +176,7 @@ def match_variants(
     if not (one and other and one != other) and moved <= _MOVED * both.sum():
         rest = np.flatnonzero((places < 0) & (keys[0] >= 0))
         found, several[rest], seen = _by_position(keys, rest, alleles)
-        how[rest], places[rest] = found >= 0, found
+        by_position[rest], places[rest] = found >= 0, found
         named[rest[(named[rest] < 0) & seen]] = 0  # there, but with other alleles
     reasons = np.full(len(model), "", object)
     lost = places < 0
@@ -184,7 +184,7 @@ def match_variants(
     reasons[several] = "ambiguous"
     used = np.bincount(places[places >= 0], minlength=len(file))
     twice = (places >= 0) & (used[places] > 1)
-    reasons[twice & (how == 1)] = "ambiguous"
+    reasons[twice & by_position] = "ambiguous"
     rows = np.flatnonzero(reasons == "")
     at = places[rows]
     fits = alleles.fit(rows, at)
@@ -207,8 +207,8 @@ def match_variants(
     record = MatchRecord(
         variants=len(model),
         matched=len(rows),
-        by_id=int((how[rows] == 0).sum()),
-        by_position=int(how[rows].sum()),
+        by_id=int((~by_position[rows]).sum()),
+        by_position=int(by_position[rows].sum()),
         swapped=int(swapped[order].sum()),
         complemented=int(turned[order].sum()),
         by_frequency=int(decided[order].sum()),
@@ -288,7 +288,7 @@ class _Alleles:
         columns = [frame[name] for frame in (model, file) for name in ("a1", "a2")]
         codes, found = coded(*columns)
         texts = [text.upper() for text in found.to_pylist()]
-        known: Mapping[str, int] = {t: k for k, t in enumerate(dict.fromkeys(texts))}
+        known = {text: k for k, text in enumerate(dict.fromkeys(texts))}
         self.none = known.get(NO_ALLELE, -1)
         other = np.full(len(known), -2)  # of an allele that is not of letters ACGT
         for text, k in known.items():
@@ -312,21 +312,16 @@ class _Alleles:
             return np.asarray(loose & sure)
 
         o1, o2 = self.other[m1], self.other[m2]
-        result = np.zeros(len(ours), np.int64)
-        for code, fits in (
-            (4, known & (o1 == f2) & (o2 == f1)),
-            (3, known & (o1 == f1) & (o2 == f2)),
-            (2, agree(m1, m2, f2, f1)),
-            (1, agree(m1, m2, f1, f2)),
-        ):
-            result[fits] = code
-        result[(theirs < 0) | (m1 == m2) & (m1 != none)] = 0
-        return result
+        cases = [
+            (theirs < 0) | (m1 == m2) & (m1 != none),
+            agree(m1, m2, f1, f2),
+            agree(m1, m2, f2, f1),
+            known & (o1 == f1) & (o2 == f2),
+            known & (o1 == f2) & (o2 == f1),
+        ]
+        return np.select(cases, range(len(cases)))
 
     def palindromic(self, ours: Places, theirs: Places) -> Truths:
         """Whether the two alleles of either file are one on two strands."""
-        pairs = ((self.m1[ours], self.m2[ours]), (self.f1[theirs], self.f2[theirs]))
-        found = np.zeros(len(ours), bool)
-        for a, b in pairs:
-            found |= self.other[a] == b
-        return found
+        found = self.other[self.m1[ours]] == self.m2[ours]
+        return np.asarray(found | (self.other[self.f1[theirs]] == self.f2[theirs]))

@@ -12,7 +12,6 @@ at the slope by which T follows the model's scores; without one, ½ + τ(T − �
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
@@ -27,15 +26,21 @@ from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.column_rules import class_array
-from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
-from renyi.exports import markdown
+from renyi.encoding.columns import label_text
+from renyi.exports.point_tables import (
+    category_places,
+    has_weights,
+    markdown_table,
+    markdown_text,
+    merged_labels,
+)
 from renyi.figures import (
     at_most,
     capitalised,
-    number_of,
     percent,
     printable,
     rounded_up,
+    size_text,
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
@@ -46,17 +51,13 @@ from renyi.solvers.calibration import of_slope
 if TYPE_CHECKING:
     import pandas as pd
 
-    from renyi.encoding.columns import Column
-    from renyi.encoding.encoder import Encoder
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FORMATS = ("csv", "md", "html")
 _HEAD = ("feature", "category", "points")
-OTHER = "(any other)"  # labels that training never saw
 _MOST = 1_000
-_NAMED = 12  # labels that were merged as rare, in one sentence
 _NEAR = 0.02  # of a whole number, nearer than which no threshold lies
 _STYLE = (
     "body{font-family:sans-serif;max-width:52em;margin:2em auto;padding:0 1em}"
@@ -162,10 +163,9 @@ class IntegerScorecard:
         """Return how the points are used, and what is certified of them."""
         first, second = map(label_text, self.scorecard.classes)
         c, before = self.certificate, self.before.bounds["map"]
-        cost, after = self.cost, c.bounds["map"]
-        price = "nothing"
-        if cost > 0:
-            price = f"{100 * rounded_up(cost):.2f} points"
+        after = at_most(c.bounds["map"], 1)
+        size = size_text(c.n, has_weights(self.scorecard))
+        cost = f"{100 * rounded_up(self.cost):.2f} points"
         listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"
         if self.scorecard.calibration is None:
@@ -176,10 +176,9 @@ class IntegerScorecard:
             *merged_labels(self.scorecard.encoder, listed),
             f"Probabilities are those of {how}, at the total.",
             *map(capitalised, c.warnings),
-            "On every distribution with the pair counts of these "
-            f"{number_of(c.n, 'row')}, the card errs at most {at_most(after)}, the "
-            f"model before rounding {at_most(before)}. Rounding costs {price} of the "
-            "bound.",
+            f"On every distribution with the pair counts of these {size}, the card "
+            f"errs at most {after}, the model before rounding {at_most(before, 1)}. "
+            f"Rounding costs {cost if self.cost > 0 else 'nothing'} of the bound.",
         ]
 
     def __str__(self) -> str:
@@ -329,47 +328,6 @@ def _frame(features: list[list[tuple[str, str, int]]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_HEAD, dtype=object).astype({"points": np.int64})
 
 
-def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
-    """Return the categories as they are shown, and which of the points each has.
-
-    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
-    training never saw comes last, if there can be such a cell.
-    """
-    levels = column.levels
-    found = [(text, place) for place, text in enumerate(levels.texts)]
-    if merged and RARE in levels.categories:
-        place = levels.categories.index(RARE)
-        labels = [label_text(label) for label in levels.rare if label != RARE]
-        found[place + 1 : place + 1] = [(text, place) for text in labels]
-    other = unseen_text(column)
-    return found if other is None else [*found, (other, len(levels.categories))]
-
-
-def unseen_text(column: Column) -> str | None:
-    """Return how a cell is called that training never saw, if there can be one."""
-    if column.kind != "number":
-        return OTHER
-    # A number lies in a bin, and a cell without one is missing.
-    return None if None in column.categories else MISSING_TEXT
-
-
-def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
-    """Return a sentence for each column of which labels were merged as rare.
-
-    `listed` are the features that are shown. CSV names the labels of single columns.
-    """
-    told, tuples = [], encoder.order > 1
-    for column in encoder.single.columns:
-        merged = [label_text(label) for label in column.levels.rare if label != RARE]
-        shown = tuples or column.name in listed
-        if merged and shown and RARE in column.levels.categories:
-            few = merged if tuples else merged[:_NAMED]
-            texts, more = ", ".join(map(repr, few)), len(merged) - len(few)
-            texts += f" and {more} more, which the CSV names" * (more > 0)
-            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
-    return told
-
-
 def _grouped(card: IntegerScorecard) -> list[tuple[str, str, str]]:
     """Return totals, their probability and answer as texts, alike ones in one row."""
     found = []
@@ -400,15 +358,13 @@ def tables(card: IntegerScorecard) -> list[list[tuple[str, ...]]]:
 
 def _title(card: IntegerScorecard) -> str:
     target, second = card.scorecard.target, label_text(card.scorecard.classes[1])
-    return (
-        f"Points for {second}" if target is None else f"Points for {target} = {second}"
-    )
+    return f"Points for {'' if target is None else f'{target} = '}{second}"
 
 
 def _markdown(card: IntegerScorecard) -> str:
-    title = f"# {markdown.plain(_title(card))}"
-    shown = [markdown.table(head, rows, 2) for head, *rows in tables(card)]
-    how, *told = map(markdown.plain, card.sentences())
+    title = f"# {markdown_text(_title(card))}"
+    shown = [markdown_table(head, rows, 2) for head, *rows in tables(card)]
+    how, *told = map(markdown_text, card.sentences())
     return "\n\n".join([title, how, *shown, *told]) + "\n"
 
 

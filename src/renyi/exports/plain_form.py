@@ -143,7 +143,7 @@ def _features(card: Scorecard) -> list[PlainFeature]:
 
 def python(card: Scorecard, odds: float) -> str:
     """Return the model as a module with predict and predict_proba."""
-    literal = _literal(plain_model(card, odds), ascii, "True", "False")
+    literal = _literal(plain_model(card, odds), ascii)
     head = "MODEL: dict[str, Any] = {}  # the model\n"
     return _code("standalone.py").replace(head, f"MODEL: dict[str, Any] = {literal}\n")
 
@@ -155,17 +155,16 @@ def javascript(card: Scorecard, odds: float) -> str:
         if isinstance(label, int) and abs(label) > _LARGEST:
             raise ValueError(f"JavaScript cannot represent the class {label}.")
     head = "const MODEL = {}; // the model\n"
-    made = f"const MODEL = {_literal(model, _script, 'true', 'false')};\n"
-    return _code("standalone.js").replace(head, made)
+    return _code("standalone.js").replace(
+        head, f"const MODEL = {_literal(model, _script)};\n"
+    )
 
 
 def _code(name: str) -> str:
     return files("renyi.exports").joinpath(name).read_text("utf-8")
 
 
-def _literal(
-    model: PlainModel, written: Callable[[Any], str], true: str, false: str
-) -> str:
+def _literal(model: PlainModel, written: Callable[[Any], str]) -> str:
     """Return the model as nested lists, a line for each column and each feature."""
     lines = [f'"renyi": {written(__version__)},']
     for name, value in model._asdict().items():
@@ -173,8 +172,7 @@ def _literal(
             rows = [f"  {written(list(each))}," for each in value]
             lines += [f'"{name}": [', *rows, "],"]
         else:
-            text = (true if value else false) if name == "strict" else written(value)
-            lines.append(f'"{name}": {text},')
+            lines.append(f'"{name}": {written(value)},')
     return "\n".join(["{", *lines, "}"])
 
 

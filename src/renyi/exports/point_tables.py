@@ -6,22 +6,29 @@ one for labels that training never saw: adding up points gives the model's score
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renyi.exports import markdown
-from renyi.exports.integer_card import OTHER, category_places, merged_labels
+from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
 from renyi.exports.plain_form import check_odds
-from renyi.figures import percent, point_digits
+from renyi.figures import percent, point_digits, printable
 from renyi.scorecard import by_importance, moved_to, point_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from renyi.encoding.columns import Column
+    from renyi.encoding.encoder import Encoder
     from renyi.scorecard import Scorecard
 
+OTHER = "(any other)"  # labels that training never saw
 START = "(start)"  # what every row has before any points
+_NAMED = 12  # labels that were merged as rare, in one sentence
+# An underscore within a word is a letter.
+_MARKS = re.compile(r"[\\`*|<>&\[\]#~]|(?<!\w)_|_(?!\w)")
 
 
 def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFrame:
@@ -49,8 +56,7 @@ def table(card: Scorecard, odds: float = 1.0, merged: bool = True) -> pd.DataFra
             share = None if n is None else n / total
             rows.append((column.name, text, n, share, *points[j][place]))
             before = place
-    whole = not np.mod(card.counts, 1).any()
-    kinds = {2: "Int64" if whole else "Float64", 3: "Float64"}
+    kinds = {2: "Float64" if has_weights(card) else "Int64", 3: "Float64"}
     points_of = dict.fromkeys(range(4, len(shown)), np.float64)
     # As objects: pandas holds a lone surrogate in no other way.
     frame = pd.DataFrame(rows, dtype=object).astype({**points_of, **kinds})
@@ -77,12 +83,12 @@ def text(card: Scorecard, odds: float) -> str:
     head = ["feature", "category", "share", *frame.columns[4:]]
     target = "" if card.target is None else f" for {card.target}"
     parts = [
-        f"# {markdown.plain(f'Scorecard{target}')}",
-        markdown.table(head, rows, 2),
+        f"# {markdown_text(f'Scorecard{target}')}",
+        markdown_table(head, rows, 2),
         f"A row starts from the points of {START} and adds those of its categories; "
         f"{OTHER} is a label unseen in training. The answer is the class with the most "
         "points, the first one if several tie.",
-        *map(markdown.plain, merged_labels(card.encoder, card.encoder.feature_names)),
+        *map(markdown_text, merged_labels(card.encoder, card.encoder.feature_names)),
         *([_probability(card)] if odds == 1 or card.calibration is not None else []),
     ]
     return "\n\n".join(parts) + "\n"
@@ -100,3 +106,74 @@ def _probability(card: Scorecard) -> str:
     return (
         f"Probabilities are in proportion to exp({factor:.6g} × points of the class)."
     )
+
+
+# ---- what tables of points show
+
+
+def has_weights(card: Scorecard) -> bool:
+    """Whether the counts of a scorecard are of weights rather than of rows."""
+    return bool(np.mod(card.counts, 1).any())
+
+
+def category_places(column: Column, merged: bool) -> list[tuple[str, int]]:
+    """Return the categories as they are shown, and which of the points each has.
+
+    Labels that were `merged` as rare stand behind "(rare)" if they are asked for. What
+    training never saw comes last, if there can be such a cell.
+    """
+    levels = column.levels
+    found = [(text, place) for place, text in enumerate(levels.texts)]
+    if merged and RARE in levels.categories:
+        place = levels.categories.index(RARE)
+        labels = [label_text(label) for label in levels.rare if label != RARE]
+        found[place + 1 : place + 1] = [(text, place) for text in labels]
+    other = unseen_text(column)
+    return found if other is None else [*found, (other, len(levels.categories))]
+
+
+def unseen_text(column: Column) -> str | None:
+    """Return how a cell is called that training never saw, if there can be one."""
+    if column.kind != "number":
+        return OTHER
+    # A number lies in a bin, and a cell without one is missing.
+    return None if None in column.categories else MISSING_TEXT
+
+
+def merged_labels(encoder: Encoder, listed: Collection[str]) -> list[str]:
+    """Return a sentence for each column of which labels were merged as rare.
+
+    `listed` are the features that are shown. CSV names the labels of single columns.
+    """
+    told, tuples = [], encoder.order > 1
+    for column in encoder.single.columns:
+        merged = [label_text(label) for label in column.levels.rare if label != RARE]
+        shown = tuples or column.name in listed
+        if merged and shown and RARE in column.levels.categories:
+            few = merged if tuples else merged[:_NAMED]
+            texts, more = ", ".join(map(repr, few)), len(merged) - len(few)
+            texts += f" and {more} more, which the CSV names" * (more > 0)
+            told.append(f"{RARE} of {column.name!r} is any of {texts}.")
+    return told
+
+
+# ---- Markdown
+
+
+def markdown_text(text: str) -> str:
+    r"""Return a text on one line, in which nothing means anything to Markdown.
+
+    >>> print(markdown_text("a|b\n<i>"))
+    a\|b \<i\>
+    """
+    return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
+
+
+def markdown_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: int
+) -> str:
+    """Return a table; columns after the first `left` ones are of numbers."""
+    rule = ["---" if k < left else "---:" for k in range(len(head))]
+    lines = [[markdown_text(cell) for cell in head], rule]
+    lines += [[markdown_text(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-r"""Points per variant, as a model file and in the formats of other programs.
+r"""Points per variant: a model file, formats of other programs, a Manhattan plot.
 
 Points are by PLINK's two-bit codes: two copies of A1, missing, one copy, none.
 
@@ -30,10 +30,12 @@ from renyi.counting.packed import (
     code_counts,
     scores,
 )
+from renyi.drawing import axes, literal
 from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import (
     MatchRecord,
     build_of,
+    chromosomes,
     coded,
     match_variants,
     texts_of,
@@ -80,6 +82,10 @@ _MODEL: dict[str, tuple[type, ...]] = {
     "calibration": (dict, NoneType),
     "meta": (dict,),
 }
+_DRAWN = 100_000  # variants at most: those that change the score most
+_LABELLED = 5
+_LAST = {name: 23 + k for k, name in enumerate(("X", "XY", "Y", "MT"))}
+_COLOURS = "#1f4e79", "#7aa6cf"  # of chromosomes, in turn
 _LARGEST = 1e100  # points: squares of sums of more would not be finite
 _TYPES = ("|u1", "<i4", "<i8", "<f8")
 
@@ -237,7 +243,7 @@ class GenotypeScores:
         return Scored(total + self._of_covariates(covariates, G.n), match.record)
 
     def _absent(self, used: NDArray[np.int64]) -> float:
-        """Return what the variants add that are not in the file."""
+        """Return what the variants add that are not used, where means are known."""
         if "mean" not in self.variants or len(used) == len(self.variants):
             return 0.0
         means = np.delete(self.variants["mean"].to_numpy(np.float64), used)
@@ -507,3 +513,51 @@ def read_scores(path: Place) -> GenotypeScores:
     """Read a model file or a scoring file of the PGS Catalog."""
     is_head = str(path).endswith(".json")
     return GenotypeScores.load(path) if is_head else GenotypeScores.from_pgs(path)
+
+
+# ---- drawn
+
+
+def manhattan(model: GenotypeScores, ax: Any = None) -> Any:
+    """Draw the importance of each variant against its place on the genome.
+
+    Chromosomes follow one another, each from its first variant to its last; of very
+    many variants the most important ones are drawn, and a few of them named.
+    """
+    ax = axes(ax)
+    (codes,), names = chromosomes(model.variants["chromosome"])
+    position = model.variants["position"].to_numpy(np.int64)
+    importance = model.swings
+    order = sorted(range(len(names)), key=lambda k: _place(names[k]))
+    spans = [position[codes == k] for k in order]
+    lengths = [int(span.max() - span.min()) for span in spans]
+    gap = max(1, sum(lengths) // 200)
+    start, ticks = 0, []
+    x = np.zeros(len(codes))
+    kept = np.zeros(len(codes), bool)
+    kept[np.argsort(-importance, kind="stable")[:_DRAWN]] = True
+    for turn, (k, length) in enumerate(zip(order, lengths, strict=True)):
+        own = codes == k
+        x[own] = position[own] - position[own].min() + start
+        drawn = own & kept
+        style = {"s": 4, "color": _COLOURS[turn % 2], "rasterized": True, "lw": 0}
+        ax.scatter(x[drawn], importance[drawn], **style)
+        ticks.append((start + length / 2, names[k]))
+        start += length + gap
+    for row in np.argsort(-importance, kind="stable")[:_LABELLED]:
+        label = literal(str(model.variants["id"].iloc[row])[:24])
+        where = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 7}
+        ax.annotate(label, (x[row], importance[row]), **where)
+    shown = [(at, name) for k, (at, name) in enumerate(ticks) if k < 12 or k % 2]
+    ax.set_xticks([at for at, _ in shown], [name[:8] for _, name in shown], fontsize=7)
+    ax.set_xlim(-gap, max(start, 1))
+    ax.set_ylim(0, 1.1 * float(importance.max(initial=0)) or 1)
+    ax.set_xlabel("chromosome")
+    ax.set_ylabel("largest difference of points")
+    return ax
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return where a chromosome comes: by number, then X, XY, Y, MT, then others."""
+    number = int(name) if name.isdecimal() and len(name) < 4 else _LAST.get(name, 10**6)
+    return number, name

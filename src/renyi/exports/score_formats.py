@@ -26,6 +26,7 @@ import shlex
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -174,17 +175,18 @@ def write_pgs(
     }
     for each, code in zip(_DOSAGES, (NONE, ONE, TWO), strict=True):
         columns[each] = points[:, code]
-    columns["missing_weight"] = _with_nulls(points[:, MISSING])
+    columns["missing_weight"] = points[:, MISSING]
     if "frequency" in table:
         f = table["frequency"].to_numpy(np.float64)
-        columns["allelefrequency_effect"] = _with_nulls(np.where(lone, 1 - f, f))
+        columns["allelefrequency_effect"] = np.where(lone, 1 - f, f)
     nameless = lone & (a2 == NO_ALLELE)
     if "mean" in table:
         mean = table["mean"].to_numpy(np.float64)
-        columns["mean_weight"] = _with_nulls(mean)
+        columns["mean_weight"] = mean
         left = float(np.nan_to_num(mean[nameless]).sum())
         model = {**model, "intercept": model["intercept"] + left}
-    rows = pa.table(columns).filter(pa.array(~nameless))
+    arrays = {each: pa.array(x, from_pandas=True) for each, x in columns.items()}
+    rows = pa.table(arrays).filter(pa.array(~nameless))
     head = _PGS_HEADER.format(
         pgs=PGS,
         name=" ".join(name.split()),
@@ -194,17 +196,12 @@ def write_pgs(
         model=json.dumps(model, allow_nan=False),
     )
     with replacing(path) as stream:
-        if not str(path).endswith(".gz"):
-            stream.write(head.encode())
-            _write_tsv(stream, rows)
-            return
-        with gzip.GzipFile("", "wb", 4, cast(Any, stream), mtime=0) as packed:
-            packed.write(head.encode())
-            _write_tsv(cast(IO[bytes], packed), rows)
-
-
-def _with_nulls(numbers: Floats) -> Any:
-    return pa.array(numbers, from_pandas=True)
+        out: Any = nullcontext(stream)
+        if str(path).endswith(".gz"):
+            out = gzip.GzipFile("", "wb", 4, cast(Any, stream), mtime=0)
+        with out as opened:
+            opened.write(head.encode())
+            _write_tsv(opened, rows)
 
 
 # ---- PGS Catalog, read
@@ -221,8 +218,9 @@ class PgsFile(NamedTuple):
 
 def read_pgs(path: Path) -> PgsFile:
     """Read a scoring file; see `GenotypeScores.from_pgs`."""
+    packed = path.suffix == ".gz"
     try:
-        with _opened(path) as stream:
+        with cast(IO[bytes], gzip.open(path) if packed else path.open("rb")) as stream:
             head, names, rest = _head(stream)
             rows = _rows(path, stream, names, rest)
         with valid(path):
@@ -235,12 +233,6 @@ def read_pgs(path: Path) -> PgsFile:
         raise ValueError(
             f"{path} cannot be read as a PGS Catalog scoring file: {first_line(error)}."
         ) from None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path))
-    return path.open("rb")
 
 
 def _head(stream: IO[bytes]) -> tuple[dict[str, str], list[str], bytes]:
@@ -307,9 +299,8 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
     harmonised = "hm_chr" in rows.column_names and "hm_pos" in rows.column_names
     place = ("hm_chr", "hm_pos") if harmonised else ("chr_name", "chr_position")
     name = "rsID" if "rsID" in rows.column_names else "hm_rsID"
-    other = "other_allele"
-    if other not in rows.column_names:
-        other = "reference_allele"  # of format 1
+    second = "other_allele" in rows.column_names
+    other = "other_allele" if second else "reference_allele"  # of format 1
     variants = pd.DataFrame(
         {
             "chromosome": _texts(rows, place[0], "0"),
@@ -325,9 +316,7 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
     points[:, [NONE, ONE, TWO]] = _weights(rows, variants)
     points[:, MISSING] = _numbers(rows, "missing_weight", np.nan)
     f = _numbers(rows, "allelefrequency_effect", np.nan)
-    model, build = None, head.get("genome_build")
-    if "renyi_model" in head:
-        model = parse(head["renyi_model"].encode())
+    model = parse(head["renyi_model"].encode()) if "renyi_model" in head else None
     if np.isfinite(f).any():
         variants["frequency"] = f
         if model is not None:  # of whose intercept the means are a part
@@ -336,8 +325,8 @@ def _contents(head: dict[str, str], rows: pa.Table) -> PgsFile:
             known = _numbers(rows, "mean_weight", np.nan)
             means = np.where(np.isnan(known), means, known)
             variants["mean"] = np.where(np.isnan(means), 0.0, means)
-    if harmonised:
-        build = head.get("HmPOS_build") or build
+    build = head.get("HmPOS_build") if harmonised else None
+    build = build or head.get("genome_build")
     return PgsFile(variants, points, build, model)
 
 
@@ -347,16 +336,10 @@ def _weights(rows: pa.Table, variants: pd.DataFrame) -> Floats:
     alone = np.isnan(given).any(axis=1)
     one = _numbers(rows, "effect_weight", np.nan)[alone]
     dominant, recessive = (_flags(rows, flag)[alone] for flag in _MODELS)
-    zero = np.zeros(len(one))
-    given[alone] = np.column_stack(
-        [
-            zero,
-            np.where(recessive, 0, one),
-            np.where(dominant | recessive, one, 2 * one),
-        ]
-    )
-    bad = ~np.isfinite(given).all(axis=1)
-    _check_none(variants, bad, "has no finite weight")
+    two = np.where(dominant | recessive, one, 2 * one)
+    weights = [np.zeros(len(one)), np.where(recessive, 0, one), two]
+    given[alone] = np.column_stack(weights)
+    _check_none(variants, ~np.isfinite(given).all(axis=1), "has no finite weight")
     return given
 
 

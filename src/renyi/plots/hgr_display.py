@@ -61,12 +61,13 @@ class HGRDisplay:
         self.target = target
         rho = matrix.to_numpy(np.float64)
         off = 1 - np.where(np.isnan(rho), 0, rho)
-        hierarchy, names = scipy.cluster.hierarchy, self._names
-        self.linkage, self.order = np.empty((0, 4)), names
+        hierarchy, names = scipy.cluster.hierarchy, list(map(str, matrix.columns))
+        self.linkage, self._places = np.empty((0, 4)), np.arange(len(names))
         if len(names) > 1:
             pairs = off[np.triu_indices(len(names), 1)].clip(0, 1)
             self.linkage = hierarchy.linkage(pairs, "average", optimal_ordering=True)
-            self.order = [names[k] for k in hierarchy.leaves_list(self.linkage)]
+            self._places = hierarchy.leaves_list(self.linkage)
+        self.order = [names[k] for k in self._places]
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **how: Any) -> Self:
@@ -105,8 +106,7 @@ class HGRDisplay:
         side = min(3.2 + 0.26 * count, 14)
         self.ax_ = ax = axes(ax, side + 1, side)
         self.figure_ = ax.figure
-        places = [self._names.index(name) for name in self.order]
-        rho = self.matrix.to_numpy(np.float64)[np.ix_(places, places)]
+        rho = self.matrix.to_numpy(np.float64)[np.ix_(self._places, self._places)]
         look = {"vmin": 0, "vmax": 1, "cmap": "cividis", "aspect": "equal"}
         self.im_ = ax.imshow(np.ma.masked_invalid(rho), **look)
         ax.set_facecolor("0.85")  # of unknown pairs
@@ -128,10 +128,6 @@ class HGRDisplay:
         bar = self.figure_.colorbar(self.im_, ax=ax, shrink=0.7)
         bar.set_label("maximal correlation")
         return self
-
-    @property
-    def _names(self) -> list[str]:
-        return list(map(str, self.matrix.columns))
 
     def _draw_tree(self) -> None:
         """Draw above the map how the columns join."""

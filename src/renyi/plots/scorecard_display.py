@@ -96,7 +96,9 @@ class ScorecardDisplay:
         """
         check_whole("n_features", n_features, 1)
         check_whole("n_categories", n_categories, 1)
-        column = self._column(label)
+        column = 1 if len(self.classes) == 2 else None  # of more, all have marks
+        if label is not None:
+            column = place_of(label, self.classes)
         lines = [*self._lines(n_features, n_categories)]
         rows = [line.row for line in lines if line.row is not None]
         if not rows:
@@ -114,12 +116,6 @@ class ScorecardDisplay:
             self._draw_bars(rows, places, column)
         self._name(lines)
         return self
-
-    def _column(self, label: Any) -> int | None:
-        """Return the place of the class that has bars; None if all have marks."""
-        if label is not None:
-            return place_of(label, self.classes)
-        return 1 if len(self.classes) == 2 else None
 
     def _lines(self, n_features: int, n_categories: int) -> Iterator[_Line]:
         """Yield the lines from above: a name, then its categories."""

@@ -1,4 +1,7 @@
-"""From a model and counts to its report; no row goes in, and of held-out rows sums."""
+"""From a model to its report: of a table's, with counts of pairs, or of genotypes.
+
+No row goes in, and of held-out rows sums.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,21 @@ from numpy.typing import NDArray
 from renyi import __version__
 from renyi.certificates.heldout import read_rows
 from renyi.certificates.record import BoundReport, Certificate
-from renyi.certificates.text import ranking_lines
+from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
+from renyi.checks import is_number
 from renyi.counting.onehot import offsets
+from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT, label_text
 from renyi.encoding.tuples import NEW
-from renyi.exports.integer_card import IntegerScorecard, tables, unseen_text
-from renyi.figures import at_least
+from renyi.exports.integer_card import IntegerScorecard, tables
+from renyi.exports.point_tables import has_weights, unseen_text
+from renyi.exports.score_files import GenotypeScores, filled_points
+from renyi.figures import at_least, capitalised, percent
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import error_rates
-from renyi.report.page import name
+from renyi.report.page import name, quoted
 from renyi.report.record import (
     Bin,
     Card,
@@ -31,13 +38,16 @@ from renyi.report.record import (
     Heldout,
     PathStep,
     Report,
+    Rung,
     Scale,
+    Tile,
     Worst,
 )
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
 from renyi.solvers.risk_measures import auc, log_losses
+from renyi.sources.genotype_filters import genotype_shares
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +57,8 @@ _CARD_CATEGORIES = 1_000  # up to which an integer card is searched for unasked
 _POINTS = 10
 _BIN_ROWS, _BINS, _ROC = 20, 10, 50
 _OUTCOMES = 20
+_GENOTYPES = [*OBSERVED, MISSING]  # to choose from
+_MOST_SAMPLES = 1e15  # that a model may tell of
 _DIGITS = 10  # of points; scores of thousands of them then are right to 1e-8
 
 
@@ -64,28 +76,28 @@ def report(
     own: Certificate = model.certificate_
     m = model.marginals_ if marginals is None else marginals
     scorecard: Scorecard = model.scorecard_
-    counted = None
+    counted = own if own.basis == "marginals" else None
     if bounds is not None:
         counted = bounds.certificate
     elif m is not None:
         counted = certify(model, m)
-    elif own.basis == "marginals":
-        counted = own
     trained = model.data_digest_
     same = marginals is None or (trained is not None and trained.matches(m.digest))
     whose = "it learned from" if same else "of the marginals given here"
     seen = None if heldout is None else certify(model, *heldout)
-    tried = error_rates.unseen(seen)
-    if card is None and m is not None and _may_be_rounded(model, m):
+    # Rows that it may have learned from show nothing.
+    tried = None if seen is None or "training-rows" in seen.warning_codes else seen
+    few = scorecard.n_classes == 2 and len(scorecard.z) <= _CARD_CATEGORIES
+    if card is None and m is not None and few and m.n > 0:
         card = scorecard.rounded(_POINTS, marginals=m)
     columns, features, left_out, scale = _of_scorecard(scorecard, model.rule)
     shares = _shares(scorecard, own, m if same else None)
-    ranking: list[str] = []
-    if counted is not None and not counted.doubtful:
-        ranking = ranking_lines(counted)
+    told = () if counted is None or counted.doubtful else ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
-        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
+        verdict=error_rates.verdict(
+            model._target, own, counted, tried, whose, has_weights(scorecard)
+        ),
         warnings=error_rates.warnings(own, counted, seen),
         tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
         target=model._target,
@@ -94,15 +106,15 @@ def report(
         data=_data(scorecard, own, m, shares, same),
         certificate=(counted or own).to_dict(),
         ladder=tuple(error_rates.ladder(own, counted, tried, bounds)),
-        ranking=tuple(ranking),
+        ranking=tuple(told),
         columns=columns,
         features=features,
         left_out=left_out,
         scale=scale,
         made={**_made(model, own), **(made or {})},
-        card=None if card is None else _card(card),
+        card=None if card is None else _card(card, counted),
         path=() if path is None else tuple(_path(path)),
-        heldout=None if heldout is None else _heldout(model, seen, *heldout),
+        heldout=_heldout(model, seen, *heldout) if seen and heldout else None,
         worst=None if bounds is None else _worst(bounds),
     )
 
@@ -156,12 +168,12 @@ def _of_scorecard(
             importance=float(shown.importance[j]),
             categories=texts,
             counts=tuple(counts[starts[j] : starts[j + 1]].tolist()),
-            points=rows_of(points[span]),
-            unseen=row_of(points[span.stop]),
+            points=_rows_of(points[span]),
+            unseen=_row_of(points[span.stop]),
             keys=keys,
             new=new,
-            rule_points=None if own is None else rows_of(own[span]),
-            rule_unseen=None if own is None else row_of(own[span.stop]),
+            rule_points=None if own is None else _rows_of(own[span]),
+            rule_unseen=None if own is None else _row_of(own[span.stop]),
         )
 
     c = card.calibration
@@ -169,8 +181,8 @@ def _of_scorecard(
     rest = points[at].sum(axis=0) + np.atleast_1d(shown.intercept)
     ruled_rest = None
     if own is not None:
-        ruled_rest = row_of(own[at].sum(axis=0) + np.atleast_1d(ruled.intercept))
-    scale = Scale(row_of(rest), slope, None if c is None else c.kind, ruled_rest)
+        ruled_rest = _row_of(own[at].sum(axis=0) + np.atleast_1d(ruled.intercept))
+    scale = Scale(_row_of(rest), slope, None if c is None else c.kind, ruled_rest)
     return columns, tuple(map(feature, order[fits].tolist())), len(left), scale
 
 
@@ -202,14 +214,14 @@ def _keys(table: Any, size: int, new: int | None) -> tuple[int | None, ...]:
     )
 
 
-def row_of(points: Iterable[float]) -> tuple[float, ...]:
+def _row_of(points: Iterable[float]) -> tuple[float, ...]:
     """Return points as plain numbers, with as many digits as matter."""
     return tuple(float(f"{x:.{_DIGITS}g}") for x in points)
 
 
-def rows_of(points: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
+def _rows_of(points: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
     """Return rows of points as plain numbers."""
-    return tuple(map(row_of, points.tolist()))
+    return tuple(map(_row_of, points.tolist()))
 
 
 # ---- data, and how it was made
@@ -239,11 +251,10 @@ def _data(
     same: bool,
 ) -> Data:
     provenance = {} if m is None else dict(m.provenance)
-    counts = card.counts
     return Data(
         rows=own.n,
         unit="row",
-        weighted=bool(counts.dtype.kind == "f" and (counts % 1).any()),
+        weighted=has_weights(card),
         columns=len(card.encoder.input_names),
         features=len(card.encoder.columns),
         categories=len(card.z),
@@ -280,14 +291,14 @@ def _made(model: Any, own: Certificate) -> dict[str, str]:
 # ---- what may be there
 
 
-def _may_be_rounded(model: Any, m: Marginals) -> bool:
-    card = model.scorecard_
-    return card.n_classes == 2 and len(card.z) <= _CARD_CATEGORIES and m.n > 0
-
-
-def _card(card: IntegerScorecard) -> Card:
+def _card(card: IntegerScorecard, counted: Certificate | None) -> Card:
     (_, *points), totals = tables(card)
-    return Card(tuple(card.sentences()), tuple(points), tuple(totals))
+    *told, bound = card.sentences()
+    if counted is not None and counted.doubtful:
+        told += map(capitalised, counted.warnings)
+        bound = f"{ALONE} {bound[0].lower()}{bound[1:]}"
+    sentences = tuple(dict.fromkeys([*told, bound]))
+    return Card(sentences, tuple(points), tuple(totals))
 
 
 def _path(path: PathResult) -> list[PathStep]:
@@ -299,9 +310,8 @@ def _path(path: PathResult) -> list[PathStep]:
     ]
 
 
-def _heldout(model: Any, c: Certificate | None, X: Any, y: Any) -> Heldout:
+def _heldout(model: Any, c: Certificate, X: Any, y: Any) -> Heldout:
     """Return sums over held-out rows."""
-    assert c is not None
     card: Scorecard = model.scorecard_
     rows = read_rows(card, X, y)
     p, K = card.probabilities(rows.codes), card.n_classes
@@ -367,3 +377,114 @@ def _worst(bounds: BoundReport) -> Worst | None:
     ]
     head = tuple(map(str, frame.columns))
     return Worst(found.bayes_error, len(frame), head, tuple(rows))
+
+
+# ---- genotypes
+
+
+def genotype_report(
+    model: GenotypeScores, made: dict[str, str] | None = None
+) -> Report:
+    """Return the report of points per variant.
+
+    It has no worst case: bounds over all distributions with the same pairs promise
+    nothing where variants outnumber samples.
+    """
+    if model.classes is None:
+        raise ValueError(
+            "These scores do not predict classes: there is nothing to report."
+        )
+    order = np.argsort(-model.swings, kind="stable")
+    kept, left = np.split(order, [MOST_CATEGORIES // len(_GENOTYPES)])
+    columns, features = _variants(model, kept)
+    c, meta = model.calibration, dict(model.meta)
+    scale = Scale(
+        _row_of([model.intercept + model._absent(kept)]),
+        None if c is None else c.factor(2),
+        None if c is None else c.kind,
+        covariates={k: float(v) for k, v in model.covariates.items()},
+    )
+    first, second = model.classes
+    shares = None
+    if model.share is not None:
+        shares = {first: 1 - model.share, second: model.share}
+    error = _known(meta, "loo_error", 1.0)
+    tiles, rungs = error_rates.guessing(shares)
+    if error is not None:
+        fit = "by a fit without it, its group or its fold"
+        note = f"each of the training samples {fit}"
+        tiles = [Tile(percent(error), "wrong on samples left out", note), *tiles]
+        note = f"each sample {fit}"
+        rungs = [Rung("Left-out samples", "estimate", error, meaning=note), *rungs]
+    return Report(
+        title=f"Report of a genotype model for {name(second)}",
+        verdict=_genotype_verdict(second, error),
+        warnings=(),
+        tiles=tuple(tiles),
+        target=None,
+        classes=(first, second),
+        rule="map",
+        data=Data(
+            rows=_known(meta, "samples", _MOST_SAMPLES),
+            unit="sample",
+            weighted=False,
+            columns=len(order),
+            features=len(order),
+            categories=len(order) * len(_GENOTYPES),
+            order=1,
+            shares=shares,
+        ),
+        certificate=None,
+        ladder=tuple(rungs),
+        columns=columns,
+        features=features,
+        left_out=len(left),
+        scale=scale,
+        made={
+            "renyi": __version__,
+            "genome build": model.build or "not known",
+            **{key.replace("_", " "): str(value) for key, value in meta.items()},
+            **(made or {}),
+        },
+    )
+
+
+def _known(meta: dict[str, Any], key: str, most: float) -> float | None:
+    """Return a number that a model tells of itself, if it can be one."""
+    value: Any = meta.get(key)
+    return value if is_number(value) and 0 <= value <= most else None
+
+
+def _variants(
+    model: GenotypeScores, kept: NDArray[np.int64]
+) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """Return some variants as columns and features, with the likeliest genotypes."""
+    table, points = model.variants.iloc[kept], filled_points(model)[kept][:, _GENOTYPES]
+    importance = model.swings[kept].tolist()
+    f = np.full(len(kept), 0.5)
+    if "frequency" in table:
+        f = np.nan_to_num(table["frequency"].to_numpy(np.float64), nan=0.5)
+    likely = genotype_shares(f).argmax(axis=1).tolist()
+    columns, features = [], []
+    for j, row in enumerate(table.itertuples(index=False)):
+        title = f"{row.id} ({row.chromosome}:{row.position})"
+        both = (f"{row.a1}/{row.a1}", f"{row.a1}/{row.a2}", f"{row.a2}/{row.a2}")
+        own = _rows_of(points[j][:, None])
+        texts = (*both, MISSING_TEXT)
+        columns.append(Column(title, "variant", texts, None, None, likely[j]))
+        features.append(Feature(title, (j,), importance[j], texts, None, own, own[-1]))
+    return tuple(columns), tuple(features)
+
+
+def _genotype_verdict(second: str, error: float | None) -> str:
+    told = f"How often this model of {quoted(second)} errs on new samples is not known"
+    if error is not None:
+        told = (
+            f"On samples left out of its fit, this model of {quoted(second)} was wrong "
+            f"on {percent(error)}"
+        )
+    return (
+        f"{told}; no worst case is proven, because the counts of pairs of these "
+        "samples say nothing about other samples unless there are far more samples "
+        "than variants."
+    )

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports import markdown
+from renyi.exports.point_tables import markdown_table, markdown_text
 from renyi.figures import number_of, percent
 from renyi.report.page import name
 from renyi.writing import encoded
 
 if TYPE_CHECKING:
-    from renyi.report.record import Report, Rung
+    from renyi.report.record import Report
 
 README = "README.md"
 BILL = "modelcard.cdx.json"  # how files of CycloneDX are to end
@@ -121,23 +121,23 @@ def readme(report: Report, model: str | None = None) -> str:
     items = [(number, text, known.get(number, UNKNOWN)) for number, text in _ITEMS]
     parts = [
         _header(report, model),
-        f"# {markdown.plain(_title(report))}",
-        markdown.plain(report.verdict),
-        *(f"**{markdown.plain(text)}**" for text in report.warnings),
+        f"# {markdown_text(_title(report))}",
+        markdown_text(report.verdict),
+        *(f"**{markdown_text(text)}**" for text in report.warnings),
         "## How often it errs",
-        markdown.table(("what", "error", "meaning"), rungs, 3),
-        *map(markdown.plain, report.ranking),
+        markdown_table(("what", "error", "meaning"), rungs, 3),
+        *map(markdown_text, report.ranking),
         "## Features",
-        markdown.table(("feature", "categories", "importance"), features, 1),
+        markdown_table(("feature", "categories", "importance"), features, 1),
         *([f"And {number_of(more, 'feature')} more."] if more > 0 else []),
         "## How to use it",
         _use(report, model),
         "## How it was made",
-        markdown.table(("setting", "value"), [*report.made.items()], 2),
+        markdown_table(("setting", "value"), [*report.made.items()], 2),
         "## TRIPOD+AI",
         "What follows from the model and its counts is filled in; please complete the "
         "rest.",
-        markdown.table(("item", "subject", "here"), items, 3),
+        markdown_table(("item", "subject", "here"), items, 3),
     ]
     return signed(encoded("\n\n".join(parts) + "\n\n").decode())
 
@@ -206,7 +206,7 @@ def _use(report: Report, model: str | None) -> str:
 def _known(report: Report) -> dict[str, str]:
     """Return what is known of the items of TRIPOD+AI."""
     data, made = report.data, report.made
-    rows = UNKNOWN if data.rows is None else number_of(data.rows, data.unit)
+    rows = data.size or UNKNOWN
     shares = ""
     if data.shares:
         each = (f"{percent(p)} {name(c)}" for c, p in data.shares.items())
@@ -266,7 +266,6 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
     `digest` is the SHA-256 of the model file.
     """
     data, made = report.data, report.made
-    counted = UNKNOWN if data.rows is None else number_of(data.rows, data.unit)
     kinds = {"label": "category", "number": "number", "variant": "genotype"}
     inputs = sorted({kinds[column.kind] for column in report.columns})
     model: dict[str, Any] = {
@@ -284,14 +283,19 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
                     {
                         "type": "dataset",
                         "name": _text(", ".join(data.source) or UNKNOWN),
-                        "description": _text(f"{counted}, {data.columns:,} columns"),
+                        "description": _text(
+                            f"{data.size or UNKNOWN}, {data.columns:,} columns"
+                        ),
                     }
                 ],
                 "inputs": [{"format": kind} for kind in inputs],
                 "outputs": [{"format": "class"}, {"format": "probability"}],
             },
             "quantitativeAnalysis": {
-                "performanceMetrics": [_metric(rung) for rung in report.ladder]
+                "performanceMetrics": [
+                    {"type": f"error: {_text(r.title)}", "value": f"{r.figure:.6f}"}
+                    for r in report.ladder
+                ]
             },
             "considerations": {
                 "users": [UNKNOWN],
@@ -320,7 +324,3 @@ def bill(report: Report, digest: str | None = None) -> dict[str, Any]:
         "metadata": {"tools": {"components": [maker]}},
         "components": [model],
     }
-
-
-def _metric(rung: Rung) -> dict[str, str]:
-    return {"type": f"error: {_text(rung.title)}", "value": f"{rung.figure:.6f}"}

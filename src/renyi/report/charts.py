@@ -54,29 +54,19 @@ def scale_end(values: Iterable[float], steps: Sequence[float] = _HALVES) -> floa
     return next(round(k * unit, 12) for k in steps if k * unit >= most * (1 - 1e-9))
 
 
-def intervals(
-    marks: Sequence[Mark],
-    caption: str,
-    *,
-    heads: tuple[str, str, str] = ("What", "Error", "Numbers"),
-) -> Html:
+def intervals(marks: Sequence[Mark], caption: str) -> Html:
     """Return dots, bounds and intervals on one scale that begins at 0.
 
     An estimate is a dot, a bound from above an arrow from the left to a bar, an
     interval a line between two bars, a reference a diamond.
     """
-    ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None]
-    end = scale_end(ends)
-    rows = [
-        (
-            join([m.label, *([tag("small", m.note)] if m.note else [])]),
-            _mark(m, end),
-            m.shown,
-        )
-        for m in marks
-    ]
-    axis = join([heads[1], _axis(end, _percent)])
-    return _chart((heads[0], axis, heads[2]), rows, caption)
+    end = scale_end(map(_end, marks))
+    rows = []
+    for m in marks:
+        label = [m.label, tag("small", m.note)] if m.note else m.label
+        rows.append((join(label), _mark(m, end), m.shown))
+    axis = join(["Share of wrong answers", _axis(end, _percent)])
+    return _chart(("What is known", axis, "Numbers"), rows, caption)
 
 
 def _percent(share: float) -> str:
@@ -92,8 +82,7 @@ def _chart(
         (label, cell(drawn, class_="chart", role="cell"), shown)
         for label, drawn, shown in rows
     ]
-    first, second, third = heads
-    top = [Head(first), Head(second), Head(third, True)]
+    top = [Head(text, number=k == 2) for k, text in enumerate(heads)]
     return table(top, body, caption, class_="chart")
 
 

@@ -21,7 +21,14 @@ from renyi.certificates.record import (
 from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label
-from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
+from renyi.figures import (
+    at_most,
+    capitalised,
+    chosen_percent,
+    number_of,
+    percent,
+    size_text,
+)
 from renyi.report.page import quoted
 from renyi.report.record import THESE_ROWS_ONLY, Rung, Tile
 
@@ -40,6 +47,7 @@ def verdict(
     counted: Certificate | None,
     seen: Certificate | None,
     whose: str,
+    weighted: bool = False,
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
@@ -68,14 +76,15 @@ def verdict(
     if error is not None:
         more = "more than" if "selected-features" in own.warning_codes else "about"
         by = "" if own.rule == "map" else "by the likelier class "
+        size = size_text(own.n, weighted).removesuffix(" rows")
         expected = (
             f"Expect {model} to be wrong {by}on {more} {percent(error)} of new rows "
-            f"like the {own.n:,.10g} it learned from"
+            f"like the {size} it learned from"
         )
     if c.doubtful:
         known = expected or "It is not known how often this model errs on new rows"
         return (
-            f"{known}; what is proven holds only for the {number_of(c.n, 'row')} "
+            f"{known}; what is proven holds only for the {size_text(c.n, weighted)} "
             f"{whose}, and says nothing about other rows."
         )
     if not expected:
@@ -84,11 +93,6 @@ def verdict(
         )
         return f"{capitalised(model)} {untried}, but {bound}."
     return f"{expected}; {bound}."
-
-
-def unseen(c: Certificate | None) -> Certificate | None:
-    """Return what rows show of a model, unless it may have learned from them."""
-    return None if c is None or "training-rows" in c.warning_codes else c
 
 
 def _of_halves(c: Certificate, model: str) -> str:
@@ -206,11 +210,8 @@ def ladder(
         found.append(Rung("Leave-one-out", "estimate", own.loo_error, meaning=meaning))
     found += _of_unseen(own, "on halves")
     found += [] if seen is None else _of_unseen(seen, "on held-out rows")
-    steps: tuple[Step, ...] = () if counted is None else counted.steps
-    if bounds is not None:
-        steps = bounds.model
     alone = counted is not None and counted.doubtful
-    for step in steps:
+    for step in bounds.model if bounds else counted.steps if counted else ():
         meaning = _MEANING.get(step.name, "")
         found.append(_rung(capitalised(step.name), step, meaning, alone))
     if bounds is not None and len(bounds.any_rule) > 2:

@@ -185,22 +185,10 @@ def page(
     scripts: Sequence[str] = (),
     footer: Child = (),
 ) -> str:
-    """Return a page of one file.
+    """Return a page of one file, with `lead` before the links to its sections.
 
-    Parameters
-    ----------
-    title : str
-        Its title and first heading.
-    sections : iterable of Section
-        What follows, in this order, and the links to it.
-    lead : HTML
-        What comes before the links.
-    data : plain values, optional
-        Embedded as JSON, in the element ``page-data``.
-    scripts : sequence of str
-        Scripts of this package that run after those for all pages.
-    footer : HTML
-        The last lines.
+    `data` is embedded as JSON, in the element ``page-data``; `scripts` are files of
+    this package that run after the script of all pages.
     """
     sections = list(sections)
     style = _file("page.css")

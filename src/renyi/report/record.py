@@ -19,7 +19,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from renyi.figures import at_least, at_most, percent, point_digits, rounded_up
+from renyi.figures import (
+    at_least,
+    at_most,
+    number_of,
+    percent,
+    point_digits,
+    rounded_up,
+    size_text,
+)
 from renyi.report.charts import Kind
 from renyi.storage import to_bytes
 from renyi.writing import encoded, replace_together
@@ -84,10 +92,10 @@ class Rung:
         if self.value is not None:
             return percent(self.value)
         assert self.high is not None
-        upper = at_most(self.high)
+        upper = at_most(self.high, 1)
         if self.low is None:
             return f"at most {upper}"
-        return f"{at_least(self.low)} to {upper}"
+        return f"{at_least(self.low, 1)} to {upper}"
 
     @property
     def title(self) -> str:
@@ -160,6 +168,15 @@ class Data:
     source: Texts = ()
     uncertainty: dict[str, Any] | None = None  # of noisy or uncertain counts
     certified: float | None = None  # rows of other marginals that it was certified on
+
+    @property
+    def size(self) -> str | None:
+        """How many rows or samples there were, or how much rows weighed."""
+        if self.rows is None:
+            return None
+        if self.unit == "row":
+            return size_text(self.rows, self.weighted)
+        return number_of(self.rows, self.unit)
 
 
 @dataclass(frozen=True)
@@ -271,13 +288,7 @@ class Report:
         place = Path(path)
         if place.suffix not in ENDINGS:
             raise ValueError(f"{place} must end in .html: a report is a page.")
-        whole, plain = encoded(self.to_html()), to_bytes(self.to_dict(), indent=1)
-        replace_together(
-            {
-                place: lambda stream: stream.write(whole),
-                record_place(place): lambda stream: stream.write(plain + b"\n"),
-            }
-        )
+        _write(place, self.to_html(), record_place(place), self.to_dict())
 
     def save_card(
         self,
@@ -297,14 +308,8 @@ class Report:
         if model is not None:
             file = Path(model).name
             digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
-        text = encoded(card.readme(self, file))
-        plain = to_bytes(card.bill(self, digest), indent=1) + b"\n"
-        replace_together(
-            {
-                place / card.README: lambda stream: stream.write(text),
-                place / card.BILL: lambda stream: stream.write(plain),
-            }
-        )
+        bill = card.bill(self, digest)
+        _write(place / card.README, card.readme(self, file), place / card.BILL, bill)
 
     def __str__(self) -> str:
         """Return the verdict."""
@@ -318,3 +323,14 @@ class Report:
             'width="100%" height="720" style="border:0" '
             'sandbox="allow-scripts"></iframe>'
         )
+
+
+def _write(page: Path, text: str, beside: Path, plain: dict[str, Any]) -> None:
+    """Write a text, and plain values beside it, both or none."""
+    whole, data = encoded(text), to_bytes(plain, indent=1) + b"\n"
+    replace_together(
+        {
+            page: lambda stream: stream.write(whole),
+            beside: lambda stream: stream.write(data),
+        }
+    )

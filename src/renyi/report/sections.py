@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
-from renyi.certificates.text import ALONE, pairs_text, rule_lines
+from renyi.certificates.text import ALONE, doubts, pairs_text, rule_lines
 from renyi.figures import (
     at_least,
     at_most,
@@ -15,6 +15,7 @@ from renyi.figures import (
     number_of,
     percent,
     point_digits,
+    size_text,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
 from renyi.report.page import (
@@ -33,7 +34,7 @@ from renyi.report.page import (
 )
 
 if TYPE_CHECKING:
-    from renyi.report.record import Feature, Report, Rung, Texts
+    from renyi.report.record import Feature, Report
 
 SHOWN = 50  # features that the page shows at once; the others are found by search
 _ROWS = 400  # of the scorecard that are shown at once
@@ -92,23 +93,24 @@ def _data(report: Report) -> Section:
     facts = []
     if report.target is not None:
         facts.append(("Predicts", name(report.target)))
-    if d.rows is not None:
-        what = "units of weight" if d.weighted else f"{d.unit}s"
-        facts.append(("Learned from", f"{d.rows:,.10g} {what}"))
-    size = f"{number_of(d.columns, 'column' if d.unit == 'row' else 'variant')}"
+    if d.size is not None:
+        facts.append(("Learned from", d.size))
+    size = number_of(d.columns, "column" if d.unit == "row" else "variant")
     if d.order > 1:
         size += f", {number_of(d.features, 'feature')} of {d.order} columns each"
     facts.append(("Looks at", f"{size}, {d.categories:,} categories in all"))
     if d.certified is not None:
         what = "of other marginals than those used in training"
-        facts.append(("Certified on", f"{number_of(d.certified, 'row')} {what}"))
+        facts.append(("Certified on", f"{size_text(d.certified)} {what}"))
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
     rare = sum(0 < n < report.few for f in report.features for n in f.counts or ())
     if rare and d.unit == "row":
+        few = f"fewer than {report.few} rows"
+        few = f"a weight below {report.few}" if d.weighted else few
         told = (
-            f"Categories of fewer than {report.few} rows: {rare:,}. A rare label may "
+            f"Categories of {few}: {rare:,}. A rare label may "
             "tell of a person, and those merged by --min-count are still listed: leave "
             "such columns out (--drop), or merge their labels in the data, before "
             "handing this on."
@@ -119,7 +121,7 @@ def _data(report: Report) -> Section:
         body += [tag("h3", "Uncertainty of the counts"), _facts(known)]
     if d.shares:
         rows = [(name(label), p, percent(p)) for label, p in d.shares.items()]
-        heads = ("Class", "Share of the rows", "Share")
+        heads = ("Class", f"Share of the {'weight' if d.weighted else 'rows'}", "Share")
         drawn = bars(rows[:SHOWN], "Shares of the classes", heads=heads)
         body += [tag("h3", "The classes"), drawn]
     return Section("data", "Data", body)
@@ -128,23 +130,27 @@ def _data(report: Report) -> Section:
 def _ladder(report: Report) -> Section | None:
     if not report.ladder:
         return None
-    marks = [_mark(rung) for rung in report.ladder]
-    body = [
+    marks = []
+    for rung in report.ladder:
+        note = rung.meaning + "; stopped before the end" * rung.stopped
+        ends = rung.value, rung.low, rung.high
+        marks.append(Mark(name(rung.name), *ends, rung.kind, rung.shown, note))
+    c = report.certificate and Certificate.from_dict(report.certificate)
+    body: list[Html] = []
+    if c and c.doubtful:
+        reasons = [tag("li", capitalised(each)) for each in c.warnings]
+        body = [tag("p", doubts(c)), tag("ul", reasons)]
+    body += [
         tag(
             "p",
             "How often the model is wrong: a dot is an estimate, an arrow to a bar "
             "says “at most”, a line between two bars “in between”, a diamond is a "
             "comparison.",
         ),
-        intervals(
-            marks,
-            "Estimates and bounds of the error",
-            heads=("What is known", "Share of wrong answers", "Numbers"),
-        ),
+        intervals(marks, "Estimates and bounds of the error"),
         *(tag("p", each) for each in report.ranking),
     ]
-    if report.certificate is not None:
-        c = Certificate.from_dict(report.certificate)
+    if c:
         rules = [line.strip() for line in rule_lines(c)]
         body.append(
             details(
@@ -153,7 +159,7 @@ def _ladder(report: Report) -> Section | None:
                 tag("ul", [tag("li", each) for each in rules]),
             )
         )
-    title = "What is proven" if report.certificate else "How often it is wrong"
+    title = "What is proven" if c else "How often it is wrong"
     return Section("certificate", title, body)
 
 
@@ -165,12 +171,6 @@ def _scope(c: Certificate) -> str:
     if c.doubtful:
         return ALONE
     return f"On any population with exactly the counts of {pairs_text(c)}:"
-
-
-def _mark(rung: Rung) -> Mark:
-    note = rung.meaning + ("; stopped before the end" if rung.stopped else "")
-    ends = rung.value, rung.low, rung.high
-    return Mark(name(rung.name), *ends, rung.kind, rung.shown, note)
 
 
 def _importance(report: Report) -> Section:
@@ -193,58 +193,46 @@ def _importance(report: Report) -> Section:
 def _scorecard(report: Report) -> Section:
     classes, two = report.classes, len(report.classes) == 2
     shown, most = _begun(report), _most(report)
-    heads = [Head("Feature"), Head("Category"), Head("Rows", True)]
-    if two:
-        heads += [
-            Head(f"← {name(classes[0])}   {name(classes[1])} →", sorted=False),
-            Head("Points", True),
-        ]
-    else:
-        heads += [Head(name(label), True) for label in classes]
-    body = [
-        _card_row(feature, k, most, two)
-        for feature in shown
-        for k in range(len(feature.categories))
-    ]
-    start = report.scale.intercept
+    heads = [Head("Feature"), Head("Category")]
+    heads.append(Head("Weight" if report.data.weighted else "Rows", True))
+    start = [_signed(each, most) for each in report.scale.intercept]
     told = "answer" if report.rule == "map" else "likelier class"
     if two:
-        how = (
-            f"A row starts from {_signed(start[0], most)} and adds the "
-            f"points of its categories; above 0 the {told} is {quoted(classes[1])}, "
-            f"else {quoted(classes[0])}."
-        )
+        sides = Head(f"← {name(classes[0])}   {name(classes[1])} →", sorted=False)
+        heads += [sides, Head("Points", True)]
+        first, second = map(quoted, classes)
+        answer = f"above 0 the {told} is {second}, else {first}"
     else:
-        both = zip(classes, start, strict=True)
-        begun = ", ".join(f"{name(c)} {_signed(s, most)}" for c, s in both)
-        how = (
-            f"A row starts from {begun} and adds the points of its categories; the "
-            f"{told} has the highest score."
-        )
+        heads += [Head(name(label), True) for label in classes]
+        both = zip(map(name, classes), start, strict=True)
+        start, answer = [*map(" ".join, both)], f"the {told} has the highest score"
+    how = (
+        f"A row starts from {', '.join(start)} and adds the points of its categories; "
+        f"{answer}."
+    )
     if report.rule != "map":
         how += f" The rule {report.rule} draws its answer at random where it is unsure."
     total = len(report.features)
-    rest = ""
     if total > len(shown):
-        rest = (
+        how += (
             f" The {len(shown)} most important of {total:,} features are listed; "
             "search finds the others."
         )
     if report.left_out:
-        rest += (
+        how += (
             f" {report.left_out:,} more, the least important, are in the model file "
             "only."
         )
     points = table(
         heads,
-        body,
+        (_card_row(f, k, most, two) for f in shown for k in range(len(f.categories))),
         "Points of every category",
         id="points",
         sortable=True,
         search="Find a feature or category",
         tall=True,
     )
-    return Section("scorecard", "Scorecard", [tag("p", how + rest), points])
+    return Section("scorecard", "Scorecard", [tag("p", how), points])
 
 
 def _begun(report: Report) -> list[Feature]:
@@ -282,22 +270,19 @@ def _card(report: Report) -> Section | None:
         return None
     head, *totals = card.totals
     heads = [Head("Feature"), Head("Category"), Head("Points", True)]
-    points = _table_of_texts(heads, card.points[:_CARD], "Whole points")
-    means = _table_of_texts([Head(name(h)) for h in head], totals, "Totals")
-    both = [
-        tag("div", tag("h3", "Points"), points),
-        tag("div", tag("h3", "What a total means"), means),
-    ]
+    both = []
+    for title, top, texts, caption in (
+        ("Points", heads, card.points[:_CARD], "Whole points"),
+        ("What a total means", [Head(name(h)) for h in head], totals, "Totals"),
+    ):
+        drawn = table(top, [[*map(name, row)] for row in texts], caption, tall=True)
+        both.append(tag("div", tag("h3", title), drawn))
     body = [tag("p", each) for each in card.sentences]
     body.append(tag("div", both, class_="pair"))
     if len(card.points) > _CARD:
         more = f"{len(card.points) - _CARD:,} more rows"
         body.append(tag("p", f"{more}: 'renyi export MODEL --points 10' writes all."))
     return Section("card", "Points by hand", body)
-
-
-def _table_of_texts(heads: list[Head], rows: Iterable[Texts], caption: str) -> Html:
-    return table(heads, [[*map(name, row)] for row in rows], caption, tall=True)
 
 
 def _path(report: Report) -> Section | None:
@@ -341,51 +326,38 @@ def _tick(share: float) -> str:
 
 
 def _whatif(report: Report) -> Section:
-    random = report.rule != "map"
     heads = [Head("Class"), Head("Probability"), Head("Share", True)]
-    heads += [Head("Answered", True)] * random
-    answer = tag("p", "", id="answer", class_="answer", role="status")
+    heads += [Head("Answered", True)] * (report.rule != "map")
     pushes = [Head("Feature"), Head("Push"), Head("Points", True)]
+    what = "Points of the chosen categories, the largest first"
     result = tag(
         "div",
-        answer,
-        tag("p", "", id="score", class_="note"),
+        tag("p", id="answer", class_="answer", role="status"),
+        tag("p", id="score", class_="note"),
         table(heads, [], "Probability of each class", id="chances"),
         tag("h3", "What pushes most"),
-        table(
-            pushes,
-            [],
-            "Points of the chosen categories, the largest first",
-            id="pushes",
-        ),
+        table(pushes, [], what, id="pushes"),
         tag("h3", "What would change the answer"),
-        tag("p", "", id="turns-note"),
-        tag("ul", "", id="turns", class_="turns"),
+        tag("p", id="turns-note"),
+        tag("ul", id="turns", class_="turns"),
         class_="result",
     )
     find = tag("input", id="find-column", type="search", autocomplete="off")
+    group = {"role": "group", "aria_label": "Categories to choose", "tabindex": 0}
     choices = tag(
         "div",
         tag("label", "Find a column ", find, class_="search"),
         tag("button", "Start again", type="button", id="again", class_="plain"),
-        tag("p", "", id="choices-note", class_="note", role="status"),
-        tag("div", "", id="numbers"),
-        tag(
-            "div",
-            "",
-            id="choices",
-            class_="choices",
-            role="group",
-            aria_label="Categories to choose",
-            tabindex=0,
-        ),
+        tag("p", id="choices-note", class_="note", role="status"),
+        tag("div", id="numbers"),
+        tag("div", id="choices", class_="choices", **group),
+    )
+    about = (
+        "Choose categories and see what the model answers. It starts with the most "
+        "frequent category of each column; no row need have this combination."
     )
     body = [
-        tag(
-            "p",
-            "Choose categories and see what the model answers. It starts with the most "
-            "frequent category of each column; no row need have this combination.",
-        ),
+        tag("p", about),
         tag("p", "This panel needs JavaScript.", id="no-script", class_="note"),
         tag("div", result, choices, id="panel", class_="panel", hidden=True),
     ]
@@ -397,10 +369,10 @@ def _heldout(report: Report) -> Section | None:
     if h is None:
         return None
     two = len(classes) == 2
-    rows: list[list[str]] = [
-        [name(label), *(f"{n:,}" for n in counts), _off(counts, k)]
-        for k, (label, counts) in enumerate(zip(classes, h.confusion, strict=True))
-    ]
+    rows: list[list[str]] = []
+    for k, (label, counts) in enumerate(zip(classes, h.confusion, strict=True)):
+        off = percent(1 - counts[k] / sum(counts)) if any(counts) else "—"
+        rows.append([name(label), *(f"{n:,}" for n in counts), off])
     heads = [
         Head("True class"),
         *(Head(f"answered {name(c)}", True) for c in classes),
@@ -452,11 +424,6 @@ def _heldout(report: Report) -> Section | None:
     return Section("heldout", "On held-out rows", body)
 
 
-def _off(counts: Sequence[int], k: int) -> str:
-    """Return the share of a class that was answered wrongly, if it has rows."""
-    return percent(1 - counts[k] / sum(counts)) if any(counts) else "—"
-
-
 def _worst(report: Report) -> Section | None:
     w = report.worst
     if w is None:
@@ -464,7 +431,7 @@ def _worst(report: Report) -> Section | None:
     about = (
         f"A made-up population of {number_of(w.outcomes, 'kind')} of rows that has "
         "exactly the counts of pairs of the data, and on which every rule, this one "
-        f"included, is wrong on at least {at_least(w.error)}."
+        f"included, is wrong on at least {at_least(w.error, 1)}."
     )
     body = [tag("p", about)]
     if w.rows:
@@ -493,8 +460,7 @@ def _page_data(report: Report) -> dict[str, Any]:
     columns = []
     for column in report.columns:
         level = levels.setdefault((column.categories, column.other), len(levels))
-        shown = [name(column.name), level, column.start]
-        columns.append([*shown, None if column.counts is None else list(column.counts)])
+        columns.append([name(column.name), level, column.start, column.counts])
     single, most = report.data.order == 1, _most(report)
     return {
         "classes": [name(each) for each in report.classes],
