@@ -476,28 +476,26 @@ def _figures(
     """Judge left-out scores, and beside them those of the covariates alone."""
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = auc(scores, y, cells=cells)
-    found = GenotypeFigures(
+    beside: tuple[float, ...] = ()
+    if alone is not None:
+        _, equal = np.unique(C, axis=0, return_inverse=True)
+        level = _comparable(alone, y, fit.together)
+        beside = (*_error_and_risk(alone, y), auc(level, y, cells=equal.ravel())[0])
+    return GenotypeFigures(
         _LEFT_OUT[kind],
         len(y),
         len(y) if groups is None else int(groups.max()) + 1,
-        float(((fit.left_out > 0.5) != y).mean()),
-        float(((fit.left_out - y) ** 2).mean()),
+        *_error_and_risk(fit.left_out, y),
         area,
         (low, high),
         float(min(y.mean(), 1 - y.mean())),
+        *beside,
         residual=fit.residual,
     )
-    if alone is None:
-        return found
-    assert C is not None
-    _, equal = np.unique(C, axis=0, return_inverse=True)
-    scores = _comparable(alone, y, fit.together)
-    return replace(
-        found,
-        covariates_error=float(((alone > 0.5) != y).mean()),
-        covariates_risk=float(((alone - y) ** 2).mean()),
-        covariates_auc=auc(scores, y, cells=equal.ravel())[0],
-    )
+
+
+def _error_and_risk(s: Floats, y: NDArray[np.int64]) -> tuple[float, float]:
+    return float(((s > 0.5) != y).mean()), float(((s - y) ** 2).mean())
 
 
 def _check_determined(fit: KernelFit) -> None:

@@ -177,10 +177,7 @@ class CountsModel:
     # ---- rows to codes to counts
 
     def _settings(self) -> Encoder:
-        order = getattr(self, "order", 1)
-        if order > 1:
-            return encoder_of_order(self.encoder, order)
-        return Encoder() if self.encoder is None else self.encoder
+        return encoder_of_order(self.encoder, getattr(self, "order", 1))
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
@@ -350,23 +347,18 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
         check_choice("objective", self.objective, OBJECTIVES)
-        if self.objective == "ranking":
-            self._check_ranking()
-        if self.calibration is not None:
-            check_choice("calibration", self.calibration, CALIBRATIONS)
-        seed = self.random_state
-        if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
-            raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
-
-    def _check_ranking(self) -> None:
-        """Refuse what has no meaning where the classes' shares have none."""
-        if self.class_weight is not None or not self.fit_intercept:
+        plain = self.class_weight is None and self.fit_intercept
+        if self.objective == "ranking" and not plain:
             name = "fit_intercept" if self.class_weight is None else "class_weight"
             raise ValueError(
                 "objective='ranking' cannot be used with "
                 f"{name}={getattr(self, name)!r}: a ranking depends neither on the "
                 "classes' shares nor on an intercept."
             )
+        check_choice("calibration", self.calibration, CALIBRATIONS)
+        seed = self.random_state
+        if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
+            raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
 
     def _class_pairs_for(self) -> str | None:
         if self.objective == "ranking":
@@ -465,8 +457,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         )
 
     def _class_factors(self, counts: Floats) -> Floats:
-        weights, classes = self._weighting, self.classes_
-        return column_rules.class_factors(weights, classes, counts)
+        return column_rules.class_factors(self._weighting, self.classes_, counts)
 
     def _fit_block(self, block: TrainingRows, other: CountsModel) -> Self:
         """Train on rows that another classifier has checked and encoded."""
