@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from renyi.certification import certify
     from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
     from renyi.encoding.encoder import Encoder
-    from renyi.estimators.classifier import RenyiClassifier
+    from renyi.estimators.classifier import GenotypeClassifier, RenyiClassifier
     from renyi.estimators.crossfit_classifier import CrossFitClassifier
-    from renyi.estimators.genotype_classifier import GenotypeClassifier
     from renyi.estimators.minimax_classifier import MinimaxClassifier
     from renyi.estimators.selector import RenyiSelector
     from renyi.exports.integer_card import IntegerScorecard
@@ -55,9 +54,8 @@ _NAMES = {
     "certification": ("certify",),
     "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
     "encoding.encoder": ("Encoder",),
-    "estimators.classifier": ("RenyiClassifier",),
+    "estimators.classifier": ("GenotypeClassifier", "RenyiClassifier"),
     "estimators.crossfit_classifier": ("CrossFitClassifier",),
-    "estimators.genotype_classifier": ("GenotypeClassifier",),
     "estimators.minimax_classifier": ("MinimaxClassifier",),
     "estimators.selector": ("RenyiSelector",),
     "exports.integer_card": ("IntegerScorecard",),
