@@ -433,6 +433,8 @@ class DiscreteChebyshevClassifier(RuleClassifier):
     ['republican', 'republican', 'democrat']
     """
 
+    _class_conditional = True
+
     def __init__(
         self,
         structure: str = "tree",
@@ -446,9 +448,6 @@ class DiscreteChebyshevClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         check_choice("structure", self.structure, ("tree", "greedy"))
         check_amount("smoothing", self.smoothing, "a number of rows")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         K = len(self.classes_)

@@ -169,6 +169,8 @@ class MinimaxProbabilityMachine(CountsClassifier):
     ['republican', 'republican', 'democrat']
     """
 
+    _class_conditional = True
+
     def __init__(
         self, regularisation: float = 0.01, encoder: Encoder | None = None
     ) -> None:
@@ -177,9 +179,6 @@ class MinimaxProbabilityMachine(CountsClassifier):
 
     def _check_parameters(self) -> None:
         check_amount("regularisation", self.regularisation, "a variance")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         if len(self.classes_) > 2:

@@ -193,6 +193,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
     """
 
     guarantee_ = None
+    _class_conditional = True
 
     def __init__(self, smoothing: float = 5.0, encoder: Encoder | None = None) -> None:
         self.smoothing = smoothing
@@ -200,9 +201,6 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
 
     def _check_parameters(self) -> None:
         check_amount("smoothing", self.smoothing, "a number of rows")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         counts = class_pairs(m, type(self).__name__)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from renyi.checks import check_time_limit
+from renyi.checks import check_amount, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
@@ -127,10 +127,7 @@ class MinimaxClassifier(RuleClassifier):
 
     def _check_parameters(self) -> None:
         check_time_limit(self.time_limit)
-        if not 0 <= self.margin < np.inf:
-            raise ValueError(
-                f"margin must be finite and not negative; it is {self.margin!r}."
-            )
+        check_amount("margin", self.margin, "a finite number of standard errors")
         if self.margin and self.method != "lp":
             raise ValueError(
                 f"margin needs method='lp', not {self.method!r}: set margin to 0."

@@ -27,7 +27,6 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
 from renyi.encoding import column_rules
-from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.frame_columns import as_table
@@ -71,6 +70,7 @@ class CountsModel:
     learns more from rows than from their counts.
     """
 
+    _class_conditional = False  # whether it needs the pairs within each class
     encoder: Encoder | None = None
     order: int  # columns in a feature, where that can be chosen
     marginals_: Marginals | None
@@ -80,7 +80,7 @@ class CountsModel:
 
     def _class_pairs_for(self) -> str | None:
         """Say what needs the pairs within each class; None if nothing does."""
-        return None
+        return type(self).__name__ if self._class_conditional else None
 
     def _train(self, m: Marginals) -> None:
         """Learn from the counts; `classes_` and the names of features are set."""
@@ -191,7 +191,7 @@ class CountsModel:
         table = as_table(X)
         self._check_columns(X, reset=reset)
         labels = column_rules.check_labels(y, table.shape[0])
-        weights = check_sample_weight(sample_weight, len(labels))
+        weights = column_rules.check_sample_weight(sample_weight, len(labels))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             table = take_rows(table, kept)
@@ -207,7 +207,7 @@ class CountsModel:
                 f"order {order}: count with order={order}, as in "
                 f"Marginals.from_data(X, y, order={order})."
             )
-        check_classes(m.classes, m.target)
+        column_rules.check_classes(m.classes, m.target)
         check_usable(m.encoder)
         reason = self._class_pairs_for()
         if reason is not None:
@@ -262,7 +262,6 @@ def with_welcome_input(tags: Any) -> Any:
 class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     """What `RenyiClassifier` learns, answers and keeps."""
 
-    _class_conditional = False  # whether certificates rest on pairs in classes, too
     _kept: TrainingRows | None  # for the next block
     _sample: RowSample | None  # of the blocks that are not kept
 
