@@ -320,13 +320,11 @@ class Scorecard:
 
         if self.mapped is not self:
             return self.mapped.frame()
-        sizes = self.encoder.columns.sizes
-        starts = offsets(sizes)
-        order = by_importance(self)
+        columns, sizes = self.encoder.columns, self.encoder.columns.sizes
+        starts, order = offsets(sizes), by_importance(self)
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
-        columns = self.encoder.columns
         totals = np.add.reduceat(self.counts, starts[:-1])[order]
         table = {
             "feature": np.repeat([columns.names[j] for j in order], sizes[order]),

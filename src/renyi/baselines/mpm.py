@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
-from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.closed_form import cantelli, class_moments
 from renyi.checks import check_amount
@@ -205,7 +204,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Worst error over all distributions with the class means and covariances."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._guarantee
 
     def decision_function(self, X: Any) -> Floats:

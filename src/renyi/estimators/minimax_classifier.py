@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from renyi.checks import check_amount, check_time_limit
 from renyi.encoding.encoder import Encoder
@@ -39,7 +38,7 @@ class RuleClassifier(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.rule_.guarantee
 
     def rule_proba(self, X: Any) -> Floats:
@@ -163,6 +162,6 @@ class MinimaxClassifier(RuleClassifier):
     @property
     def note_(self) -> str:
         """Why the guarantee says little about the population, where rows are few."""
-        check_is_fitted(self)
+        self._check_fitted()
         assert self.marginals_ is not None
         return few_rows(self.marginals_)

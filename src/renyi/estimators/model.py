@@ -134,10 +134,9 @@ class CountsModel:
     def _fit_counted(
         self, m: Marginals, read: Callable[[bool], TrainingRows]
     ) -> TrainingRows | None:
-        """Train on counts whose rows are kept elsewhere, as `fit` does on the rows.
+        """Train as `fit` does on rows that `read` returns, with codes or without.
 
-        `read` returns them, with their codes or without; what is returned are those
-        with codes, if they were needed.
+        Return those with codes, if they were needed.
         """
         self._begin(m)
         block = read(True)
