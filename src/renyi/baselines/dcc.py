@@ -132,10 +132,7 @@ class ClassTables:
         return Table(features, True, block.transpose(1, 2, 0))
 
     def ambiguity(self, edges: list[Edge], *, alone: bool = True) -> Ambiguity:
-        """Set of all distributions with the tables of some edges.
-
-        A feature without an edge has a table with the class, if `alone` says so.
-        """
+        """All distributions with the tables of edges, and of features left `alone`."""
         groups: list[tuple[int, ...]] = list(edges)
         if alone:
             hung = {i for edge in edges for i in edge}
