@@ -40,7 +40,7 @@ from sklearn.svm import SVC
 from experiments import command
 from experiments.reports import Report, machine
 from renyi.counting.packed import PackedGenotypes, agreement
-from renyi.estimators.genotype_classifier import GenotypeClassifier
+from renyi.estimators.classifier import GenotypeClassifier
 from renyi.solvers.risk_measures import auc, risk_measures
 from renyi.sources.genotypes import Genotypes, read_genotypes
 

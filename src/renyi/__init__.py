@@ -19,96 +19,64 @@ TYPE_CHECKING = False  # as in typing, which takes longer to load than all else 
 if TYPE_CHECKING:
     from typing import Any
 
-    from renyi import baselines as baselines
-    from renyi import datasets as datasets
-    from renyi.certificates.record import Certificate as Certificate
-    from renyi.certification import certify as certify
-    from renyi.correlation import HGR as HGR
-    from renyi.correlation import hgr as hgr
-    from renyi.correlation import hgr_lower_bound as hgr_lower_bound
-    from renyi.correlation import hgr_matrix as hgr_matrix
-    from renyi.correlation import hgr_table as hgr_table
-    from renyi.encoding.encoder import Encoder as Encoder
-    from renyi.estimators.classifier import RenyiClassifier as RenyiClassifier
-    from renyi.estimators.crossfit_classifier import (
-        CrossFitClassifier as CrossFitClassifier,
-    )
-    from renyi.estimators.genotype_classifier import (
-        GenotypeClassifier as GenotypeClassifier,
-    )
-    from renyi.estimators.minimax_classifier import (
-        MinimaxClassifier as MinimaxClassifier,
-    )
-    from renyi.estimators.selector import RenyiSelector as RenyiSelector
-    from renyi.exports.integer_card import IntegerScorecard as IntegerScorecard
-    from renyi.exports.score_files import GenotypeScores as GenotypeScores
-    from renyi.marginals.marginals import Marginals as Marginals
-    from renyi.plots.calibration_display import CalibrationDisplay as CalibrationDisplay
-    from renyi.plots.certificate_display import CertificateDisplay as CertificateDisplay
-    from renyi.plots.hgr_display import HGRDisplay as HGRDisplay
-    from renyi.plots.path_display import PathDisplay as PathDisplay
-    from renyi.plots.scorecard_display import ScorecardDisplay as ScorecardDisplay
-    from renyi.proofs import write_proof as write_proof
-    from renyi.robust.brier_risk import Separability as Separability
-    from renyi.robust.brier_risk import ThetaResult as ThetaResult
-    from renyi.robust.brier_risk import separable as separable
-    from renyi.robust.brier_risk import theta as theta
-    from renyi.robust.distribution import WorstDistribution as WorstDistribution
-    from renyi.robust.minimax_problem import MinimaxResult as MinimaxResult
-    from renyi.robust.minimax_problem import MinimaxRule as MinimaxRule
-    from renyi.robust.minimax_problem import minimax as minimax
-    from renyi.robust.worst import WorstCase as WorstCase
-    from renyi.robust.worst import worst_case as worst_case
-    from renyi.scorecard import Scorecard as Scorecard
-    from renyi.selection import PathResult as PathResult
-    from renyi.selection import selection_path as selection_path
-    from renyi.solvers.l1inf_genotypes import genotype_path as genotype_path
-    from renyi.sources.genotypes import Genotypes as Genotypes
-    from renyi.sources.genotypes import read_genotypes as read_genotypes
+    from renyi import baselines, datasets
+    from renyi.certificates.record import Certificate
+    from renyi.certification import certify
+    from renyi.correlation import HGR, hgr, hgr_lower_bound, hgr_matrix, hgr_table
+    from renyi.encoding.encoder import Encoder
+    from renyi.estimators.classifier import GenotypeClassifier, RenyiClassifier
+    from renyi.estimators.crossfit_classifier import CrossFitClassifier
+    from renyi.estimators.minimax_classifier import MinimaxClassifier
+    from renyi.estimators.selector import RenyiSelector
+    from renyi.exports.integer_card import IntegerScorecard
+    from renyi.exports.score_files import GenotypeScores
+    from renyi.marginals.marginals import Marginals
+    from renyi.plots.calibration_display import CalibrationDisplay
+    from renyi.plots.certificate_display import CertificateDisplay
+    from renyi.plots.hgr_display import HGRDisplay
+    from renyi.plots.path_display import PathDisplay
+    from renyi.plots.scorecard_display import ScorecardDisplay
+    from renyi.proofs import write_proof
+    from renyi.robust.brier_risk import Separability, ThetaResult, separable, theta
+    from renyi.robust.distribution import WorstDistribution
+    from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
+    from renyi.robust.worst import WorstCase, worst_case
+    from renyi.scorecard import Scorecard
+    from renyi.selection import PathResult, selection_path
+    from renyi.solvers.l1inf_genotypes import genotype_path
+    from renyi.sources.genotypes import Genotypes, read_genotypes
 
 __version__ = "0.1.0"
 
 # No module is named like a function here: importing it would hide the function.
-_HOME = {
-    "HGR": "correlation",
-    "CalibrationDisplay": "plots.calibration_display",
-    "Certificate": "certificates.record",
-    "CertificateDisplay": "plots.certificate_display",
-    "CrossFitClassifier": "estimators.crossfit_classifier",
-    "Encoder": "encoding.encoder",
-    "GenotypeClassifier": "estimators.genotype_classifier",
-    "GenotypeScores": "exports.score_files",
-    "Genotypes": "sources.genotypes",
-    "HGRDisplay": "plots.hgr_display",
-    "IntegerScorecard": "exports.integer_card",
-    "Marginals": "marginals.marginals",
-    "MinimaxClassifier": "estimators.minimax_classifier",
-    "MinimaxResult": "robust.minimax_problem",
-    "MinimaxRule": "robust.minimax_problem",
-    "PathDisplay": "plots.path_display",
-    "PathResult": "selection",
-    "RenyiClassifier": "estimators.classifier",
-    "RenyiSelector": "estimators.selector",
-    "Scorecard": "scorecard",
-    "ScorecardDisplay": "plots.scorecard_display",
-    "Separability": "robust.brier_risk",
-    "ThetaResult": "robust.brier_risk",
-    "WorstCase": "robust.worst",
-    "WorstDistribution": "robust.distribution",
-    "certify": "certification",
-    "genotype_path": "solvers.l1inf_genotypes",
-    "hgr": "correlation",
-    "hgr_lower_bound": "correlation",
-    "hgr_matrix": "correlation",
-    "hgr_table": "correlation",
-    "minimax": "robust.minimax_problem",
-    "read_genotypes": "sources.genotypes",
-    "selection_path": "selection",
-    "separable": "robust.brier_risk",
-    "theta": "robust.brier_risk",
-    "worst_case": "robust.worst",
-    "write_proof": "proofs",
+_NAMES = {
+    "certificates.record": ("Certificate",),
+    "certification": ("certify",),
+    "correlation": ("HGR", "hgr", "hgr_lower_bound", "hgr_matrix", "hgr_table"),
+    "encoding.encoder": ("Encoder",),
+    "estimators.classifier": ("GenotypeClassifier", "RenyiClassifier"),
+    "estimators.crossfit_classifier": ("CrossFitClassifier",),
+    "estimators.minimax_classifier": ("MinimaxClassifier",),
+    "estimators.selector": ("RenyiSelector",),
+    "exports.integer_card": ("IntegerScorecard",),
+    "exports.score_files": ("GenotypeScores",),
+    "marginals.marginals": ("Marginals",),
+    "plots.calibration_display": ("CalibrationDisplay",),
+    "plots.certificate_display": ("CertificateDisplay",),
+    "plots.hgr_display": ("HGRDisplay",),
+    "plots.path_display": ("PathDisplay",),
+    "plots.scorecard_display": ("ScorecardDisplay",),
+    "proofs": ("write_proof",),
+    "robust.brier_risk": ("Separability", "ThetaResult", "separable", "theta"),
+    "robust.distribution": ("WorstDistribution",),
+    "robust.minimax_problem": ("MinimaxResult", "MinimaxRule", "minimax"),
+    "robust.worst": ("WorstCase", "worst_case"),
+    "scorecard": ("Scorecard",),
+    "selection": ("PathResult", "selection_path"),
+    "solvers.l1inf_genotypes": ("genotype_path",),
+    "sources.genotypes": ("Genotypes", "read_genotypes"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "HGR",

@@ -320,13 +320,11 @@ class Scorecard:
 
         if self.mapped is not self:
             return self.mapped.frame()
-        sizes = self.encoder.columns.sizes
-        starts = offsets(sizes)
-        order = by_importance(self)
+        columns, sizes = self.encoder.columns, self.encoder.columns.sizes
+        starts, order = offsets(sizes), by_importance(self)
         order = order[sizes[order] > 1]
         places = [np.arange(starts[j], starts[j + 1]) for j in order]
         rows = np.concatenate([np.empty(0, np.intp), *places])
-        columns = self.encoder.columns
         totals = np.add.reduceat(self.counts, starts[:-1])[order]
         table = {
             "feature": np.repeat([columns.names[j] for j in order], sizes[order]),
@@ -352,22 +350,18 @@ class Scorecard:
         if self.mapped is not self:
             return str(self.mapped)
         frame = self.frame()
-        share = {"share": "{:.1%}".format}
         points, intercept = class_points(self)
         signed = f"{{:+.{point_digits(np.abs(points).max(initial=0.0))}f}}".format
-        text: str = frame[:40].to_string(
-            index=False, formatters=share, float_format=signed
-        )
+        how: Any = {"formatters": {"share": "{:.1%}".format}, "float_format": signed}
+        text: str = frame[:40].to_string(index=False, **how)
         more = len(frame) - 40
         rest = [f"… and {more} more rows"] if more > 0 else []
         # Features with a single category add the same to every row.
         sizes = self.encoder.columns.sizes
         single = np.repeat(sizes == 1, sizes)
         starts = intercept + points[single].sum(axis=0)
-        shown = ", ".join(
-            f"{label_text(label)} {signed(start)}"
-            for label, start in zip(self.classes, starts, strict=True)
-        )
+        pairs = zip(map(label_text, self.classes), starts, strict=True)
+        shown = ", ".join(f"{label} {signed(start)}" for label, start in pairs)
         use = f"A row starts from {shown}; it adds its points; the highest score wins."
         return "\n".join([text, *rest, use])
 
@@ -485,13 +479,8 @@ class Scorecard:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         self._check_size()  # else it could not be read again
-        found = {
-            "encoder": self.encoder.to_dict(),
-            "classes": list(self.classes),
-            "z": self.z.tolist(),
-            "intercept": self.intercept.tolist(),
-            "counts": self.counts.tolist(),
-        }
+        found = {"encoder": self.encoder.to_dict(), "classes": list(self.classes)}
+        found |= {name: getattr(self, name).tolist() for name in _ARRAYS}
         if self.unseen is not None:
             found["unseen"] = self.unseen.tolist()
         if self.calibration is not None:

@@ -166,7 +166,8 @@ class PathResult:
         matplotlib axes
         """
         count, marked = len(self.entries), set(selected)
-        ax = axes(ax, 7, 4.5 if count > _NAMED else 5.8)  # names need room
+        many = count > _NAMED
+        ax = axes(ax, 7, 4.5 if many else 5.8)  # names need room
         k = np.arange(1, count + 1)
         if self.doubtful.any():
             shade = (k[self.doubtful][0] - 0.5, count + 0.5)
@@ -183,17 +184,14 @@ class PathResult:
         if chosen:
             style = {"ms": 6, "clip_on": False, "label": "selected"}
             ax.plot(chosen, [0] * len(chosen), "k^", **style)
-        if count <= _NAMED:
-            names = [
-                f"{i} {literal(short(n, 28))}" for i, n in enumerate(self.entries, 1)
-            ]
-            ax.set_xticks(k, names, rotation=30, ha="right")
-        else:
+        if many:
             # Whatever ticks the axes had: those of few features have fixed places.
             from matplotlib.ticker import MaxNLocator
 
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        many = count > _NAMED
+        else:
+            names = [f"{i} {literal(short(self.entries[i - 1], 28))}" for i in k]
+            ax.set_xticks(k, names, rotation=30, ha="right")
         ax.set_xlabel("number of features" if many else "features in order of entry")
         ax.set_ylabel("share of rows; correlation")
         ax.set_xlim(0.5, count + 0.5)
@@ -351,9 +349,8 @@ def entry_path(
     gamma, hgr, by_map, sharp = (np.append(values, unknown) for values in fits[:4])
     entered = np.concatenate([first, np.full(len(candidates) - len(order), -1)])[kept]
     needed = (entered >= 0) & ~last[kept]
-    with_rows = np.add.reduceat(
-        problem.probabilities() > 0, problem.starts[:-1], 0, int
-    )
+    there = problem.probabilities() > 0
+    with_rows = np.add.reduceat(there, problem.starts[:-1], 0, int)
     return PathResult(
         tuple(names[i] for i in places.tolist()),
         np.where(needed, found.lambdas[entered], np.nan),

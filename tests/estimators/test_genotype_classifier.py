@@ -11,7 +11,7 @@ from renyi import RenyiClassifier
 from renyi.counting import genotype_kernel, packed
 from renyi.counting.packed import PackedGenotypes
 from renyi.estimators import genotype_model
-from renyi.estimators.genotype_classifier import GenotypeClassifier
+from renyi.estimators.classifier import GenotypeClassifier
 from renyi.solvers import ridge_dual
 from renyi.solvers.risk_measures import nagelkerke_r2
 

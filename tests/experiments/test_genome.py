@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import genome
-from renyi.estimators.genotype_classifier import GenotypeClassifier
+from renyi.estimators.classifier import GenotypeClassifier
 from renyi.solvers.risk_measures import risk_measures
 
 

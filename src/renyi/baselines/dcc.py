@@ -132,10 +132,7 @@ class ClassTables:
         return Table(features, True, block.transpose(1, 2, 0))
 
     def ambiguity(self, edges: list[Edge], *, alone: bool = True) -> Ambiguity:
-        """Set of all distributions with the tables of some edges.
-
-        A feature without an edge has a table with the class, if `alone` says so.
-        """
+        """All distributions with the tables of edges, and of features left `alone`."""
         groups: list[tuple[int, ...]] = list(edges)
         if alone:
             hung = {i for edge in edges for i in edge}
@@ -433,6 +430,8 @@ class DiscreteChebyshevClassifier(RuleClassifier):
     ['republican', 'republican', 'democrat']
     """
 
+    _class_conditional = True
+
     def __init__(
         self,
         structure: str = "tree",
@@ -446,9 +445,6 @@ class DiscreteChebyshevClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         check_choice("structure", self.structure, ("tree", "greedy"))
         check_amount("smoothing", self.smoothing, "a number of rows")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         K = len(self.classes_)

@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
-from sklearn.utils.validation import check_is_fitted
 
 from renyi.certificates.closed_form import cantelli, class_moments
 from renyi.checks import check_amount
@@ -169,6 +168,8 @@ class MinimaxProbabilityMachine(CountsClassifier):
     ['republican', 'republican', 'democrat']
     """
 
+    _class_conditional = True
+
     def __init__(
         self, regularisation: float = 0.01, encoder: Encoder | None = None
     ) -> None:
@@ -177,9 +178,6 @@ class MinimaxProbabilityMachine(CountsClassifier):
 
     def _check_parameters(self) -> None:
         check_amount("regularisation", self.regularisation, "a variance")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         if len(self.classes_) > 2:
@@ -206,7 +204,7 @@ class MinimaxProbabilityMachine(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Worst error over all distributions with the class means and covariances."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._guarantee
 
     def decision_function(self, X: Any) -> Floats:

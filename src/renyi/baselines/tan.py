@@ -46,10 +46,7 @@ def block_sums(values: Floats, sizes: NDArray[Any]) -> Floats:
 
 
 def conditional_information(class_counts: NDArray[Any], sizes: NDArray[Any]) -> Floats:
-    """Information of every pair of features given the class, in nats: (d, d).
-
-    `class_counts` are the pair counts of the features within each class: (K, D, D).
-    """
+    """Information of each pair of features given the class, of counts (K, D, D)."""
     total = np.zeros(class_counts.shape[1:])
     mass = 0.0
     for counts in class_counts:
@@ -110,11 +107,7 @@ class BayesTree(NamedTuple):
 def fit_bayes_tree(
     class_counts: NDArray[Any], sizes: NDArray[Any], edges: list[Edge], smoothing: float
 ) -> BayesTree:
-    """Probabilities of a tree from the pair counts (K, D, D) within each class.
-
-    `edges` are (parent, child) from the root on; every conditional distribution is
-    drawn to the feature's own by `smoothing` rows.
-    """
+    """Probabilities of a tree from the pair counts (K, D, D) within each class."""
     places = spans(sizes)
     single = np.einsum("ykk->ky", class_counts).astype(np.float64)
     rows = single[places[0]].sum(axis=0)
@@ -193,6 +186,7 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
     """
 
     guarantee_ = None
+    _class_conditional = True
 
     def __init__(self, smoothing: float = 5.0, encoder: Encoder | None = None) -> None:
         self.smoothing = smoothing
@@ -200,9 +194,6 @@ class TreeAugmentedNaiveBayes(CountsClassifier):
 
     def _check_parameters(self) -> None:
         check_amount("smoothing", self.smoothing, "a number of rows")
-
-    def _class_pairs_for(self) -> str | None:
-        return type(self).__name__
 
     def _train(self, m: Marginals) -> None:
         counts = class_pairs(m, type(self).__name__)

@@ -78,10 +78,7 @@ def _is_one(model: CrossFitClassifier) -> bool:
     return True
 
 
-def _of_one(method: Method) -> Method:
-    """Let a method be there if the model is one scorecard."""
-    found: Method = available_if(_is_one)(method)
-    return found
+_of_one: Callable[[Method], Method] = available_if(_is_one)
 
 
 class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -334,20 +331,18 @@ class CrossFitClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row; of a mixture, as one of the two classifiers answers it."""
-        check_is_fitted(self)
-        if self._one:
-            return self.classifier_.predict(X)
-        return self._drawn(X, [clf.predict(X) for clf in self.halves_])
+        return self._answers("predict", X)
 
     def predict_proba(self, X: Any) -> Floats:
         """Estimated class probabilities; of a mixture, of the one that answers."""
+        return self._answers("predict_proba", X)
+
+    def _answers(self, method: str, X: Any) -> NDArray[Any]:
+        """Ask the one classifier, or for each row the one that its coin says."""
         check_is_fitted(self)
         if self._one:
-            return self.classifier_.predict_proba(X)
-        return self._drawn(X, [clf.predict_proba(X) for clf in self.halves_])
-
-    def _drawn(self, X: Any, answers: list[NDArray[Any]]) -> NDArray[Any]:
-        """Return each row's answer of the classifier that its coin says."""
+            return np.asarray(getattr(self.classifier_, method)(X))
+        answers = [getattr(clf, method)(X) for clf in self.halves_]
         codes = np.concatenate([clf._codes(X) for clf in self.halves_])
         shares = np.full((codes.shape[1], 2), 0.5)
         coins = rules.draw(shares, rules.row_keys(codes), self.random_state)

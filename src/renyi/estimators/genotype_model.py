@@ -189,7 +189,7 @@ class GenotypeModel:
         G, rng = kernel.G, np.random.default_rng(self.random_state)
         members = np.arange(G.n) if groups is None else groups
         folds = rng.permutation(np.arange(members.max() + 1) % FOLDS)[members]
-        chosen: AlphaChoice | None = None
+        method = "given"
         if isinstance(alpha, str):
             some = np.sort(rng.permutation(G.n)[:CHOICE_SAMPLES])
             if len(np.unique(y[some])) < 2:
@@ -201,13 +201,10 @@ class GenotypeModel:
             among = None if groups is None else groups[some]
             X = None if C is None else C[some]
             chosen = fit_kernel(part.matrix(), y[some], alpha, G.d, X, among).choice
-            alpha = chosen.alpha * len(some) / G.n
+            method, alpha = chosen.method, chosen.alpha * len(some) / G.n
         diagonal = float(G.d if self.dominance else 1.5 * G.d)
         fit = fit_products(kernel.multiply, y, alpha, folds, diagonal, C, TOLERANCE)
-        if chosen is None:
-            return fit
-        method = AlphaChoice(chosen.method, alpha, fit.choice.risk, fit.choice.error)
-        return fit._replace(choice=method)
+        return fit._replace(choice=replace(fit.choice, method=method))
 
     def _keep(
         self,
@@ -270,8 +267,7 @@ class GenotypeModel:
     def predict(self, G: Any, covariates: ArrayLike | None = None) -> NDArray[Any]:
         """Return the likelier class of every sample."""
         scores = self.decision_function(G, covariates)
-        answers: NDArray[Any] = self.classes_[(scores > 0).astype(np.intp)]
-        return answers
+        return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
 
     def predict_proba(self, G: Any, covariates: ArrayLike | None = None) -> Floats:
         """Return the probabilities of both classes, (n, 2)."""
@@ -409,11 +405,7 @@ class GenotypeModel:
 
 
 def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    given = np.asarray(y)
-    if given.shape != (n,):
-        raise ValueError(f"y must have a class for each of {n} samples.")
-    _check_known(given, "y")
-    classes, labels = np.unique(given, return_inverse=True)
+    classes, labels = np.unique(_known(y, n, "y", "class"), return_inverse=True)
     if len(classes) != 2:
         few = ", ".join(map(repr, classes[:5].tolist()))
         raise ValueError(
@@ -423,13 +415,17 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64]]
     return classes, labels.astype(np.int64)
 
 
-def _check_known(given: NDArray[Any], name: str) -> None:
+def _known(values: ArrayLike, n: int, name: str, what: str) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.shape != (n,):
+        raise ValueError(f"{name} must have a {what} for each of {n} samples.")
     missing = np.asarray(pd.isna(given))
     if missing.any():
         raise ValueError(
             f"{name} has no value for sample {int(missing.argmax())}: leave out the "
             f"samples without it ({int(missing.sum())})."
         )
+    return given
 
 
 def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
@@ -451,11 +447,8 @@ def _covariates(covariates: ArrayLike | None, n: int) -> Floats | None:
 def _groups(groups: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     if groups is None:
         return None
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise ValueError(f"groups must have a value for each of {n} samples.")
-    _check_known(given, "groups")
-    found, members = np.unique(given, return_inverse=True)
+    known = _known(groups, n, "groups", "value")
+    found, members = np.unique(known, return_inverse=True)
     if len(found) < 2:
         raise ValueError("groups must be two or more, to leave one out.")
     return None if len(found) == n else members.astype(np.int64)
@@ -476,28 +469,26 @@ def _figures(
     """Judge left-out scores, and beside them those of the covariates alone."""
     kind = "fold" if fit.rounds else "sample" if groups is None else "group"
     area, low, high = auc(scores, y, cells=cells)
-    found = GenotypeFigures(
+    beside: tuple[float | None, float | None, float | None] = (None, None, None)
+    if alone is not None and C is not None:
+        _, equal = np.unique(C, axis=0, return_inverse=True)
+        level = _comparable(alone, y, fit.together)
+        beside = (*_error_and_risk(alone, y), auc(level, y, cells=equal.ravel())[0])
+    return GenotypeFigures(
         _LEFT_OUT[kind],
         len(y),
         len(y) if groups is None else int(groups.max()) + 1,
-        float(((fit.left_out > 0.5) != y).mean()),
-        float(((fit.left_out - y) ** 2).mean()),
+        *_error_and_risk(fit.left_out, y),
         area,
         (low, high),
         float(min(y.mean(), 1 - y.mean())),
-        residual=fit.residual,
+        *beside,
+        fit.residual,
     )
-    if alone is None:
-        return found
-    assert C is not None
-    _, equal = np.unique(C, axis=0, return_inverse=True)
-    scores = _comparable(alone, y, fit.together)
-    return replace(
-        found,
-        covariates_error=float(((alone > 0.5) != y).mean()),
-        covariates_risk=float(((alone - y) ** 2).mean()),
-        covariates_auc=auc(scores, y, cells=equal.ravel())[0],
-    )
+
+
+def _error_and_risk(s: Floats, y: NDArray[np.int64]) -> tuple[float, float]:
+    return float(((s > 0.5) != y).mean()), float(((s - y) ** 2).mean())
 
 
 def _check_determined(fit: KernelFit) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from renyi.checks import check_time_limit
+from renyi.checks import check_amount, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
@@ -39,7 +38,7 @@ class RuleClassifier(CountsClassifier):
     @property
     def guarantee_(self) -> float:
         """Proven worst error of `rule_proba`; that of `predict` is at most twice it."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.rule_.guarantee
 
     def rule_proba(self, X: Any) -> Floats:
@@ -127,10 +126,7 @@ class MinimaxClassifier(RuleClassifier):
 
     def _check_parameters(self) -> None:
         check_time_limit(self.time_limit)
-        if not 0 <= self.margin < np.inf:
-            raise ValueError(
-                f"margin must be finite and not negative; it is {self.margin!r}."
-            )
+        check_amount("margin", self.margin, "a finite number of standard errors")
         if self.margin and self.method != "lp":
             raise ValueError(
                 f"margin needs method='lp', not {self.method!r}: set margin to 0."
@@ -166,6 +162,6 @@ class MinimaxClassifier(RuleClassifier):
     @property
     def note_(self) -> str:
         """Why the guarantee says little about the population, where rows are few."""
-        check_is_fitted(self)
+        self._check_fitted()
         assert self.marginals_ is not None
         return few_rows(self.marginals_)

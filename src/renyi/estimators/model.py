@@ -27,7 +27,6 @@ from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
 from renyi.encoding import column_rules
-from renyi.encoding.column_rules import check_classes, check_sample_weight
 from renyi.encoding.columns import Column, Levels
 from renyi.encoding.encoder import Encoder, check_usable
 from renyi.encoding.frame_columns import as_table
@@ -71,6 +70,7 @@ class CountsModel:
     learns more from rows than from their counts.
     """
 
+    _class_conditional = False  # whether it needs the pairs within each class
     encoder: Encoder | None = None
     order: int  # columns in a feature, where that can be chosen
     marginals_: Marginals | None
@@ -80,7 +80,7 @@ class CountsModel:
 
     def _class_pairs_for(self) -> str | None:
         """Say what needs the pairs within each class; None if nothing does."""
-        return None
+        return type(self).__name__ if self._class_conditional else None
 
     def _train(self, m: Marginals) -> None:
         """Learn from the counts; `classes_` and the names of features are set."""
@@ -134,10 +134,9 @@ class CountsModel:
     def _fit_counted(
         self, m: Marginals, read: Callable[[bool], TrainingRows]
     ) -> TrainingRows | None:
-        """Train on counts whose rows are kept elsewhere, as `fit` does on the rows.
+        """Train as `fit` does on rows that `read` returns, with codes or without.
 
-        `read` returns them, with their codes or without; what is returned are those
-        with codes, if they were needed.
+        Return those with codes, if they were needed.
         """
         self._begin(m)
         block = read(True)
@@ -177,10 +176,7 @@ class CountsModel:
     # ---- rows to codes to counts
 
     def _settings(self) -> Encoder:
-        order = getattr(self, "order", 1)
-        if order > 1:
-            return encoder_of_order(self.encoder, order)
-        return Encoder() if self.encoder is None else self.encoder
+        return encoder_of_order(self.encoder, getattr(self, "order", 1))
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
@@ -194,7 +190,7 @@ class CountsModel:
         table = as_table(X)
         self._check_columns(X, reset=reset)
         labels = column_rules.check_labels(y, table.shape[0])
-        weights = check_sample_weight(sample_weight, len(labels))
+        weights = column_rules.check_sample_weight(sample_weight, len(labels))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             table = take_rows(table, kept)
@@ -210,7 +206,7 @@ class CountsModel:
                 f"order {order}: count with order={order}, as in "
                 f"Marginals.from_data(X, y, order={order})."
             )
-        check_classes(m.classes, m.target)
+        column_rules.check_classes(m.classes, m.target)
         check_usable(m.encoder)
         reason = self._class_pairs_for()
         if reason is not None:
@@ -265,7 +261,6 @@ def with_welcome_input(tags: Any) -> Any:
 class RenyiModel(predictions.ScorecardPredictions, CountsModel):
     """What `RenyiClassifier` learns, answers and keeps."""
 
-    _class_conditional = False  # whether certificates rest on pairs in classes, too
     _kept: TrainingRows | None  # for the next block
     _sample: RowSample | None  # of the blocks that are not kept
 
@@ -350,23 +345,18 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         check_whole("order", self.order, 1)
         check_alpha(self.alpha)
         check_choice("objective", self.objective, OBJECTIVES)
-        if self.objective == "ranking":
-            self._check_ranking()
-        if self.calibration is not None:
-            check_choice("calibration", self.calibration, CALIBRATIONS)
-        seed = self.random_state
-        if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
-            raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
-
-    def _check_ranking(self) -> None:
-        """Refuse what has no meaning where the classes' shares have none."""
-        if self.class_weight is not None or not self.fit_intercept:
+        plain = self.class_weight is None and self.fit_intercept
+        if self.objective == "ranking" and not plain:
             name = "fit_intercept" if self.class_weight is None else "class_weight"
             raise ValueError(
                 "objective='ranking' cannot be used with "
                 f"{name}={getattr(self, name)!r}: a ranking depends neither on the "
                 "classes' shares nor on an intercept."
             )
+        check_choice("calibration", self.calibration, CALIBRATIONS)
+        seed = self.random_state
+        if isinstance(seed, numbers.Integral) and not 0 <= int(seed) < 2**32:
+            raise ValueError(f"random_state must be from 0 to 2**32 - 1, not {seed}.")
 
     def _class_pairs_for(self) -> str | None:
         if self.objective == "ranking":
@@ -465,8 +455,7 @@ class RenyiModel(predictions.ScorecardPredictions, CountsModel):
         )
 
     def _class_factors(self, counts: Floats) -> Floats:
-        weights, classes = self._weighting, self.classes_
-        return column_rules.class_factors(weights, classes, counts)
+        return column_rules.class_factors(self._weighting, self.classes_, counts)
 
     def _fit_block(self, block: TrainingRows, other: CountsModel) -> Self:
         """Train on rows that another classifier has checked and encoded."""

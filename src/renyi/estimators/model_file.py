@@ -69,17 +69,12 @@ def write(clf: RenyiModel, path: Sink) -> None:
     clf._check_parameters()  # they may have been set after the fit
     choice, digest = clf.alpha_choice_, clf.data_digest_
     seed, weights = clf.random_state, clf.class_weight
+    whole = isinstance(seed, (int, np.integer))
+    settings = {key: _plain(getattr(clf, key)) for key in _SETTINGS | _CALIBRATION}
+    settings["fit_intercept"] = bool(clf.fit_intercept)
+    settings["random_state"] = int(seed) if whole else None
     if isinstance(weights, dict):
-        weights = [[_plain(k), _plain(v)] for k, v in weights.items()]
-    settings = {
-        "order": int(clf.order),
-        "alpha": _plain(clf.alpha),
-        "rule": str(clf.rule),
-        "fit_intercept": bool(clf.fit_intercept),
-        "class_weight": weights,
-        "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
-        "calibration": clf.calibration,
-    }
+        settings["class_weight"] = [[_plain(k), _plain(v)] for k, v in weights.items()]
     if clf.objective != "error":  # as in files of before
         settings["objective"] = str(clf.objective)
     document = {
@@ -110,9 +105,8 @@ def read(path: str | os.PathLike[str], kind: type[M]) -> M:
 
 def _from_document(data: dict[str, Any], kind: type[M]) -> M:
     later = _DATA_DIGEST if data["version"] > 1 else {}
-    check_fields(data, {**_DOCUMENT, **later}, "document")
-    calibrated = _CALIBRATION if data["version"] > 2 else {}
-    fields = {**_SETTINGS, **calibrated}
+    check_fields(data, _DOCUMENT | later, "document")
+    fields = _SETTINGS | (_CALIBRATION if data["version"] > 2 else {})
     check_fields(data["classifier"], fields, "classifier", {"objective": (str,)})
     check_fields(data["alpha_choice"], _CHOICE, "alpha_choice")
     card = Scorecard.from_dict(data["scorecard"])

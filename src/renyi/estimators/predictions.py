@@ -81,11 +81,7 @@ class Deferred:
         return replace(self.card, calibration=found), choice
 
     def left_out(self) -> tuple[Floats, NDArray[Any], Floats] | None:
-        """Return probabilities of rows as if each had not been trained on.
-
-        With the places of their classes and their weights; None without rows. The map
-        from scores to probabilities was fitted to the same scores, by few numbers.
-        """
+        """Return left-out probabilities of rows, their classes and their weights."""
         (card, _), rows = self.calibrated, self.rows
         if rows is None:
             return None
@@ -233,8 +229,7 @@ class ScorecardPredictions:
         >>> clf.predict_proba(X[:1], prevalence=0.01).round(2)
         array([[0.61, 0.39]])
         """
-        codes = self._codes(X)  # first: it tells whether there is a model
-        card = self.scorecard_
+        codes, card = self._codes(X), self.scorecard_
         if prevalence is None:
             return card.probabilities(codes)
         odds = self._odds(prevalence)
@@ -291,8 +286,7 @@ class ScorecardPredictions:
 
         The largest is that of the most probable class.
         """
-        codes = self._codes(X)
-        scores = self.scorecard_.mapped.scores(codes)
+        scores = self.scorecard_.mapped.scores(self._codes(X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def explain(self, X: Any) -> pd.DataFrame:
@@ -303,8 +297,7 @@ class ScorecardPredictions:
         """
         import pandas as pd
 
-        codes = self._codes(X)
-        card = self.scorecard_.mapped
+        codes, card = self._codes(X), self.scorecard_.mapped
         points = card.points_of(codes)
         n, _, K = points.shape
         start = np.broadcast_to(card.intercept, (n, 1, K))

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
-from renyi.checks import check_choice, check_share, check_whole, is_number
+from renyi.checks import check_choice, check_positive, check_share, check_whole
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
@@ -260,11 +260,9 @@ class SelectorModel(CountsModel):
                     "penalty must be 'cv', 'cv-1se' or a positive number, not "
                     f"{self.penalty!r}."
                 )
-        elif not is_number(self.penalty) or not self.penalty > 0:
-            raise ValueError(
-                f"penalty must be a positive number, not {self.penalty!r}. Without a "
-                "penalty, use RenyiClassifier."
-            )
+        else:
+            advice = ". Without a penalty, use RenyiClassifier"
+            check_positive("penalty", self.penalty, advice)
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)
         if self.max_error is not None:
