@@ -61,6 +61,17 @@ def number_of(count: float, what: str) -> str:
     return f"{digits} {what}{'s' * (count != 1)}"
 
 
+def number_of_rows(n: float) -> str:
+    """Return how many rows there are, or what they weigh if that is no whole number.
+
+    >>> number_of_rows(3.0), number_of_rows(2.5)
+    ('3 rows', '2.5 units of weight')
+    """
+    if float(n).is_integer():  # a row of weight 2 counts as two rows
+        return number_of(n, "row")
+    return f"{number_of(n, 'unit')} of weight"
+
+
 def rounded_up(share: float, digits: int = 4) -> float:
     """Return a bound from above with few digits; one above zero is never shown as 0."""
     unit = 10.0**digits
