@@ -159,28 +159,23 @@ def print_data(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-class JsonRows:
-    """Rows of a table as JSON, kept in a temporary file until all of them are known.
+@contextlib.contextmanager
+def _json_rows(facts: Facts) -> Iterator[Write]:
+    """Yield what takes the answers batch after batch; print facts, then the answers.
 
-    Held in memory, five million of them would take three gigabytes.
+    Until then they are in a file: in memory, five million would take three gigabytes.
     """
+    how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": ""}
+    with tempfile.TemporaryFile("w+", **how) as stream:
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": ""}
-        opened = tempfile.TemporaryFile("w+", **how)  # noqa: SIM115, the stack closes it
-        self._stream = stack.enter_context(opened)
-        self._head = "\n  "
+        def write(batch: pd.DataFrame) -> None:
+            head = ",\n  " if stream.tell() else "\n  "
+            stream.write(head + _json(records(batch))[1:-1])
 
-    def __call__(self, batch: pd.DataFrame) -> None:
-        """Add the rows of a batch."""
-        self._stream.write(self._head + _json(records(batch))[1:-1])
-        self._head = ",\n  "
-
-    def print(self, facts: Facts, name: str) -> None:
-        """Print facts as one object, the rows last among them."""
-        self._stream.seek(0)
-        print(_json(facts, indent=1)[:-2] + f",\n {_json(name)}: [", end="")
-        shutil.copyfileobj(self._stream, sys.stdout)
+        yield write
+        stream.seek(0)
+        print(_json(facts, indent=1)[:-2] + ',\n "answers": [', end="")
+        shutil.copyfileobj(stream, sys.stdout)
         print("\n ]\n}")
 
 
@@ -431,6 +426,31 @@ def draw(place: Path, drawn: Callable[[], Any]) -> None:
     with replacing(place) as stream, matplotlib.rc_context({"svg.hashsalt": "renyi"}):
         metadata = {"Date": None} if kind == "svg" else None
         drawn().figure.savefig(stream, format=kind, metadata=metadata)
+
+
+@contextlib.contextmanager
+def answering(
+    args: Args,
+    place: Path | None,
+    facts: Facts,
+    types: Mapping[str, pa.DataType],
+    between: str = ",",
+) -> Iterator[Write]:
+    """Yield what takes answers batch after batch: for a file, or for stdout.
+
+    `facts`, complete by the end, are printed beside them as JSON if that is asked for.
+    """
+    inert = args.spreadsheet
+    if place is not None:
+        with writing(place, types, inert) as write:
+            yield write
+        if args.json:
+            print_json({**facts, "written": str(place)})
+    elif args.json:
+        with _json_rows(facts) as write:
+            yield write
+    else:
+        yield printing(inert, between)
 
 
 def printing(inert: bool = False, between: str = ",") -> Write:

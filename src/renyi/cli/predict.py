@@ -7,7 +7,6 @@ space.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Iterator
@@ -48,23 +47,16 @@ def run(args: Args, recorded: Recorded) -> None:
         return
     place = output.check_out(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
-    with contextlib.ExitStack() as stack:
-        if place is not None:
-            labels = pa.array(rows.clf.classes_).type
-            types = {**rows.id_types, PREDICTION: labels}
-            write = stack.enter_context(output.writing(place, types, args.spreadsheet))
-        else:
-            lines = output.printing(args.spreadsheet)
-            write = output.JsonRows(stack) if args.json else lines
-        meter = stack.enter_context(Meter(place is not None))
+    types = {**rows.id_types, PREDICTION: pa.array(rows.clf.classes_).type}
+    facts: Facts = {}
+    with (
+        output.answering(args, place, facts, types) as write,
+        Meter(place is not None) as meter,
+    ):
         count, error = _answer_all(args, rows, write, meter)
         notes = output.notes_of(recorded)
-        facts: Facts = {"rows": count, "error": error, "notes": notes}
-        if isinstance(write, output.JsonRows):
-            write.print(facts, "answers")
+        facts |= {"rows": count, "error": error, "notes": notes}
     if args.json:
-        if place is not None:
-            output.print_json({**facts, "written": str(place)})
         return
     output.print_notes(notes)
     if args.prevalence is not None:
