@@ -300,11 +300,7 @@ def log_bytes(lines: Iterable[str]) -> bytes:
 
 
 def prefix_of(args: Args, counts: bool = True) -> str | None:
-    """Return how the names of a model's files begin, if it is to be kept.
-
-    A place that cannot be written to is refused; `counts` says whether marginals may be
-    written too.
-    """
+    """Return how the names of a model's files begin; of marginals, too, if `counts`."""
     if args.out is None:
         return None
     prefix: str = args.out.removesuffix(".json")

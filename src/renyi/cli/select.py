@@ -207,10 +207,7 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 
 
 def _ranking_facts(m: Marginals) -> Facts:
-    """Return the maximal correlation of every column with the target.
-
-    The bound on all columns together is None where some pairs were not counted.
-    """
+    """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
     few = few_rows(m.n, m._n_indicators)
     return {

@@ -59,10 +59,7 @@ def is_streamed(args: Args, order: int) -> bool:
 
 
 def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
-    """Whether the rows of a file would take more memory than a job may, or `most`.
-
-    They are then counted as they are read, which leads to the same model.
-    """
+    """Whether the rows of a file would take more memory than a job may, or `most`."""
     if args.file.endswith(MARGINALS):
         return False
     (file,), budget = inputs.opened_tables(args), memory_budget()
@@ -93,10 +90,7 @@ def streamed_marginals(
     constants: bool = True,
     rows: CountedRows | None = None,
 ) -> Marginals:
-    """Count the rows that the command line names, perhaps without constant columns.
-
-    `rows` keeps those of files.
-    """
+    """Count the rows that the command line names; `rows` keeps those of files."""
 
     def usable(m: Marginals) -> Marginals:
         check_classes(m.classes, m.target)
