@@ -21,18 +21,10 @@ from renyi import endings
 from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter, print_notes
-from renyi.encoding.arrow_cells import (
-    check_type,
-    coded,
-    labels,
-    plain_type,
-    storage,
-    weight_floats,
-    without_views,
-)
+from renyi.encoding.arrow_cells import weight_floats, without_views
 from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
@@ -192,19 +184,16 @@ def _of_files(
         as_text = dict.fromkeys(weight, "verbatim")
         first, whole = files.first_rows(tables[0], read, encoder.missing, as_text)
         if first.num_rows:
-            first = without_views(first)
-            check_type(target, plain_type(first.schema.field(target).type))
-            indices, found = coded(storage(first[target].combine_chunks()))
-            known = [label is not None for label in labels(found, "", missing)]
-            held = pa.array(known, pa.bool_()).take(indices).fill_null(False)
-            kept = held.to_numpy(zero_copy_only=False)
-            if args.weight is not None:
-                with suppress(ValueError, TypeError):  # told when such rows are counted
-                    masses = weight_floats(args.weight, first[args.weight])
-                    kept = counted_rows(kept, masses)
-            some = first.filter(pa.array(kept))
-            which_rows = "" if whole else "the first "
-            inputs.warn_of_identifiers(some.select(suspects), which_rows)
+            with suppress(ValueError, TypeError):  # told when such rows are counted
+                answer, (codes,) = target_encoder(encoder).fit_transform(
+                    first.select([target]), refuse_identifiers=False
+                )
+                labels = np.array(answer.columns[0].categories, object)
+                kept = labels[codes] != None  # noqa: E711, cell by cell
+                for name in weight:
+                    kept = counted_rows(kept, weight_floats(name, first[name]))
+                some = without_views(first).filter(pa.array(kept)).select(suspects)
+                inputs.warn_of_identifiers(some, "" if whole else "the first ")
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
