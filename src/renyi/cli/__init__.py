@@ -22,8 +22,7 @@ from renyi.checks import (
     signal_message,
 )
 from renyi.cli.parser import parser
-from renyi.cli.process import printable_streams, stoppable
-from renyi.cli.wording import with_options
+from renyi.cli.process import printable_streams, stoppable, with_options
 
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _USER_ERRORS = (

@@ -13,7 +13,7 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows
-from renyi.cli.wording import with_options
+from renyi.cli.process import with_options
 from renyi.comparison import judging, page
 from renyi.comparison.methods import DEFAULT, METHODS, Settings
 from renyi.encoding.columns import label_text

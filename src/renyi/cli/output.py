@@ -33,8 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
-from renyi.cli.process import PrintableStream
-from renyi.cli.wording import with_options
+from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
@@ -380,7 +379,7 @@ def writing(
 
     def cells(send: Callable[[bytes], object]) -> Write:
         between = "\t" if place.suffix == ".tsv" else ","
-        return _csv_writer(lambda text: send(encoded(text)), inert, between)
+        return csv_writer(lambda text: send(encoded(text)), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
@@ -436,9 +435,8 @@ def answering(
 
     `facts`, complete by the end, are printed beside them as JSON if that is asked for.
     """
-    inert = args.spreadsheet
     if place is not None:
-        with writing(place, types, inert) as write:
+        with writing(place, types, args.spreadsheet) as write:
             yield write
         if args.json:
             print_json({**facts, "written": str(place)})
@@ -446,17 +444,11 @@ def answering(
         with _json_rows(facts) as write:
             yield write
     else:
-        yield printing(inert, between)
+        yield csv_writer(print_data, args.spreadsheet, between)
 
 
-def printing(inert: bool = False, between: str = ",") -> Write:
-    """Return what prints a table batch after batch as CSV."""
-    return _csv_writer(print_data, inert, between)
-
-
-def _csv_writer(
-    send: Callable[[str], object], inert: bool, between: str = ","
-) -> Write:
+def csv_writer(send: Callable[[str], object], inert: bool, between: str = ",") -> Write:
+    """Return what sends a table batch after batch as CSV."""
     first = True
 
     def write(batch: pd.DataFrame) -> None:
