@@ -130,22 +130,13 @@ def _json(value: Any, indent: int | None = None) -> str:
     try:
         text = json.dumps(value, **how)
     except ValueError:  # JSON has no word for what is not finite
-        text = json.dumps(_finite(value), **how)
+        plain = json.dumps(value, default=_plain)
+        text = json.dumps(json.loads(plain, parse_constant=lambda _: None), **how)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(other: Any) -> Any:
     return other.item() if isinstance(other, np.generic) else str(other)
-
-
-def _finite(value: Any) -> Any:
-    """Return plain values with None for numbers that are not finite."""
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    lost = isinstance(value, (float, np.floating)) and not np.isfinite(value)
-    return None if lost else value
 
 
 def print_data(text: str) -> None:
@@ -183,16 +174,12 @@ def records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-class Meter:
+class Meter(contextlib.AbstractContextManager["Meter"]):
     """One line on a terminal that shows a `Progress`; nothing elsewhere."""
 
     def __init__(self, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty()
         self._step, self._next, self._length = "", 0.0, 0
-
-    def __enter__(self) -> Meter:
-        """Begin to show progress."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Clear the line."""
@@ -401,10 +388,8 @@ def _parquet_writer(
         nonlocal writer
         if writer is None:
             schema = pa.Schema.from_pandas(batch, preserve_index=False)
-            for k, field in enumerate(schema):  # pandas' own remarks stay with it
-                schema = schema.set(
-                    k, field.with_type(types.get(field.name, field.type))
-                )
+            fields = [f.with_type(types.get(f.name, f.type)) for f in schema]
+            schema = pa.schema(fields, schema.metadata)  # with pandas' own remarks
             writer = open_files.enter_context(pa.parquet.ParquetWriter(stream, schema))
         writer.write_table(
             pa.Table.from_pandas(batch, writer.schema, preserve_index=False)
