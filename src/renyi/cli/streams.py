@@ -65,14 +65,15 @@ def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
 
 def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or those of a table, counted."""
-    if not args.file.endswith(MARGINALS):
-        encoder = inputs.encoder_of(args)
-        if is_too_large(args):
-            return streamed_marginals(args, encoder, args.class_conditional, False)
-        m = inputs.usable_rows(args, encoder).marginals(encoder, args.class_conditional)
-        inputs.warn_of_labels(m.encoder.columns)
-        return m
-    return inputs.chosen_marginals(args)
+    if args.file.endswith(MARGINALS):
+        return inputs.chosen_marginals(args)
+    encoder, within = inputs.encoder_of(args), args.class_conditional
+    if is_too_large(args):
+        m = streamed_marginals(args, encoder, within, False)
+    else:
+        m = inputs.usable_rows(args, encoder).marginals(encoder, within)
+    inputs.warn_of_labels(m.encoder.columns)
+    return m
 
 
 def streamed_marginals(
