@@ -37,7 +37,11 @@ def page(of: argparse.ArgumentParser) -> list[str]:
         lines += ["", ".. code-block:: text", "", f"   {' '.join(usage)}"]
         lines += ["", f".. program:: {command.prog}", ""]
         for group in command._action_groups:
-            shown = [a for a in group._group_actions if a.dest != "help"]
+            shown = [
+                a
+                for a in group._group_actions
+                if a.dest != "help" and a.help != argparse.SUPPRESS
+            ]
             if shown:
                 lines += [f".. rubric:: {group.title.capitalize()}", ""]
                 lines += ["", group.description or "", ""]

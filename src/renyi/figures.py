@@ -61,14 +61,15 @@ def number_of(count: float, what: str) -> str:
     return f"{digits} {what}{'s' * (count != 1)}"
 
 
-def size_text(n: float, weighted: bool = False) -> str:
-    """Return how many rows there are; of weighted ones, how much they weigh.
+def number_of_rows(n: float) -> str:
+    """Return how many rows there are, or what they weigh if that is no whole number.
 
-    >>> size_text(435), size_text(2.5), size_text(3000, weighted=True)
-    ('435 rows', '2.5 units of weight', '3,000 units of weight')
+    >>> number_of_rows(3.0), number_of_rows(2.5)
+    ('3 rows', '2.5 units of weight')
     """
-    weighted = weighted or not float(n).is_integer()
-    return f"{n:,.10g} units of weight" if weighted else number_of(n, "row")
+    if float(n).is_integer():  # a row of weight 2 counts as two rows
+        return number_of(n, "row")
+    return f"{number_of(n, 'unit')} of weight"
 
 
 def rounded_up(share: float, digits: int = 4) -> float:

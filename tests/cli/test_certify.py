@@ -51,6 +51,19 @@ def test_doubtful_certificate_shows_no_bound(good: Callable[..., Done]) -> None:
     assert good("certify", "m.json", "m.renyi", "--json").json["doubtful"] is True
 
 
+def test_weighted_rows_are_told_by_their_weight(good: Callable[..., Done]) -> None:
+    frame = votes()[[*FEW, "party"]].assign(w=0.51)
+    options = ("--target", "party", "--weight", "w", "--out", "m")
+    told = [good("fit", save(frame), *options).out]
+    told.append(good("certify", "m.json", "m.renyi", "--exact").out)
+    told.append(good("minimax", "m.renyi", "--method", "lp").out)
+    told += [good("hgr", "m.renyi", *more).out for more in ((), ("--matrix",))]
+    weight = f"{0.51 * len(frame):.10g}"
+    for text in told:
+        assert f"{weight} units of weight" in flat(text)
+        assert f"{weight} rows" not in flat(text)
+
+
 def test_closed_form_and_what_to_do_next(good: Callable[..., Done]) -> None:
     clf = fitted(good)
     text = good("certify", "m.json", "m.renyi").out

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from renyi.cli import main
 from renyi.datasets import load
 
 FEW = ("compare", "votes", "--methods", "map", "majority", "--folds", "3")
@@ -97,3 +98,10 @@ def test_a_model_with_the_name_of_a_method_is_not_taken_for_it(good, bad, tmp_pa
     assert {each["name"] for each in found} == {"map", "./map"}
     asked = ("compare", "votes", "--models", "map", "--target", "crime")
     assert "'crime' as a feature, so it cannot be the class" in bad(*asked)
+
+
+def test_help_does_not_list_what_is_refused(capsys, bad):
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "--weight" not in capsys.readouterr().out
+    assert "equal weight" in bad(*FEW, "--weight", "crime")

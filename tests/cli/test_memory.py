@@ -115,6 +115,7 @@ def save_tables() -> None:
     wide = pd.DataFrame(cells, columns=[f"c{j}" for j in range(60)])
     save(wide.assign(y=["a", "b"] * 20), "wide.csv")
     save(votes(), "votes.csv")
+    save(votes().replace({"n": "none"}), "words.csv")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,7 @@ def save_tables() -> None:
         "select votes.csv --target party",
         "select t.parquet --target y --id id w --n-features 2",
         "hgr t.csv --target y --id id w",
+        "hgr words.csv --target party",
     ],
 )
 def test_large_files_are_streamed_with_the_same_result(

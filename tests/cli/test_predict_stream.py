@@ -146,12 +146,12 @@ def test_each_row_is_read_for_itself(cells: list[str], tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv, "PIECE", 8)
         found = list(RowsToAnswer(clf, [path], ["a"]).batches())
-    got = [score for batch in found for score in clf.decision_function(batch.X)]
+    got = [score for batch in found for score in clf.decision_function(batch[0])]
     assert got == whole.tolist()
     meant = {"1": 1, "2": 2, "1.0": 1, "+2": 2, "?": None, "nan": None}
     alone = [pd.DataFrame({"a": [meant.get(cell, cell)]}) for cell in cells]
     assert got == [clf.decision_function(row)[0] for row in alone]
-    assert [v for batch in found for v in batch.ids["a"].to_pylist()] == cells
+    assert [v for _, ids, _ in found for v in ids["a"].to_pylist()] == cells
 
 
 def test_classes_that_are_integers(good: Good, small_batches: None) -> None:

@@ -22,6 +22,7 @@ from renyi.figures import (
     chosen_percent,
     cut,
     number_of,
+    number_of_rows,
     percent,
     printable,
     rounded_down,
@@ -72,7 +73,7 @@ def few_rows(n: float, n_indicators: int) -> str:
     if not has_few_rows(n, n_indicators):
         return ""
     return (
-        f"there are {n_indicators} categories and only {number_of(n, 'row')}: the "
+        f"there are {n_indicators} categories and only {number_of_rows(n)}: the "
         "bound holds for the marginals of these rows and says little about the "
         "population they come from."
     )
@@ -109,7 +110,7 @@ def certificate_text(c: Certificate) -> str:
         head = [_estimate(c), *(f"Warning: {each}" for each in c.warnings), ""]
         return "\n".join([*head, ALONE, *_of_marginals(c)])
     order = "" if c.order == 1 else f", {pairs_text(c)}"
-    size = f"({number_of(c.n, 'row')}, {c.n_indicators} categories{order})"
+    size = f"({number_of_rows(c.n)}, {c.n_indicators} categories{order})"
     lines = [f"On every population with these marginals {size}:", *_of_marginals(c)]
     return "\n".join([*lines, _estimate(c), *(f"Note: {each}" for each in c.warnings)])
 
@@ -241,7 +242,7 @@ def report_text(report: BoundReport) -> str:
         reasons = (wrapped(text, "  - ", "    ") for text in c.warnings)
         head = [wrapped(doubts(c)), *reasons, "", ALONE]
     else:
-        size = f"({number_of(c.n, 'row')}, {c.n_indicators:,} categories)"
+        size = f"({number_of_rows(c.n)}, {c.n_indicators:,} categories)"
         head = [f"On every population with these marginals {size}:"]
     notes = () if c.doubtful else c.warnings
     return "\n".join(
@@ -270,7 +271,7 @@ def report_sentence(report: BoundReport) -> str:
     """Return what a report comes to, in a sentence."""
     where = "these marginals"
     if report.certificate.doubtful:
-        where = f"exactly the marginals of these {report.certificate.n:,.10g} rows"
+        where = f"exactly the marginals of these {number_of_rows(report.certificate.n)}"
     whose = "no model" if report.all_columns else "no model of the same columns"
     numbers = (report.upper, report.lower, report.promise)
     return bound_sentence("this model", where, *numbers, whose)

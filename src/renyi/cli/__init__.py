@@ -22,8 +22,7 @@ from renyi.checks import (
     signal_message,
 )
 from renyi.cli.parser import parser
-from renyi.cli.process import printable_streams, stoppable
-from renyi.cli.wording import with_options
+from renyi.cli.process import printable_streams, stoppable, with_options
 
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _USER_ERRORS = (
@@ -32,6 +31,11 @@ _USER_ERRORS = (
     PermissionError,
     IsADirectoryError,
     NotADirectoryError,
+)
+# Errors whose sentence says what to do; so do those of pyarrow.
+_OUR_ERRORS = (
+    *(ValueError, TypeError, NotImplementedError),
+    *(MemoryBudgetError, MissingExtraError),
 )
 
 
@@ -96,9 +100,9 @@ def _exit_code(arguments: list[str], came: list[int]) -> int:
 
 def _report_error(error: Exception, options: Iterable[str]) -> int:
     """Report what went wrong in one sentence; return the exit code."""
+    if isinstance(error, _OUR_ERRORS):
+        return _fail(with_options(str(error), options))
     if isinstance(error, MemoryError):
-        if isinstance(error, MemoryBudgetError):
-            return _fail(with_options(str(error), options))
         reason = str(error) or "the table is too large for this machine"
         return _fail(f"Out of memory: {reason}")
     if isinstance(error, OSError):
@@ -110,10 +114,6 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
         code = 2 if isinstance(error, _USER_ERRORS) else 1
         name = "input or output" if error.filename is None else error.filename
         return _fail(f"{name}: {error.strerror.lower()}{advice}", code)
-    if isinstance(error, (ValueError, TypeError, NotImplementedError)):  # pyarrow's too
-        return _fail(with_options(str(error), options))
-    if isinstance(error, MissingExtraError):
-        return _fail(with_options(str(error), options))
     if os.environ.get("RENYI_DEBUG"):
         raise error
     reason = f" ({error})" if str(error) else ""
@@ -126,11 +126,7 @@ def _report_error(error: Exception, options: Iterable[str]) -> int:
 
 
 def _command(args: argparse.Namespace) -> int:
-    """Run the function of the command; its notes go to stderr if it fails.
-
-    What a reader did with a table is a `DataWarning`; here it becomes a note. The exit
-    code is 0 unless the command has another answer.
-    """
+    """Run the function of the command; its notes go to stderr if it fails."""
     from renyi.cli.output import notes_of, print_notes
 
     if "files" in args:

@@ -17,7 +17,14 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import at_least, at_most, chosen_percent, number_of, percent, wrapped
+from renyi.figures import (
+    at_least,
+    at_most,
+    chosen_percent,
+    number_of_rows,
+    percent,
+    wrapped,
+)
 from renyi.marginals.marginals import Marginals
 from renyi.robust.minimax_problem import MinimaxResult, feature_importance, minimax
 from renyi.warnings import warn
@@ -303,7 +310,7 @@ def minimax_facts(m: Marginals, result: MinimaxResult) -> Facts:
     promise = min(step.upper for step in steps)
     where = "these marginals"
     if result.note:
-        where = f"exactly the marginals of these {m.n:,.10g} rows"
+        where = f"exactly the marginals of these {number_of_rows(m.n)}"
     return {
         "target": m.target,
         "rows": m.n,
@@ -340,7 +347,7 @@ def minimax_text(facts: Facts) -> str:
     lines += [
         wrapped(
             f"The smallest worst error of any rule that predicts {facts['target']!r}, "
-            f"from {number_of(facts['rows'], 'row')}"
+            f"from {number_of_rows(facts['rows'])}"
         ),
         f"({facts['features']:,} features with {facts['categories']:,} categories; "
         f"pairs of columns{within})",

@@ -13,22 +13,9 @@ from renyi.cli import inputs, output, streams
 from renyi.cli.fit import one_line
 from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.cli.predict import heldout_rows
-from renyi.cli.wording import with_options
-from renyi.comparison.judging import (
-    Candidate,
-    Compared,
-    Comparison,
-    candidates,
-    compare,
-)
+from renyi.cli.process import with_options
+from renyi.comparison import judging, page
 from renyi.comparison.methods import DEFAULT, METHODS, Settings
-from renyi.comparison.page import (
-    POPULATION,
-    WORST,
-    comparison_page,
-    how_judged,
-    verdict,
-)
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.figures import at_most, chosen_percent, wrapped
@@ -47,17 +34,18 @@ def run(args: Args, recorded: Recorded) -> None:
     settings = Settings(inputs.encoder_of(args), args.seed or 0, confidence)
     X, y, target, them = _rows_and_models(args, settings.encoder, trained)
     if trained:
-        them = [*candidates(_methods(args), settings), *them]
+        names = list(METHODS) if args.methods == ["all"] else args.methods or DEFAULT
+        them = [*judging.candidates(names, settings), *them]
     how: Any = {"folds": folds, "test": test, "confidence": confidence}
     how |= {"seed": settings.seed, "target": target}
     with Meter() as meter:
-        found = compare(them, X, y, progress=meter, **how)
+        found = judging.compare(them, X, y, progress=meter, **how)
     told = (replace(e, failure=with_options(e.failure)) for e in found.entries)
     found = replace(found, entries=tuple(told))
     facts: Facts = found.to_dict()
     if place is not None:
         title = f"Comparison on {Path(args.file).name}"
-        text = comparison_page(found, title, output.command(args.argv))
+        text = page.comparison_page(found, title, output.command(args.argv))
         with replacing(place) as stream:
             stream.write(encoded(text))
         facts["written"] = str(place)
@@ -79,20 +67,15 @@ def _design(args: Args, trained: bool) -> tuple[int | None, float | None]:
         )
         inputs.check_not_given(args, ("folds", "test"), why)
         return None, None
+    inputs.check_separate(args, ["methods"], METHODS)
     if args.folds is None and args.test is None:
         return _FOLDS, None
     return args.folds, args.test
 
 
-def _methods(args: Args) -> list[str]:
-    inputs.check_separate(args, ["methods"], METHODS)
-    names: list[str] = args.methods or list(DEFAULT)
-    return list(METHODS) if names == ["all"] else names
-
-
 def _rows_and_models(
     args: Args, encoder: Any, trained: bool
-) -> tuple[Any, Any, str, list[Candidate]]:
+) -> tuple[Any, Any, str, list[judging.Candidate]]:
     """Return the rows, their classes, the target's name, and the models."""
     X: Any = None
     y: Any = None
@@ -123,15 +106,12 @@ def _rows_and_models(
                     "separately."
                 )
         about = f"a model of rule {clf.rule}"
-        models.append(Candidate(Path(path).name, about, None, clf, own))
+        models.append(judging.Candidate(Path(path).name, about, None, clf, own))
     names = [*METHODS, *(one.name for one in models)]
     if len(set(names)) < len(names):  # of several folders, or called as a method is
-        paths = (
-            p if p not in METHODS else f"./{p}" for p in dict.fromkeys(args.models)
-        )
-        models = [
-            one._replace(name=path) for one, path in zip(models, paths, strict=True)
-        ]
+        for k, path in enumerate(dict.fromkeys(args.models)):
+            name = f"./{path}" if path in METHODS else path
+            models[k] = models[k]._replace(name=name)
     return X, y, target, models
 
 
@@ -144,18 +124,18 @@ _LEGEND = (
 )
 
 
-def _text(found: Comparison, facts: Facts) -> str:
+def _text(found: judging.Comparison, facts: Facts) -> str:
     """Return the comparison as plain text."""
     sure, target = chosen_percent(found.confidence), one_line(found.target, 40)
     done = found.judged
     lines = [f"Methods for {target!r}, lowest error first (*: may be the best)"]
     lines.append(_ERRORS.format("", "error", sure, "to least", sure))
     lines += map(_error_line, done)
-    (worst, pairs), (error, population) = WORST, POPULATION
+    (worst, pairs), (error, population) = page.WORST, page.POPULATION
     lines += ["", _LOSSES.format("", "", "", worst, error, "").rstrip()]
     heads = ("log loss", sure, pairs, population, "seconds")
     lines += [_LOSSES.format("", *heads), *map(_loss_line, done)]
-    texts = [verdict(found), how_judged(found), _LEGEND]
+    texts = [page.verdict(found), page.how_judged(found), _LEGEND]
     failed = [e for e in found.entries if e.failure]
     texts += [f"Not compared: {one_line(e.name, _NAME)}: {e.failure}" for e in failed]
     noted = [e for e in done if e.note]
@@ -166,14 +146,14 @@ def _text(found: Comparison, facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _error_line(e: Compared) -> str:
+def _error_line(e: judging.Compared) -> str:
     apart = ("", "") if e.difference is None else e.difference.texts(1, 100, "+")
     assert e.error is not None
     name = f"{'*' if e.may_be_best else ' '} {one_line(e.name, _NAME)}"
     return _ERRORS.format(name, *e.error.texts(1, 100), *apart).rstrip()
 
 
-def _loss_line(e: Compared) -> str:
+def _loss_line(e: judging.Compared) -> str:
     loss = ("–", "") if e.log_loss is None else e.log_loss.texts(3)
     worst = "–" if e.worst_case is None or e.doubtful else _bare(e.worst_case)
     known = "–" if e.population is None else _bare(e.population)

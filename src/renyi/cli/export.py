@@ -151,7 +151,7 @@ def _chosen(
 def _send_table(args: Args, place: Path | None, table: Any) -> None:
     """Write a table to its place, or print it."""
     if place is None:
-        output.printing(args.spreadsheet)(table)
+        output.csv_writer(output.print_data, args.spreadsheet)(table)
         return
     with output.writing(place, {}, args.spreadsheet) as write:
         write(table)

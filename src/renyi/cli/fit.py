@@ -26,7 +26,7 @@ from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import WIDTH, at_most, percent, printable, wrapped
+from renyi.figures import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short
@@ -353,7 +353,6 @@ def fit_text(facts: Facts, c: Certificate, more: Sequence[str] = ()) -> str:
 
 
 def _learned(facts: Facts) -> list[str]:
-    what = "rows" if float(facts["rows"]).is_integer() else "units of weight"
     shares = sorted(facts["classes"].items(), key=lambda pair: -pair[1])
     classes = [f"{one_line(label, 30)} {percent(share)}" for label, share in shares]
     if len(classes) > 6:
@@ -363,7 +362,7 @@ def _learned(facts: Facts) -> list[str]:
     if facts["certificate"]["basis"] == "crossfit" and facts["alpha_method"] != "given":
         alpha += " in each half"
     return [
-        f"Learned to predict {facts['target']!r} from {facts['rows']:,.10g} {what}.",
+        f"Learned to predict {facts['target']!r} from {number_of_rows(facts['rows'])}.",
         wrapped(", ".join(classes), "  classes   ", " " * 12),
         f"  features  {size}",
         f"  alpha     {alpha}",

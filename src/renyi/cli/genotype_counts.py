@@ -1,8 +1,6 @@
 """The command fit for counts of genotypes, with pairs from a panel of other people.
 
-Cases and controls may be in another place, of which only counts came. Variants and
-alleles are matched as those of a model are. Where counts and panel contradict each
-other, the worst variants are named.
+Cases and controls may be in another place, of which only counts came.
 """
 
 from __future__ import annotations
@@ -11,17 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.cli import output
-from renyi.cli.genotypes import (
-    CODINGS,
-    OWN_OPTIONS,
-    TABLE_OPTIONS,
-    check_prefix,
-    figure,
-    loaded,
-    print_fit,
-    top_lines,
-)
+from renyi.cli import genotypes, output
 from renyi.cli.inputs import check_not_given
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.counting.genotype_kernel import GenotypeKernel
@@ -51,15 +39,15 @@ def fit(args: Args, recorded: Recorded) -> None:
         raise ValueError("--genotype-counts and --ld-panel go together: name both.")
     if args.files:
         raise ValueError(f"{args.files[0]} is one file too many: leave it out.")
-    others = [
-        n for n in (*OWN_OPTIONS, *TABLE_OPTIONS, "plot", "missing") if n != "build"
-    ]
-    check_not_given(args, others, "cannot be used with --genotype-counts: leave it out")
-    prefix = check_prefix(args)
+    others = {*genotypes.OWN_OPTIONS, *genotypes.TABLE_OPTIONS, "plot", "missing"}
+    why = "cannot be used with --genotype-counts: leave it out"
+    check_not_given(args, sorted(others - {"build"}), why)
+    prefix = genotypes.check_prefix(args)
     log: list[str] = []
     args.file = args.ld_panel
     study = read_genotype_counts(args.genotype_counts)
-    panel = Filters().apply(loaded(args, log), log.append)  # without haploid calls
+    panel = genotypes.loaded(args, log)
+    panel = Filters().apply(panel, log.append)  # without haploid calls
     panel, counts = _aligned(args, study, panel, log)
     share = args.prevalence or float(np.median(_class_shares(counts, None)[:, 1]))
     alpha = None if isinstance(args.alpha, str) else args.alpha
@@ -86,7 +74,7 @@ def fit(args: Args, recorded: Recorded) -> None:
         model.save(f"{prefix}.json")
         names = {"model": f"{prefix}.json", "points": prefix + GENOTYPE_POINTS}
         facts["written"] = names
-    print_fit(args, args.genotype_counts, facts, _text(facts, certified))
+    genotypes.print_fit(args, args.genotype_counts, facts, _text(facts, certified))
 
 
 def _aligned(
@@ -209,15 +197,15 @@ def _text(facts: Facts, certified: Certified) -> str:
         "Learned to tell cases from controls using counts and the pairs of a panel.",
         f"  counts    {facts['cases']:,} cases, {facts['controls']:,} controls",
         f"  panel     {number_of(facts['panel'], 'sample')}",
-        f"  variants  {facts['variants']:,}, {CODINGS[True]}",
+        f"  variants  {facts['variants']:,}, {genotypes.CODINGS[True]}",
         f"  alpha     {facts['alpha']:.4g}",
         f"  share     {facts['share']:.4g} of the population is assumed to be cases",
     ]
     guessed = f"({variance:.4f} without variants)"
     expected = [
         "Expected for new samples, from halves of the panel (an estimate)",
-        figure("squared error of the score", f"{facts['risk']:.4f}", guessed),
-        figure("explained variance", percent(max(explained, 0.0))),
+        genotypes.figure("squared error of the score", f"{facts['risk']:.4f}", guessed),
+        genotypes.figure("explained variance", percent(max(explained, 0.0))),
     ]
     bound = certified.gamma
     proof = (
@@ -236,5 +224,5 @@ def _text(facts: Facts, certified: Certified) -> str:
             f" The panel has {many}; the bound holds if each of them is the mean of "
             "the others."
         )
-    blocks = [learned, expected, [output.indented(proof)], top_lines(facts["top"])]
-    return output.joined(blocks, facts)
+    top = genotypes.top_lines(facts["top"])
+    return output.joined([learned, expected, [output.indented(proof)], top], facts)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from renyi.certificates.heldout import clopper_pearson
-from renyi.cli import output
-from renyi.cli.genotypes import (
-    PHENOTYPE_FILE,
-    covariates_of,
-    figure,
-    loaded,
-    log_left_out,
-    measured,
-    measured_lines,
-    phenotype,
-    sample_ids,
-)
+from renyi.cli import genotypes, output
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.endings import PGS, PLINK2, WRITTEN, either
 from renyi.exports.score_files import GenotypeScores, read_scores
@@ -40,23 +27,23 @@ def predict(args: Args, recorded: Recorded) -> None:
     place = output.check_out(args, args.out, (".tsv", *WRITTEN))
     model = read_scores(existing(args.model))
     log: list[str] = []
-    G = loaded(args, log)
+    G = genotypes.loaded(args, log)
     G = Filters(keep=args.keep, remove=args.remove).apply_lists(G, log.append)
     G = without_haploid(G)
     covariates = None
     if model.covariates:
         args.covar_name = args.covar_name or list(model.covariates) * bool(args.covar)
-        covariates = covariates_of(args, G.samples)
+        covariates = genotypes.covariates_of(args, G.samples)
     if args.covar is not None and not model.covariates:
         warn(f"{args.model} has no covariates: {args.covar} was not read.")
     if covariates is not None:
         known = covariates.reindex(columns=list(model.covariates)).notna().all(axis=1)
-        used = log_left_out(log, "without all covariates", known)
+        used = genotypes.log_left_out(log, "without all covariates", known)
         if not used.any() and set(model.covariates) <= {*covariates}:
             raise ValueError(f"{args.covar} has no sample with all covariates.")
         G, covariates = G.select(samples=used), covariates[used]
     scored = model.score(G, covariates, args.build, args.same_strand)
-    table = sample_ids(G)
+    table = genotypes.sample_ids(G)
     facts: Facts = {"samples": G.packed.n, **scored.record.to_dict()}
     if model.classes is not None:
         p = model.probabilities(scored.scores, args.prevalence)
@@ -67,39 +54,26 @@ def predict(args: Args, recorded: Recorded) -> None:
     table["score"] = scored.scores
     judged = _judged(args, G, model, scored.scores, table)
     facts |= {"judged": judged, "notes": output.notes_of(recorded)}
-    _deliver(args, place, table, facts)
-    if not args.json:
-        output.print_notes(facts["notes"])
-        print("\n".join([*log, *scored.record.lines()]), file=sys.stderr)
-        if judged is not None:
-            print("\n".join(_judged_lines(judged)), file=sys.stderr)
-        if place is not None:
-            print(f"Wrote {place} ({number_of(len(table), 'sample')})", file=sys.stderr)
-
-
-def _deliver(args: Args, place: Path | None, table: pd.DataFrame, facts: Facts) -> None:
-    """Write the answers to their place, or print them."""
-    with contextlib.ExitStack() as stack:
-        if place is not None:
-            stack.enter_context(output.writing(place, {}))(table)
-        elif args.json:
-            rows = output.JsonRows(stack)
-            rows(table)
-            rows.print(facts, "answers")
-        else:
-            output.printing(between="\t")(table)
-    if args.json and place is not None:
-        output.print_json({**facts, "written": str(place)})
+    with output.answering(args, place, facts, {}, "\t") as write:
+        write(table)
+    if args.json:
+        return
+    output.print_notes(facts["notes"])
+    print("\n".join([*log, *scored.record.lines()]), file=sys.stderr)
+    if judged is not None:
+        print("\n".join(_judged_lines(judged)), file=sys.stderr)
+    if place is not None:
+        print(f"Wrote {place} ({number_of(len(table), 'sample')})", file=sys.stderr)
 
 
 def _judged(
     args: Args, G: Genotypes, model: GenotypeScores, scores: Any, table: pd.DataFrame
 ) -> Facts | None:
     """Return how well samples were answered whose class is known, if both are there."""
-    elsewhere = args.pheno is None and model.meta.get(PHENOTYPE_FILE)
+    elsewhere = args.pheno is None and model.meta.get(genotypes.PHENOTYPE_FILE)
     if model.classes is None or elsewhere:  # those of .fam may be of another trait
         return None
-    texts, source = phenotype(args, G)
+    texts, source = genotypes.phenotype(args, G)
     try:
         y, _ = two_classes(texts, source, model.classes)
     except ValueError as error:
@@ -113,7 +87,7 @@ def _judged(
         "samples": int(known.sum()),
         "error": float(wrong[known].mean()),
         "error_bound": clopper_pearson(int(wrong[known].sum()), int(known.sum()), 0.95),
-        **measured(measures),
+        **genotypes.measured(measures),
     }
 
 
@@ -130,8 +104,8 @@ def _judged_lines(judged: Facts) -> list[str]:
         )
     return [
         wrapped(f"{head}:"),
-        figure("error", percent(judged["error"]), bound),
-        *measured_lines(judged),
+        genotypes.figure("error", percent(judged["error"]), bound),
+        *genotypes.measured_lines(judged),
     ]
 
 

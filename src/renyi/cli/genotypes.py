@@ -143,17 +143,9 @@ def _study(args: Args) -> Study:
         raise ValueError(f"No sample of {G.path} is left: {' '.join(log[2:])}")
     rows = G.samples.assign(row=np.arange(len(y)))  # to find them again
     G = replace(G, samples=rows).select(samples=used)
-    filters = Filters(
-        keep=args.keep,
-        remove=args.remove,
-        extract=args.extract,
-        exclude=args.exclude,
-        chromosomes=args.chr,
-        regions=args.region,
-        mind=args.mind,
-        geno=args.geno,
-        maf=args.maf,
-    )
+    names = ("keep", "remove", "extract", "exclude", "mind", "geno", "maf")
+    alike = {name: getattr(args, name) for name in names}
+    filters = Filters(chromosomes=args.chr, regions=args.region, **alike)
     with Meter() as meter:
         meter(Progress("filtering", facts=number_of(G.packed.d, "variant")))
         G = filters.apply(G, log.append)

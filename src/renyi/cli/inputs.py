@@ -291,10 +291,7 @@ def constant_names(source: str, columns: Iterable[Column], total: int) -> list[s
 
 
 def warn_of_identifiers(X: pa.Table, which: str = "") -> None:
-    """Warn of integers that are nearly all different and will be binned as numbers.
-
-    `which` says which rows they are, if these are not all.
-    """
+    """Warn of integers that are nearly all different and will be binned as numbers."""
     if not may_identify_rows(X.num_rows, X.num_rows):
         return
     for name, column in zip(X.column_names, X.columns, strict=True):
@@ -353,10 +350,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def known_classes(cells: list[Any], labels: list[Any]) -> list[str | None]:
-    """Return the text of the class that each cell means; None where it means none.
-
-    A number may be written in other ways than the class that training made of it.
-    """
+    """Return the text of the class that each cell means, a number in any writing."""
     exact = {label_text(label): label_text(label) for label in labels}
     loose = {number_text(text): text for text in exact}
     meant = {cell: exact.get(label_text(cell)) for cell in set(cells)}

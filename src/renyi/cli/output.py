@@ -33,8 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from renyi import __version__, datasets
-from renyi.cli.process import PrintableStream
-from renyi.cli.wording import with_options
+from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
@@ -131,22 +130,13 @@ def _json(value: Any, indent: int | None = None) -> str:
     try:
         text = json.dumps(value, **how)
     except ValueError:  # JSON has no word for what is not finite
-        text = json.dumps(_finite(value), **how)
+        plain = json.dumps(value, default=_plain)
+        text = json.dumps(json.loads(plain, parse_constant=lambda _: None), **how)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(other: Any) -> Any:
     return other.item() if isinstance(other, np.generic) else str(other)
-
-
-def _finite(value: Any) -> Any:
-    """Return plain values with None for numbers that are not finite."""
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    lost = isinstance(value, (float, np.floating)) and not np.isfinite(value)
-    return None if lost else value
 
 
 def print_data(text: str) -> None:
@@ -159,28 +149,23 @@ def print_data(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-class JsonRows:
-    """Rows of a table as JSON, kept in a temporary file until all of them are known.
+@contextlib.contextmanager
+def _json_rows(facts: Facts) -> Iterator[Write]:
+    """Yield what takes the answers batch after batch; print facts, then the answers.
 
-    Held in memory, five million of them would take three gigabytes.
+    Until then they are in a file: in memory, five million would take three gigabytes.
     """
+    how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": ""}
+    with tempfile.TemporaryFile("w+", **how) as stream:
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        how: Any = {"encoding": "utf-8", "errors": "surrogatepass", "newline": ""}
-        opened = tempfile.TemporaryFile("w+", **how)  # noqa: SIM115, the stack closes it
-        self._stream = stack.enter_context(opened)
-        self._head = "\n  "
+        def write(batch: pd.DataFrame) -> None:
+            head = ",\n  " if stream.tell() else "\n  "
+            stream.write(head + _json(records(batch))[1:-1])
 
-    def __call__(self, batch: pd.DataFrame) -> None:
-        """Add the rows of a batch."""
-        self._stream.write(self._head + _json(records(batch))[1:-1])
-        self._head = ",\n  "
-
-    def print(self, facts: Facts, name: str) -> None:
-        """Print facts as one object, the rows last among them."""
-        self._stream.seek(0)
-        print(_json(facts, indent=1)[:-2] + f",\n {_json(name)}: [", end="")
-        shutil.copyfileobj(self._stream, sys.stdout)
+        yield write
+        stream.seek(0)
+        print(_json(facts, indent=1)[:-2] + ',\n "answers": [', end="")
+        shutil.copyfileobj(stream, sys.stdout)
         print("\n ]\n}")
 
 
@@ -189,16 +174,12 @@ def records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-class Meter:
+class Meter(contextlib.AbstractContextManager["Meter"]):
     """One line on a terminal that shows a `Progress`; nothing elsewhere."""
 
     def __init__(self, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty()
         self._step, self._next, self._length = "", 0.0, 0
-
-    def __enter__(self) -> Meter:
-        """Begin to show progress."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Clear the line."""
@@ -305,11 +286,7 @@ def log_bytes(lines: Iterable[str]) -> bytes:
 
 
 def prefix_of(args: Args, counts: bool = True) -> str | None:
-    """Return how the names of a model's files begin, if it is to be kept.
-
-    A place that cannot be written to is refused; `counts` says whether marginals may be
-    written too.
-    """
+    """Return how the names of a model's files begin; of marginals, too, if `counts`."""
     if args.out is None:
         return None
     prefix: str = args.out.removesuffix(".json")
@@ -389,7 +366,7 @@ def writing(
 
     def cells(send: Callable[[bytes], object]) -> Write:
         between = "\t" if place.suffix == ".tsv" else ","
-        return _csv_writer(lambda text: send(encoded(text)), inert, between)
+        return csv_writer(lambda text: send(encoded(text)), inert, between)
 
     with replacing(place) as stream, contextlib.ExitStack() as open_files:
         if place.suffix == ".parquet":
@@ -411,10 +388,8 @@ def _parquet_writer(
         nonlocal writer
         if writer is None:
             schema = pa.Schema.from_pandas(batch, preserve_index=False)
-            for k, field in enumerate(schema):  # pandas' own remarks stay with it
-                schema = schema.set(
-                    k, field.with_type(types.get(field.name, field.type))
-                )
+            fields = [f.with_type(types.get(f.name, f.type)) for f in schema]
+            schema = pa.schema(fields, schema.metadata)  # with pandas' own remarks
             writer = open_files.enter_context(pa.parquet.ParquetWriter(stream, schema))
         writer.write_table(
             pa.Table.from_pandas(batch, writer.schema, preserve_index=False)
@@ -433,14 +408,32 @@ def draw(place: Path, drawn: Callable[[], Any]) -> None:
         drawn().figure.savefig(stream, format=kind, metadata=metadata)
 
 
-def printing(inert: bool = False, between: str = ",") -> Write:
-    """Return what prints a table batch after batch as CSV."""
-    return _csv_writer(print_data, inert, between)
+@contextlib.contextmanager
+def answering(
+    args: Args,
+    place: Path | None,
+    facts: Facts,
+    types: Mapping[str, pa.DataType],
+    between: str = ",",
+) -> Iterator[Write]:
+    """Yield what takes answers batch after batch: for a file, or for stdout.
+
+    `facts`, complete by the end, are printed beside them as JSON if that is asked for.
+    """
+    if place is not None:
+        with writing(place, types, args.spreadsheet) as write:
+            yield write
+        if args.json:
+            print_json({**facts, "written": str(place)})
+    elif args.json:
+        with _json_rows(facts) as write:
+            yield write
+    else:
+        yield csv_writer(print_data, args.spreadsheet, between)
 
 
-def _csv_writer(
-    send: Callable[[str], object], inert: bool, between: str = ","
-) -> Write:
+def csv_writer(send: Callable[[str], object], inert: bool, between: str = ",") -> Write:
+    """Return what sends a table batch after batch as CSV."""
     first = True
 
     def write(batch: pd.DataFrame) -> None:

@@ -7,13 +7,12 @@ space.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,23 +47,16 @@ def run(args: Args, recorded: Recorded) -> None:
         return
     place = output.check_out(args, args.out, WRITTEN)
     rows = _requested_rows(args, inputs.load_model(args.model))
-    with contextlib.ExitStack() as stack:
-        if place is not None:
-            labels = pa.array(rows.clf.classes_).type
-            types = {**rows.id_types, PREDICTION: labels}
-            write = stack.enter_context(output.writing(place, types, args.spreadsheet))
-        else:
-            lines = output.printing(args.spreadsheet)
-            write = output.JsonRows(stack) if args.json else lines
-        meter = stack.enter_context(Meter(place is not None))
+    types = {**rows.id_types, PREDICTION: pa.array(rows.clf.classes_).type}
+    facts: Facts = {}
+    with (
+        output.answering(args, place, facts, types) as write,
+        Meter(place is not None) as meter,
+    ):
         count, error = _answer_all(args, rows, write, meter)
         notes = output.notes_of(recorded)
-        facts: Facts = {"rows": count, "error": error, "notes": notes}
-        if isinstance(write, output.JsonRows):
-            write.print(facts, "answers")
+        facts |= {"rows": count, "error": error, "notes": notes}
     if args.json:
-        if place is not None:
-            output.print_json({**facts, "written": str(place)})
         return
     output.print_notes(notes)
     if args.prevalence is not None:
@@ -85,12 +77,8 @@ def run(args: Args, recorded: Recorded) -> None:
 # ---- the rows to answer
 
 
-class Batch(NamedTuple):
-    """Some rows: the model's columns, those to copy, and the target if it is there."""
-
-    X: pa.Table
-    ids: pa.Table
-    truth: pa.ChunkedArray | None
+# Some rows: the model's columns, those to copy, and the target if it is there.
+Batch = tuple[pa.Table, pa.Table, pa.ChunkedArray | None]
 
 
 class RowsToAnswer:
@@ -146,7 +134,7 @@ class RowsToAnswer:
                 place = table.column_names.index(name)
                 table = table.set_column(place, name, column)
         truth = None if self.target is None else table[self.target]
-        return Batch(table.select(self.features), pa.table(copied), truth)
+        return table.select(self.features), pa.table(copied), truth
 
 
 def _requested_rows(args: Args, clf: RenyiModel) -> RowsToAnswer:
@@ -239,7 +227,7 @@ def _answer_all(
     count = judged = wrong = 0
     for X, ids, truth in rows.batches():
         unseen += unseen_labels(rows.clf, X)
-        table = _answers(rows.clf, X, ids, args.proba, args.score, args.prevalence)
+        table = _answers(args, rows.clf, X, ids)
         if truth is not None:
             classes = _known_classes(truth, labels)
             known = classes != None  # noqa: E711, cell by cell
@@ -264,23 +252,16 @@ def _answer_all(
     return count, {**told, "unjudged": count - judged}
 
 
-def _answers(
-    clf: RenyiModel,
-    X: pa.Table,
-    ids: pa.Table,
-    proba: bool,
-    score: bool,
-    prevalence: float | None = None,
-) -> pd.DataFrame:
+def _answers(args: Args, clf: RenyiModel, X: pa.Table, ids: pa.Table) -> pd.DataFrame:
     """Return ids, predictions and what was asked for beside them, in row order."""
     # Integers with missing cells stay integers.
     kept = {n: ids[n].to_pandas(types_mapper=_NULLABLE.get) for n in ids.column_names}
-    found: dict[str, Any] = {PREDICTION: clf.predict(X, prevalence)}
+    found: dict[str, Any] = {PREDICTION: clf.predict(X, args.prevalence)}
     texts = [label_text(label) for label in clf.classes_.tolist()]
-    if proba:
-        shares = clf.predict_proba(X, prevalence).T
+    if args.proba:
+        shares = clf.predict_proba(X, args.prevalence).T
         found |= {f"proba_{t}": p for t, p in zip(texts, shares, strict=True)}
-    if score:
+    if args.score:
         scores = clf.decision_function(X)
         if scores.ndim == 1:
             found["score"] = scores

@@ -20,7 +20,7 @@ from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.selector_model import SelectorModel
-from renyi.figures import number_of, rounded_down, wrapped
+from renyi.figures import number_of_rows, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH
 from renyi.warnings import warn
@@ -65,7 +65,7 @@ def _warn_of_many_labels(selector: SelectorModel) -> None:
         many = size > _ROWS_PER_LABEL > n / size
         if many and selector.order == 1:
             warn(
-                f"{name!r} has {size:,} labels in {number_of(n, 'row')}. The penalty "
+                f"{name!r} has {size:,} labels in {number_of_rows(n)}. The penalty "
                 "is on a feature's largest point, so a column with many rare labels "
                 "enters early whether or not it helps on new rows: compare with --drop "
                 f"{shlex.quote(name)}, or merge its rare labels (--min-count)."
@@ -207,10 +207,7 @@ def run_hgr(args: Args, recorded: Recorded) -> None:
 
 
 def _ranking_facts(m: Marginals) -> Facts:
-    """Return the maximal correlation of every column with the target.
-
-    The bound on all columns together is None where some pairs were not counted.
-    """
+    """Return the maximal correlation of every column with the target, and of all."""
     sizes = dict(zip(m.columns.names, m.columns.sizes.tolist(), strict=True))
     few = few_rows(m.n, m._n_indicators)
     return {
@@ -235,7 +232,7 @@ def _ranking_facts(m: Marginals) -> Facts:
 def _ranking_text(facts: Facts) -> str:
     lines = [
         f"Maximal correlation with {facts['target']!r}, from "
-        f"{number_of(facts['rows'], 'row')}",
+        f"{number_of_rows(facts['rows'])}",
         f"  {'column':<{_NAME}} {'rho':>6} {'categories':>11}",
     ]
     for entry in facts["columns"]:
@@ -270,7 +267,7 @@ def _matrix_facts(m: Marginals) -> Facts:
 def _matrix_text(facts: Facts) -> str:
     """Return the matrix as plain text, a few columns at a time, by their numbers."""
     names, digits = facts["columns"], len(str(len(facts["columns"])))
-    rows = number_of(facts["rows"], "row")
+    rows = number_of_rows(facts["rows"])
     lines = [f"Maximal correlation of every pair of columns, from {rows}"]
     for first in range(0, len(names), _WIDE):
         shown = range(first, min(first + _WIDE, len(names)))

@@ -19,32 +19,12 @@ import pyarrow as pa
 
 from renyi import endings
 from renyi.checks import check_memory, memory_budget
-from renyi.cli.inputs import (
-    check_not_given,
-    chosen_columns,
-    chosen_marginals,
-    class_labels,
-    constant_names,
-    encoder_of,
-    listed,
-    opened_tables,
-    usable_rows,
-    warn_of_identifiers,
-    warn_of_labels,
-)
+from renyi.cli import inputs
 from renyi.cli.output import Args, Meter, print_notes
-from renyi.encoding.arrow_cells import (
-    check_type,
-    coded,
-    labels,
-    plain_type,
-    storage,
-    weight_floats,
-    without_views,
-)
+from renyi.encoding.arrow_cells import weight_floats, without_views
 from renyi.encoding.column_rules import check_classes, counted_rows, missing_texts
 from renyi.encoding.columns import Column, Columns, Levels
-from renyi.encoding.encoder import Encoder
+from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
@@ -71,13 +51,10 @@ def is_streamed(args: Args, order: int) -> bool:
 
 
 def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
-    """Whether the rows of a file would take more memory than a job may, or `most`.
-
-    They are then counted as they are read, which leads to the same model.
-    """
+    """Whether the rows of a file would take more memory than a job may, or `most`."""
     if args.file.endswith(MARGINALS):
         return False
-    (file,), budget = opened_tables(args), memory_budget()
+    (file,), budget = inputs.opened_tables(args), memory_budget()
     needed = files.memory(file, min(budget, most))
     if order > 1:
         what = f"Features of {order} columns cannot be counted as rows are read, and"
@@ -88,14 +65,15 @@ def is_too_large(args: Args, order: int = 1, most: float = math.inf) -> bool:
 
 def counted(args: Args) -> Marginals:
     """Return the marginals of a file, or those of a table, counted."""
-    if not args.file.endswith(MARGINALS):
-        encoder = encoder_of(args)
-        if is_too_large(args):
-            return streamed_marginals(args, encoder, args.class_conditional, False)
-        m = usable_rows(args, encoder).marginals(encoder, args.class_conditional)
-        warn_of_labels(m.encoder.columns)
-        return m
-    return chosen_marginals(args)
+    if args.file.endswith(MARGINALS):
+        return inputs.chosen_marginals(args)
+    encoder, within = inputs.encoder_of(args), args.class_conditional
+    if is_too_large(args):
+        m = streamed_marginals(args, encoder, within, False)
+    else:
+        m = inputs.usable_rows(args, encoder).marginals(encoder, within)
+    inputs.warn_of_labels(m.encoder.columns)
+    return m
 
 
 def streamed_marginals(
@@ -105,10 +83,7 @@ def streamed_marginals(
     constants: bool = True,
     rows: CountedRows | None = None,
 ) -> Marginals:
-    """Count the rows that the command line names, perhaps without constant columns.
-
-    `rows` keeps those of files.
-    """
+    """Count the rows that the command line names; `rows` keeps those of files."""
 
     def usable(m: Marginals) -> Marginals:
         check_classes(m.classes, m.target)
@@ -117,7 +92,7 @@ def streamed_marginals(
             return m
         features = [column for column in m.columns if column.name != m.target]
         source = args.file or "the query"
-        gone = {*constant_names(source, features, len(features))}
+        gone = {*inputs.constant_names(source, features, len(features))}
         kept = (name for name in m.feature_names if name not in gone)
         return m.select(kept) if gone else m
 
@@ -164,7 +139,7 @@ class KeptRows:
         """Yield the rows, block by block, or their weights alone."""
         m, columns = self.marginals, self.rows.columns
         places = columns.places(m.encoder.feature_names if codes else [])
-        classes = class_labels(columns[-1].categories).tolist()
+        classes = inputs.class_labels(columns[-1].categories).tolist()
         y = np.array([m.classes.index(label) for label in classes])
         for block, weights in self.rows.blocks([*places, -1]):
             yield TrainingRows(m.encoder, block[:-1], y[block[-1]], weights)
@@ -197,11 +172,11 @@ def _of_files(
     accepted: Callable[[Marginals], Marginals],
     rows: CountedRows | None,
 ) -> Marginals:
-    tables = opened_tables(args)
+    tables = inputs.opened_tables(args)
     missing = missing_texts(encoder.missing)
     source = tables[0] if args.sql is None else files.query(args.sql, missing, tables)
     names = source.schema.names
-    target, columns, kinds = chosen_columns(args, _named(args), names, encoder)
+    target, columns, kinds = inputs.chosen_columns(args, _named(args), names, encoder)
     columns = [name for name in columns if name not in (target, args.weight)]
     if not encoder.columns and args.sql is None:  # of the first rows with a target
         suspects = [name for name in columns if name not in kinds]
@@ -210,18 +185,16 @@ def _of_files(
         as_text = dict.fromkeys(weight, "verbatim")
         first, whole = files.first_rows(tables[0], read, encoder.missing, as_text)
         if first.num_rows:
-            first = without_views(first)
-            check_type(target, plain_type(first.schema.field(target).type))
-            indices, found = coded(storage(first[target].combine_chunks()))
-            known = [label is not None for label in labels(found, "", missing)]
-            held = pa.array(known, pa.bool_()).take(indices).fill_null(False)
-            kept = held.to_numpy(zero_copy_only=False)
-            if args.weight is not None:
-                with suppress(ValueError, TypeError):  # told when such rows are counted
-                    masses = weight_floats(args.weight, first[args.weight])
-                    kept = counted_rows(kept, masses)
-            some = first.filter(pa.array(kept))
-            warn_of_identifiers(some.select(suspects), "" if whole else "the first ")
+            with suppress(ValueError, TypeError):  # told when such rows are counted
+                answer, (codes,) = target_encoder(encoder).fit_transform(
+                    first.select([target]), refuse_identifiers=False
+                )
+                labels = np.array(answer.columns[0].categories, object)
+                kept = labels[codes] != None  # noqa: E711, cell by cell
+                for name in weight:
+                    kept = counted_rows(kept, weight_floats(name, first[name]))
+                some = without_views(first).filter(pa.array(kept)).select(suspects)
+                inputs.warn_of_identifiers(some, "" if whole else "the first ")
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}
     which |= {"columns": columns, "kinds": kinds, "checkpoint": kept}
@@ -264,7 +237,7 @@ def in_database(args: Args) -> bool:
         )
     how = "which is counted by --table and --where: make a view of what you need"
     why = f"is for files; {found[0]} is a database, {how}"
-    check_not_given(args, ("sql", "numeric", "categorical", "checkpoint"), why)
+    inputs.check_not_given(args, ("sql", "numeric", "categorical", "checkpoint"), why)
     return True
 
 
@@ -275,12 +248,12 @@ def _table(args: Args, encoder: Encoder) -> Iterator[tuple[Any, str, str, list[s
     with databases.opened(path) as connection:
         database = databases.Database(connection)
         if args.table is None:
-            tables = listed(database.tables()) or "it has none"
+            tables = inputs.listed(database.tables()) or "it has none"
             raise ValueError(
                 f"{path} is a database: name one of its tables with --table ({tables})."
             )
         names = database.columns(args.table)
-        target, columns, _ = chosen_columns(args, _named(args), names, encoder)
+        target, columns, _ = inputs.chosen_columns(args, _named(args), names, encoder)
         features = [n for n in columns if n not in (target, args.weight)]
         yield connection, args.table, target, features
 
@@ -289,7 +262,7 @@ def _with_text_classes(m: Marginals) -> Marginals:
     """Return marginals whose classes are texts if some are fractions, as in `Rows`."""
     if not any(isinstance(label, float) for label in m.classes):
         return m
-    texts = class_labels(m.classes).tolist()
+    texts = inputs.class_labels(m.classes).tolist()
     order = np.argsort(np.array(texts, object), kind="stable")
     answer = Column(m.target, Levels("label", tuple(sorted(texts))))
     where = np.arange(m.counts.shape[0])

@@ -26,7 +26,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -147,9 +147,9 @@ def candidates(names: Sequence[str], settings: Settings) -> list[Candidate]:
     for name in dict.fromkeys(names):
         if name not in METHODS:
             raise ValueError(f"Unknown method {name!r}: choose from {[*METHODS]}.")
-        about, make, probabilities = METHODS[name]
-        each = Candidate(name, about, partial(make, settings))
-        found.append(each._replace(probabilities=probabilities))
+        about, make, sure = METHODS[name]
+        make = partial(make, settings)
+        found.append(Candidate(name, about, make, probabilities=sure))
     return found
 
 
@@ -251,10 +251,9 @@ def _parts(
 def _answers(
     one: Candidate, y: Any, truth: Any, parts: Any, tell: Callable[[str], None]
 ) -> tuple[Answers, Any, float | None]:
-    """Return how rows are answered by models that were not trained on them.
+    """Return answers to rows by models not trained on them, the model and its seconds.
 
-    And the model that one would use, trained on all rows after folds, else that which
-    was judged; and the seconds of its training.
+    It is the one to use: trained on all rows after folds, else that which was judged.
     """
     wrong, loss = np.zeros(len(truth), bool), np.zeros(len(truth))
     model, seconds = one.model, None
@@ -408,8 +407,7 @@ def _with_figures(
     found: dict[str, Answers], entries: dict[str, Compared], judge: _Intervals
 ) -> list[Compared]:
     """Return the entries with their figures, the least error first."""
-    errors = {name: float(a.wrong.mean()) for name, a in found.items()}
-    order = sorted(found, key=lambda name: errors[name])
+    order = sorted(found, key=lambda name: float(found[name].wrong.mean()))
     best = found[order[0]].wrong
     losses = {n: a.loss for n, a in found.items() if a.loss is not None}
     least = min(losses.values(), key=lambda loss: float(loss.mean()), default=None)
@@ -429,5 +427,5 @@ def _with_figures(
             figures["log_loss"] = mean._replace(low=max(0.0, mean.low))
             if loss is not least and least is not None:
                 figures["log_loss_difference"] = judge.mean(loss - least)
-        done.append(Compared(**{**vars(entries[name]), **figures}))
+        done.append(replace(entries[name], **figures))
     return done + [entry for entry in entries.values() if entry.failure]

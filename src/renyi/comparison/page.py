@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
 from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
@@ -19,6 +21,7 @@ from renyi.report.page import (
 )
 
 _FEW = ", of few rows"
+_number_cell = partial(cell, class_="number")
 # What the two certificates are called: their kind, then the populations they are for.
 WORST = ("worst error,", "same pairs")
 POPULATION = ("error in the", "population")
@@ -164,10 +167,6 @@ def _table(found: Comparison) -> Html:
     told += [(e.name, f"not compared: {e.failure}") for e in found.entries if e.failure]
     texts = [tag("li", tag("b", name(each)), f": {text}") for each, text in told]
     return join([*body, tag("ul", texts)] if texts else body)
-
-
-def _number_cell(shown: str, value: float | None = None) -> Html:
-    return cell(shown, value, class_="number")
 
 
 def _number(

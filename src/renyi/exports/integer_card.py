@@ -29,7 +29,6 @@ from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import label_text
 from renyi.exports.point_tables import (
     category_places,
-    has_weights,
     markdown_table,
     markdown_text,
     merged_labels,
@@ -37,10 +36,10 @@ from renyi.exports.point_tables import (
 from renyi.figures import (
     at_most,
     capitalised,
+    number_of_rows,
     percent,
     printable,
     rounded_up,
-    size_text,
     wrapped,
 )
 from renyi.marginals.marginals import Marginals
@@ -164,7 +163,7 @@ class IntegerScorecard:
         first, second = map(label_text, self.scorecard.classes)
         c, before = self.certificate, self.before.bounds["map"]
         after = at_most(c.bounds["map"], 1)
-        size = size_text(c.n, has_weights(self.scorecard))
+        size = number_of_rows(c.n)
         cost = f"{100 * rounded_up(self.cost):.2f} points"
         listed = {rows[0][0] for rows in self._listed(merged=False)}
         how = "the model's calibrated score"

@@ -95,9 +95,7 @@ def report(
     told = () if counted is None or counted.doubtful else ranking_lines(counted)
     return Report(
         title=f"Report of a model for {name(model._target)}",
-        verdict=error_rates.verdict(
-            model._target, own, counted, tried, whose, has_weights(scorecard)
-        ),
+        verdict=error_rates.verdict(model._target, own, counted, tried, whose),
         warnings=error_rates.warnings(own, counted, seen),
         tiles=tuple(error_rates.tiles(own, counted, tried, shares, whose)),
         target=model._target,

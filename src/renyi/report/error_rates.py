@@ -26,8 +26,8 @@ from renyi.figures import (
     capitalised,
     chosen_percent,
     number_of,
+    number_of_rows,
     percent,
-    size_text,
 )
 from renyi.report.page import quoted
 from renyi.report.record import THESE_ROWS_ONLY, Rung, Tile
@@ -47,7 +47,6 @@ def verdict(
     counted: Certificate | None,
     seen: Certificate | None,
     whose: str,
-    weighted: bool = False,
 ) -> str:
     """Say in a sentence how often the model errs, what is proven, and of whom."""
     c, error, model = counted or own, _error(own), f"this model of {quoted(target)}"
@@ -76,7 +75,7 @@ def verdict(
     if error is not None:
         more = "more than" if "selected-features" in own.warning_codes else "about"
         by = "" if own.rule == "map" else "by the likelier class "
-        size = size_text(own.n, weighted).removesuffix(" rows")
+        size = number_of_rows(own.n).removesuffix(" rows")
         expected = (
             f"Expect {model} to be wrong {by}on {more} {percent(error)} of new rows "
             f"like the {size} it learned from"
@@ -84,7 +83,7 @@ def verdict(
     if c.doubtful:
         known = expected or "It is not known how often this model errs on new rows"
         return (
-            f"{known}; what is proven holds only for the {size_text(c.n, weighted)} "
+            f"{known}; what is proven holds only for the {number_of_rows(c.n)} "
             f"{whose}, and says nothing about other rows."
         )
     if not expected:

@@ -23,10 +23,10 @@ from renyi.figures import (
     at_least,
     at_most,
     number_of,
+    number_of_rows,
     percent,
     point_digits,
     rounded_up,
-    size_text,
 )
 from renyi.report.charts import Kind
 from renyi.storage import to_bytes
@@ -175,7 +175,7 @@ class Data:
         if self.rows is None:
             return None
         if self.unit == "row":
-            return size_text(self.rows, self.weighted)
+            return number_of_rows(self.rows)
         return number_of(self.rows, self.unit)
 
 

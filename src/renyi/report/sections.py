@@ -13,9 +13,9 @@ from renyi.figures import (
     capitalised,
     chosen_percent,
     number_of,
+    number_of_rows,
     percent,
     point_digits,
-    size_text,
 )
 from renyi.report.charts import Line, Mark, bar, bars, intervals, lines
 from renyi.report.page import (
@@ -101,7 +101,7 @@ def _data(report: Report) -> Section:
     facts.append(("Looks at", f"{size}, {d.categories:,} categories in all"))
     if d.certified is not None:
         what = "of other marginals than those used in training"
-        facts.append(("Certified on", f"{size_text(d.certified)} {what}"))
+        facts.append(("Certified on", f"{number_of_rows(d.certified)} {what}"))
     if d.source:
         facts.append(("Counted from", ", ".join(map(name, d.source))))
     body = [_facts(facts)]
