@@ -37,22 +37,14 @@ SAMPLES = ("fid", "iid", "father", "mother", "sex", "phenotype")
 NO_ALLELE = "0"  # in .pvar a point
 HAPLOID = ("Y", "MT")
 _BIM = ("chromosome", "id", "centimorgans", "position", "a1", "a2")
-_PVAR = {
-    "#CHROM": "chromosome",
-    "ID": "id",
-    "POS": "position",
-    "ALT": "a1",
-    "REF": "a2",
-}
+_PVAR = dict(zip(("#CHROM", "ID", "POS", "ALT", "REF"), VARIANTS, strict=True))
 _PSAM = {"PAT": "father", "MAT": "mother", "SEX": "sex"}
 _SEXES = {"1": "1", "2": "2", "M": "1", "F": "2", "m": "1", "f": "2"}
 _CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
 _CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
 _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
 _MEMORY_PER_BYTE = 6  # of text, while it is read
-_RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
-_TEXT = pa.string()
 _GROUPS, _GENOTYPES = ("CONTROL", "CASE"), ("A1A1", "A1A2", "A2A2")
 _COUNTS = [f"{group}_{genotype}" for group in _GROUPS for genotype in _GENOTYPES]
 _COUNTED = {"ID": "id", "A1": "a1", "A2": "a2"}
@@ -102,14 +94,14 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
             f"{_place(path, row, skip)}: the position {texts[row].as_py()!r:.40} is "
             "not a whole number."
         )
-    table = table.set_column(2, "position", texts.cast(pa.int64()))
-    for name in ("a1", "a2"):
-        k, alleles = table.column_names.index(name), table[name]
-        known = pc.if_else(pc.equal(alleles, "."), NO_ALLELE, alleles)
-        table = table.set_column(k, name, known)
-    table = table.set_column(0, "chromosome", _chromosomes(table["chromosome"]))
-    _check_different(path, table["id"], skip)
-    frame: pd.DataFrame = table.select(VARIANTS).to_pandas()
+    a1, a2 = (
+        pc.if_else(pc.equal(table[name], "."), NO_ALLELE, table[name])
+        for name in ("a1", "a2")
+    )
+    chromosomes, positions = _chromosomes(table["chromosome"]), texts.cast(pa.int64())
+    columns = [chromosomes, table["id"], positions, a1, a2]
+    frame: pd.DataFrame = pa.table(columns, list(VARIANTS)).to_pandas()
+    _check_different(path, frame["id"], skip)
     return frame
 
 
@@ -130,59 +122,20 @@ def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
     return names.take(named.indices)
 
 
-def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
+def _check_different(path: Path, ids: pd.Series[str], skip: int) -> None:
     """Refuse variants of one id; a point means that there is none."""
-    named = ids.filter(pc.not_equal(ids, "."))
-    hashes = np.sort(_hashes(named))
-    if not (hashes[1:] == hashes[:-1]).any():
-        return
-    texts = ids.to_pandas()
-    twice = (texts.duplicated() & (texts != ".")).to_numpy(bool)
+    twice = (ids.duplicated() & (ids != ".")).to_numpy(bool)
     if not twice.any():
         return
     second = int(twice.argmax())
-    first = int((texts == texts.iloc[second]).to_numpy(bool).argmax())
+    first = int((ids == ids.iloc[second]).to_numpy(bool).argmax())
     kind, stem = ("pfile" if skip else "bfile"), path.with_suffix("")
     raise ValueError(
-        f"{_place(path, second, skip)}: the variant id {texts.iloc[second]!r:.60} is "
+        f"{_place(path, second, skip)}: the variant id {ids.iloc[second]!r:.60} is "
         f"also in line {_line(path, first, skip)}: rename or drop such variants with "
         f"'plink2 --{kind} {stem} --rm-dup exclude-all "
         f"--make-{kind[0]}{'gen' if skip else 'ed'} --out {stem}-unique'."
     )
-
-
-def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return a number for every text: Σ byte·r^place, modulo 2⁶⁴.
-
-    Ten times as fast as a table of all texts. Different texts may, rarely, share one.
-    """
-    found = [np.zeros(0, np.uint64)]
-    up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
-    for piece in (
-        chunk.slice(k, 2**15)
-        for chunk in texts.chunks
-        for k in range(0, len(chunk), 2**15)
-    ):
-        _, ends, data = piece.buffers()
-        at = np.frombuffer(ends, np.int32)[piece.offset :][: len(piece) + 1]
-        raw = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].astype(np.uint64)
-        at = at - at[0]
-        if len(up) <= len(raw):
-            up = _powers(_RATIO, 2 * len(raw) + 1)
-            down = _powers(pow(_RATIO, -1, 2**64), 2 * len(raw) + 1)
-        raw += np.uint64(1)
-        raw *= up[: len(raw)]
-        total = np.zeros(len(raw) + 1, np.uint64)
-        np.cumsum(raw, out=total[1:])
-        found.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
-    return np.concatenate(found)
-
-
-def _powers(ratio: int, count: int) -> NDArray[np.uint64]:
-    """Return the powers of a number from the zeroth on, modulo 2⁶⁴."""
-    factors = np.full(count, ratio, np.uint64)
-    factors[:1] = 1
-    return np.multiply.accumulate(factors)
 
 
 # ---- samples
@@ -253,23 +206,20 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     """Read the counts of a file."""
     place = existing(path)
     check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
-    kinds = dict.fromkeys((*_COUNTED, "CHROM"), _TEXT)
+    kinds = dict.fromkeys((*_COUNTED, "CHROM"), pa.string())
     kinds |= dict.fromkeys((*_COUNTS, "POS"), pa.int64())
     kinds |= {f"#{name}": kind for name, kind in kinds.items()}
     try:
         table = csv.read_csv(
             place,
             parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=csv.ConvertOptions(
-                column_types=kinds, null_values=[], strings_can_be_null=False
-            ),
+            convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
         )
-        names = table.column_names
+        names = [name.removeprefix("#") for name in table.column_names]
     except pa.ArrowInvalid as error:
         raise ValueError(f"{place} cannot be read: {first_line(error)}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{place} is not text in UTF-8.") from None
-    names = [name.removeprefix("#") for name in names]
     if len(set(names)) < len(names):
         raise ValueError(f"{place} names a column twice in its header.")
     table = table.rename_columns(names)
@@ -281,25 +231,20 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     if "CHROM" in names:
         frame["chromosome"] = _chromosomes(table["CHROM"]).to_pandas()
     frame["position"] = table["POS"].to_numpy() if "POS" in names else 0
-    counts = np.stack([table[name].to_numpy() for name in _COUNTS], axis=1)
-    _check_counts(place, frame, counts)
-    return GenotypeCounts(frame, counts.reshape(-1, 2, 3), str(place))
-
-
-def _check_counts(path: object, frame: pd.DataFrame, counts: NDArray[np.int64]) -> None:
-    """Refuse counts below 0, and variants without cases or without controls."""
-    none = counts.reshape(-1, 2, 3).sum(axis=2).min(axis=1) <= 0
+    columns = [table[name].to_numpy() for name in _COUNTS]
+    counts = np.stack(columns, axis=1).reshape(-1, 2, 3)
     for bad, what in (
-        (counts.min(axis=1) < 0, "a negative count"),
-        (counts.max(axis=1) > _MOST, f"a count above {_MOST:,}"),
-        (none, "no counts of cases or of controls"),
+        (counts.min(axis=(1, 2)) < 0, "a negative count"),
+        (counts.max(axis=(1, 2)) > _MOST, f"a count above {_MOST:,}"),
+        (counts.sum(axis=2).min(axis=1) <= 0, "no counts of cases or of controls"),
     ):
         if bad.any():
             row = int(bad.argmax())
             raise ValueError(
-                f"{path}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
+                f"{place}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
                 f"{what}."
             )
+    return GenotypeCounts(frame, counts, str(place))
 
 
 # ---- lines and fields
@@ -340,10 +285,9 @@ def _fields(
     """Read some of the columns of a file, as text."""
     _check_not_empty(path)
     check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
-    between = _between(path, tabs=path.suffix == ".pvar" and skip > 0)
-    found = (
-        None if between is None else _parsed(str(path), between, names, wanted, skip)
-    )
+    found, between = None, "\t" if path.suffix == ".pvar" and skip else _between(path)
+    if between is not None:
+        found = _parsed(str(path), between, names, wanted, skip)
     if found is None:
         tidy = io.BytesIO(_tidied(np.fromfile(path, np.uint8)))
         found = _parsed(tidy, "\t", names, wanted, skip)
@@ -360,10 +304,8 @@ def _fields(
     return found
 
 
-def _between(path: Path, tabs: bool) -> str | None:
+def _between(path: Path) -> str | None:
     """Return the one character between all fields, or None if there are several."""
-    if tabs:
-        return "\t"
     with (
         path.open("rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text,
@@ -384,7 +326,7 @@ def _parsed(
             ),
             csv.ParseOptions(delimiter=between, quote_char=False, escape_char=False),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(names, _TEXT),
+                column_types=dict.fromkeys(names, pa.string()),
                 include_columns=list(wanted),
                 strings_can_be_null=False,
             ),

@@ -44,9 +44,8 @@ class SampleColumns(NamedTuple):
 
     def numbers(self) -> pd.DataFrame:
         """Return the columns as numbers, NaN where they are missing."""
-        return pd.DataFrame(
-            {name: self._numbers(str(name)) for name in self.texts}, dtype=float
-        )
+        columns = {name: self._numbers(str(name)) for name in self.texts}
+        return pd.DataFrame(columns, dtype=float)
 
     def _numbers(self, name: str) -> list[float]:
         found = []
@@ -76,8 +75,7 @@ def read_sample_columns(
     With a header (FID IID, IID or #IID first) or without; then columns are `named`
     PHENO1, PHENO2, …, and FID IID or IID comes first, whichever are ids of samples.
     """
-    place = _existing(path)
-    rows = list(lines(place))
+    place, rows = _read(path)
     if not rows:
         raise ValueError(f"{place} is empty: it needs a line per sample.")
     line, first = rows[0]
@@ -97,7 +95,7 @@ def read_sample_columns(
                 f"{len(names)}: separate them by tabs or spaces, and write NA where a "
                 "value is missing."
             )
-    at = _rows_of(place, [(line, fields[:ids]) for line, fields in rows], samples)
+    at = _rows_of(place, rows, ids, samples)
     if (at < 0).all():
         raise ValueError(
             f"No sample of {place} is among the genotypes: it begins with "
@@ -106,16 +104,14 @@ def read_sample_columns(
             "IID, or IID, then values, separated by tabs or spaces."
         )
     found_in = np.array([line for line, _ in rows] + [0])[at]
-    width = len(names) - ids
-    cells = [fields[ids:] for _, fields in rows] + [[None] * width]
+    cells = [fields[ids:] for _, fields in rows] + [[None] * (len(names) - ids)]
     texts = pd.DataFrame([cells[k] for k in at], columns=names[ids:], dtype=object)
     return SampleColumns(place, texts, found_in)
 
 
 def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which samples a file lists, by FID and IID or by IID alone."""
-    place = _existing(path)
-    rows = list(lines(place))
+    place, rows = _read(path)
     has_header, ids = _ids_of(place, rows, samples, 0)
     rows = rows[has_header:]
     for line, fields in rows:
@@ -123,22 +119,20 @@ def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]
             raise ValueError(
                 f"{place}, line {line}: FID and IID of a sample are needed."
             )
-    at = _rows_of(place, [(line, fields[:ids]) for line, fields in rows], samples)
-    return at >= 0
+    return _rows_of(place, rows, ids, samples) >= 0
 
 
 def listed_variants(path: str | Path, variants: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which variants a file lists, by their ids."""
-    place = _existing(path)
-    ids = [field for _, fields in lines(place) for field in fields]
+    ids = [field for _, fields in _read(path)[1] for field in fields]
     return variants["id"].isin(ids).to_numpy(bool)
 
 
-def _existing(path: str | Path) -> Path:
-    """Return a file whose lines there is memory for."""
+def _read(path: str | Path) -> tuple[Path, list[Row]]:
+    """Return where a file is, and its lines, if there is memory for them."""
     place = existing(path)
     check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
-    return place
+    return place, list(lines(place))
 
 
 def _ids_of(
@@ -174,18 +168,20 @@ def _without_families(samples: pd.DataFrame) -> bool:
     return bool((samples["fid"] == "0").all())
 
 
-def _rows_of(path: Path, rows: list[Row], samples: pd.DataFrame) -> NDArray[np.int64]:
+def _rows_of(
+    path: Path, rows: list[Row], ids: int, samples: pd.DataFrame
+) -> NDArray[np.int64]:
     """Return the row that is about each sample, -1 where none is."""
-    if _without_families(samples):
-        rows = [(line, key[-1:]) for line, key in rows]
+    families = ids == 2 and not _without_families(samples)
     found: dict[tuple[str, ...], int] = {}
-    for k, (line, key) in enumerate(rows):
-        if found.setdefault(tuple(key), k) != k:
+    for k, (line, fields) in enumerate(rows):
+        key = tuple(fields[:ids] if families else fields[:ids][-1:])
+        if found.setdefault(key, k) != k:
             raise ValueError(
                 f"{path}, line {line}: the sample {' '.join(key)} is also in line "
-                f"{rows[found[tuple(key)]][0]}."
+                f"{rows[found[key]][0]}."
             )
-    if all(len(key) == 2 for _, key in rows):
+    if families or not rows:
         keys = zip(samples["fid"], samples["iid"], strict=True)
         return np.array([found.get(key, -1) for key in keys], np.int64)
     twice = samples["iid"].duplicated().to_numpy()
