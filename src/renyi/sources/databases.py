@@ -176,6 +176,8 @@ class Database:
             return dialect.by_letters(dialect.moment_text(column))
         if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
             return dialect.as_text(column)
+        if dialect.name == "duckdb" and str(kind) == "INTERVAL":
+            return f"epoch_us({column})"
         return column
 
     def number(self, name: str) -> str:

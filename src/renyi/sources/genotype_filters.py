@@ -150,9 +150,8 @@ def _in_regions(variants: pd.DataFrame, regions: Sequence[str]) -> Mask:
     for region in regions:
         match = _REGION.fullmatch(region)
         if match is None:
-            raise ValueError(
-                f"--region {region} is not a place such as 6:25000000-34000000."
-            )
+            example = "6:25000000-34000000"
+            raise ValueError(f"--region {region} is not a place such as {example}.")
         low, high = (int(text.replace(",", "")) for text in match.groups()[1:])
         there = variants["chromosome"] == chromosome_name(match[1])
         kept |= there.to_numpy(bool) & (low <= position) & (position <= high)
@@ -184,17 +183,16 @@ def _without_male_heterozygotes(genotypes: Genotypes) -> Genotypes:
         return genotypes
     wrong = np.zeros(genotypes.packed.d, np.int64)
     wrong[on_x] = code_counts(genotypes.packed.take(males, on_x))[:, ONE]
-    if wrong.any():
-        many = number_of(int(np.count_nonzero(wrong)), "variant")
-        worst = int(wrong.argmax())
-        warn(
-            f"Left out {many} of X at which males are heterozygous, most often "
-            f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
-            f"{number_of(int(males.sum()), 'male')}): check their sex, or make such "
-            "calls missing with plink2 --set-hh-missing."
-        )
-        genotypes = genotypes.select(variants=wrong == 0)
-    return genotypes
+    if not wrong.any():
+        return genotypes
+    many, worst = number_of(int((wrong > 0).sum()), "variant"), int(wrong.argmax())
+    warn(
+        f"Left out {many} of X at which males are heterozygous, most often "
+        f"{genotypes.variants['id'].iloc[worst]!r} ({wrong[worst]:,} of "
+        f"{number_of(int(males.sum()), 'male')}): check their sex, or make such "
+        "calls missing with plink2 --set-hh-missing."
+    )
+    return genotypes.select(variants=wrong == 0)
 
 
 def _sex_linked(genotypes: Genotypes) -> tuple[Mask, Mask]:
@@ -214,8 +212,7 @@ def minor_allele_frequencies(
     `counts` are those of the codes of all samples, where they are known.
     """
     first = founders(genotypes.samples)
-    on_x, males = _sex_linked(genotypes)
-    packed = genotypes.packed
+    (on_x, males), packed = _sex_linked(genotypes), genotypes.packed
     if counts is None or not first.all():
         counts = code_counts(packed.take(samples=first))
     copies, total = _allele_counts(counts)

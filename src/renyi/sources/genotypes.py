@@ -196,20 +196,15 @@ def read_genotypes(
         data = _mapped(place, n, d, about)
     else:
         data = _unpacked(place, head, n, d, about, progress)
-    packed = PackedGenotypes(data, n)
-    return _placed(Genotypes(packed, samples, variants, str(place)))
-
-
-def _placed(genotypes: Genotypes) -> Genotypes:
-    """Leave out variants of negative position, by which PLINK means just that."""
-    kept = (genotypes.variants["position"] >= 0).to_numpy(bool)
+    found = Genotypes(PackedGenotypes(data, n), samples, variants, str(place))
+    kept = (variants["position"] >= 0).to_numpy(bool)
     if kept.all():
-        return genotypes
+        return found
     many = number_of(int((~kept).sum()), "variant")
     if not kept.any():
-        raise ValueError(f"All of {many} of {genotypes.path} have negative positions.")
-    warn(f"Left out {many} of {genotypes.path} with negative positions, as PLINK does.")
-    return genotypes.select(variants=kept)
+        raise ValueError(f"All of {many} of {place} have negative positions.")
+    warn(f"Left out {many} of {place} with negative positions, as PLINK does.")
+    return found.select(variants=kept)
 
 
 def files_beside(path: str) -> tuple[str, str]:
@@ -244,8 +239,7 @@ def _head(place: Path) -> bytes:
     if head[:2] != _MAGIC:
         raise ValueError(
             f"{place} is not a {place.suffix} file: it begins with "
-            f"{head[:3].hex(' ')!r}, "
-            f"not with {_MAGIC.hex(' ')!r}."
+            f"{head[:3].hex(' ')!r}, not with {_MAGIC.hex(' ')!r}."
         )
     stem = place.with_suffix("")
     if head[2] == 0:
@@ -281,8 +275,7 @@ def _mapped(place: Path, n: int, d: int, about: list[Path]) -> NDArray[np.uint8]
             f"({about[0].name}) and {d:,} variants ({about[1].name}) take "
             f"{needed + _BED_HEAD:,} bytes, and it has {size + _BED_HEAD:,}{hint}."
         )
-    mapped = np.memmap(place, np.uint8, "r", _BED_HEAD, (d, width))
-    return np.asarray(mapped)
+    return np.asarray(np.memmap(place, np.uint8, "r", _BED_HEAD, (d, width)))
 
 
 # ---- .pgen
@@ -299,10 +292,8 @@ def _unpacked(
     """Read the hard calls of a .pgen file, some variants at a time, and pack them."""
     if len(head) < _PGEN_HEAD:
         raise ValueError(f"{place} is truncated: it has {len(head)} bytes.")
-    for what, at, count, path in (
-        ("samples", 7, n, about[0]),
-        ("variants", 3, d, about[1]),
-    ):
+    facts = (("samples", 7, n, about[0]), ("variants", 3, d, about[1]))
+    for what, at, count, path in facts:
         declared = int.from_bytes(head[at : at + 4], "little")
         if declared != count:
             raise ValueError(
@@ -310,22 +301,22 @@ def _unpacked(
                 "files do not belong together."
             )
     _check_length(place, head, n, d)
-    reader = _pgenlib().PgenReader
+    need = "Files .pgen need the package pgenlib"
+    otherwise = ", or convert the file with 'plink2 --pfile … --make-bed'"
+    reader = import_extra("pgenlib", "genetics", need, otherwise).PgenReader
     width = variant_bytes(n)
     check_memory(width * d + 3 * _BLOCK, f"Reading {place}")
     begun, step = time.monotonic(), max(1, _BLOCK // (4 * width))
     try:
         with reader(os.fsencode(place), n, d) as calls:
             data = np.empty((d, width), np.uint8)
-            block = np.zeros((min(step, d), 4 * width), np.int8)
-            room = np.empty((min(step, d), n), np.int8)
+            copies = np.empty((min(step, d), n), np.int8)
+            codes = np.zeros((min(step, d), 4 * width), np.uint8)
             for low in range(0, d, step):
                 high = min(low + step, d)
-                calls.read_range(low, high, room[: high - low])
-                block[: high - low, :n] = room[: high - low]
-                codes = _CODES[block[: high - low] & 3]  # -9 & 3 is 3
-                codes[:, n:] = 0
-                pack(codes, data[low:high])
+                calls.read_range(low, high, copies[: high - low])
+                codes[: high - low, :n] = _CODES[copies[: high - low] & 3]
+                pack(codes[: high - low], data[low:high])
                 if progress is not None:
                     spent = time.monotonic() - begun
                     progress(Progress(f"reading {place}", spent, high / d))
@@ -366,9 +357,3 @@ def _check_length(place: Path, head: bytes, n: int, d: int) -> None:
         raise ValueError(
             f"{place} is {state}: {end:,} bytes by its own index, but it has {size:,}."
         )
-
-
-def _pgenlib() -> Any:
-    need = "Files .pgen need the package pgenlib"
-    otherwise = ", or convert the file with 'plink2 --pfile … --make-bed'"
-    return import_extra("pgenlib", "genetics", need, otherwise)

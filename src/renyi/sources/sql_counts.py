@@ -61,14 +61,22 @@ _T = TypeVar("_T")
 
 
 class Request(NamedTuple):
-    """What is to be counted."""
+    """What is to be counted, as `Marginals.from_sql` has it."""
 
     table: str | Sequence[str]
     target: str
-    columns: Sequence[str]
+    columns: Any  # their names; None for all others
     encoder: Encoder
     class_conditional: bool
+    where: str | None
     weight: str | None
+    progress: ProgressCallback | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read."""
+        weight = [] if self.weight is None else [self.weight]
+        return [*self.columns, self.target, *weight]
 
 
 class FilteredTable(NamedTuple):
@@ -387,9 +395,8 @@ class TableCounts:
         database: Database,
         request: Request,
         rows: FilteredTable,
-        progress: ProgressCallback | None = None,
     ) -> None:
-        self._database, self._request, self._progress = database, request, progress
+        self._database, self._request = database, request
         if request.weight is not None:
             rows = _weighted(database, rows, request.weight)
         reader = ColumnReader(database, rows, request.encoder)
@@ -464,10 +471,10 @@ class TableCounts:
         """Yield items, and tell how many are done before each."""
         begun = time.monotonic()
         for done, item in enumerate(items):
-            if self._progress is not None:
+            if self._request.progress is not None:
                 seconds, share = time.monotonic() - begun, done / len(items)
                 facts = f"statement {done + 1} of {len(items)}"
-                self._progress(Progress(step, seconds, share, facts))
+                self._request.progress(Progress(step, seconds, share, facts))
             yield item
 
     def _statement(self, batch: list[Group]) -> str:
