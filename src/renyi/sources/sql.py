@@ -254,12 +254,12 @@ class TableRows:
     def count(self) -> Marginals:
         """Count the rows, as every other stream is counted."""
         _, target, _, encoder, class_conditional, _, weight, progress = self._request
-        types = [column.type or _UNTYPED for column in self._columns.values()]
+        given = [_UNTYPED] * len(self._columns)
         if self._database.dialect.name == "duckdb":
             sql = self._statement(self._columns)
-            given = self._database.arrow_schema(sql, "the types")
-            types = [self._columns[f.name].type or f.type for f in given]
-        schema = pa.schema(list(zip(self._columns, types, strict=True)))
+            given = self._database.arrow_schema(sql, "the types").types
+        columns = zip(self._columns.values(), given, strict=True)
+        schema = pa.schema([(c.name, c.type or kind) for c, kind in columns])
         spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
         with self._under_way:
             job = Job(Source(schema, self._units), spec, progress=progress)
@@ -327,16 +327,15 @@ class TableRows:
 
     def _batch(self, columns: list[_Column], rows: list[Row]) -> pa.RecordBatch:
         """Return rows of SQLite; a column without a type is a dictionary of labels."""
-        arrays = []
+        arrays = {}
         for column, values in zip(columns, zip(*rows, strict=True), strict=True):
             array = pa.array(values, column.type)
             if column.type is None and column.name != self._request.weight:
                 if pa.types.is_null(array.type) or pa.types.is_string(array.type):
                     array = array.cast(pa.binary())
                 array = array.dictionary_encode()
-            arrays.append(array)
-        names = [column.name for column in columns]
-        return pa.RecordBatch.from_arrays(arrays, names=names)
+            arrays[column.name] = array
+        return pa.RecordBatch.from_pydict(arrays)
 
 
 def _first_rows(
