@@ -37,33 +37,17 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Filters:
-    """What to keep of some genotypes.
+    """What to keep of some genotypes; lists and options that are empty keep all."""
 
-    Parameters
-    ----------
-    keep, remove : str or None
-        Files of samples.
-    extract, exclude : str or None
-        Files of ids of variants.
-    chromosomes : sequence of str
-        Chromosomes and ranges of them, such as ``1-22`` or ``X``; empty for all.
-    regions : sequence of str
-        Places such as ``6:25,000,000-34,000,000``; empty for all.
-    mind, geno : float or None
-        The largest share of missing calls that a sample, or a variant, may have.
-    maf : float or None
-        The smallest frequency of the rarer allele.
-    """
-
-    keep: str | None = None
+    keep: str | None = None  # files of samples
     remove: str | None = None
-    extract: str | None = None
+    extract: str | None = None  # files of ids of variants
     exclude: str | None = None
-    chromosomes: Sequence[str] = ()
-    regions: Sequence[str] = ()
-    mind: float | None = None
-    geno: float | None = None
-    maf: float | None = None
+    chromosomes: Sequence[str] = ()  # and ranges of them, such as 1-22
+    regions: Sequence[str] = ()  # such as 6:25,000,000-34,000,000
+    mind: float | None = None  # largest share of missing calls of a sample
+    geno: float | None = None  # and of a variant
+    maf: float | None = None  # smallest frequency of the rarer allele
 
     def apply(self, genotypes: Genotypes, say: Say = lambda line: None) -> Genotypes:
         """Return what is kept; `say` is told of every step, in PLINK's manner."""
