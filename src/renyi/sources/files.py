@@ -219,7 +219,12 @@ def read_table(
     names = table.schema.names
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
-    found: pa.Table = table.read_whole(wanted)
+    if isinstance(table, CsvFile):
+        found = table.read_whole(wanted)
+    else:
+        schema = pa.schema([table.schema.field(name) for name in wanted])
+        parts = [b.cast(schema) for unit in table.units(0, wanted) for b in unit.read()]
+        found = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not found.num_rows:
         raise no_rows([table])
     return _typed(table, found, missing_texts(missing), kinds or {})
