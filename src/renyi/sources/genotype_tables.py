@@ -270,20 +270,22 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _header(path: Path, *begins: str) -> tuple[list[str], int]:
     """Return the names in a header and how many lines it takes; none without one."""
-    _check_not_empty(path)
     for number, line in _raw_lines(path):
         if line.startswith(b"##"):
             continue
         names = line.decode(errors="replace").split()
         return (names, number) if names[:1] and names[0] in begins else ([], 0)
-    raise ValueError(f"{path} has a header only.")
+    if path.stat().st_size:
+        raise ValueError(f"{path} has a header only.")
+    return [], 0
 
 
 def _fields(
     path: Path, names: Sequence[str], wanted: Sequence[str], skip: int = 0
 ) -> pa.Table:
     """Read some of the columns of a file, as text."""
-    _check_not_empty(path)
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty.")
     check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
     found, between = None, "\t" if path.suffix == ".pvar" and skip else _between(path)
     if between is not None:
@@ -335,11 +337,6 @@ def _parsed(
         return None
     empty = any(pc.any(pc.equal(found[name], "")).as_py() for name in wanted)
     return None if empty else found
-
-
-def _check_not_empty(path: Path) -> None:
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty.")
 
 
 def _tidied(text: NDArray[np.uint8]) -> bytes:
