@@ -21,7 +21,7 @@ from renyi.report.build import MOST_CATEGORIES, row_of, rows_of
 from renyi.report.error_rates import guessing
 from renyi.report.page import name, quoted
 from renyi.report.record import Column, Data, Feature, Report, Rung, Scale, Tile
-from renyi.sources.genotype_filters import genotype_shares
+from renyi.sources.genotypes import genotype_shares
 
 _ORDER = [*OBSERVED, MISSING]  # of the genotypes to choose from
 _MOST = 1e15  # samples that a model may tell of
