@@ -19,9 +19,8 @@ from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import GenotypeScores
 from renyi.figures import at_most, chosen_percent, number_of, percent, printable
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
-from renyi.sources.genotype_filters import Filters, frequency_of
 from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
-from renyi.sources.genotypes import Genotypes
+from renyi.sources.genotypes import Filters, Genotypes, frequency_of
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]

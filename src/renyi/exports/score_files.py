@@ -44,8 +44,8 @@ from renyi.exports.score_formats import REVERSED, read_pgs, write_pgs, write_pli
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
 from renyi.solvers.risk_measures import intercept_at
-from renyi.sources.genotype_filters import frequency_of, genotype_shares
 from renyi.sources.genotype_tables import VARIANTS
+from renyi.sources.genotypes import frequency_of, genotype_shares
 from renyi.storage import (
     NUMBER,
     check_fields,

@@ -41,8 +41,8 @@ from renyi.checks import check_memory
 from renyi.counting.packed import CODES, MISSING, NONE, ONE, TWO
 from renyi.endings import PLINK2
 from renyi.exports.allele_matching import NO_ID, chromosomes, variant_names
-from renyi.sources.genotype_filters import genotype_shares
 from renyi.sources.genotype_tables import HAPLOID, NO_ALLELE
+from renyi.sources.genotypes import genotype_shares
 from renyi.storage import InvalidFileError, first_line, parse, valid
 from renyi.writing import Place, replace_together, replacing
 

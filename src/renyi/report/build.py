@@ -47,7 +47,7 @@ from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
 from renyi.solvers.risk_measures import auc, log_losses
-from renyi.sources.genotype_filters import genotype_shares
+from renyi.sources.genotypes import genotype_shares
 
 Floats = NDArray[np.float64]
 

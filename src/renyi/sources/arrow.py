@@ -141,10 +141,6 @@ def opened(stream: Any) -> tuple[pa.Schema, Iterator[Any]]:
     """Return the schema of a stream, and its batches."""
     if isinstance(stream, pd.DataFrame):
         stream = _from_pandas(stream)
-    elif isinstance(stream, pa.RecordBatch):
-        stream = pa.Table.from_batches([stream])
-    if isinstance(stream, pa.Table):
-        stream = stream.to_reader()
     elif hasattr(stream, "scanner"):  # a dataset of pyarrow
         stream = stream.scanner().to_reader()
     if hasattr(stream, "__arrow_c_stream__"):
@@ -268,10 +264,9 @@ class ParquetFile:
         A run of a text takes a few bytes in the file. Where texts may be many bytes in
         memory they are looked at, as dictionaries.
         """
-        rows, found = self._metadata.num_rows, self._metadata
-        groups = [
-            found.row_group(k).total_byte_size for k in range(found.num_row_groups)
-        ]
+        found = self._metadata
+        rows, numbers = found.num_rows, range(found.num_row_groups)
+        groups = [found.row_group(k).total_byte_size for k in numbers]
         texts = self._texts(self.schema.names)
         size = rows * sum(map(_width, self.schema.types)) + sum(groups)
         if size <= most < rows * len(texts) * max(groups, default=0):
@@ -287,19 +282,6 @@ class ParquetFile:
         """Return which of some columns are of text, read as dictionaries."""
         texts = (pa.string(), pa.large_string())
         return [name for name in columns if self.schema.field(name).type in texts]
-
-    def read_whole(self, columns: list[str]) -> pa.Table:
-        """Read some columns at once."""
-        with _naming_errors(self.path, "Parquet"):
-            table = pa.parquet.read_table(
-                self.path,
-                columns=columns,
-                read_dictionary=self._texts(columns),  # whose indices are checked
-                page_checksum_verification=True,
-            )
-            table.validate(full=True)
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return table.select(columns).replace_schema_metadata(None).cast(schema)
 
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the row groups; the file is number `file` of several."""
@@ -341,7 +323,8 @@ class IpcFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _naming_errors(path, "Arrow"), _opened_ipc(path) as (reader, _):
+        with _naming_errors(path, "Arrow"):
+            reader, _ = _opened_ipc(path)
             # Of a stream, how many batches there are is not known.
             self._count = getattr(reader, "num_record_batches", None)
             self._names = reader.schema.names
@@ -356,12 +339,6 @@ class IpcFile:
                 break
         return size, rows * len(names), rows
 
-    def read_whole(self, columns: list[str]) -> pa.Table:
-        """Read some columns at once."""
-        parts = [batch for unit in self.units(0, columns) for batch in unit.read()]
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return pa.Table.from_batches(parts, schema).unify_dictionaries()
-
     def units(self, file: int, columns: Sequence[str]) -> Iterator[Unit]:
         """Yield the record batches, small ones several at a time."""
         columns, count = list(columns), self._count
@@ -370,10 +347,8 @@ class IpcFile:
         size = max(self.path.stat().st_size, 1)
         if count is None:
             before = start = 0
-            with (
-                _naming_errors(self.path, "Arrow"),
-                _opened_ipc(self.path, places) as (reader, stream),
-            ):
+            with _naming_errors(self.path, "Arrow"):
+                reader, stream = _opened_ipc(self.path, places)
                 for number, batch in enumerate(reader):
                     checked, place = _checked(batch, columns), stream.tell()
                     share, before = (place - before) / size, place
@@ -387,9 +362,7 @@ class IpcFile:
         def read(numbers: range) -> Iterator[pa.RecordBatch]:
             with _naming_errors(self.path, "Arrow"):
                 if not hasattr(own, "reader"):
-                    own.stack = contextlib.ExitStack()
-                    opened = _opened_ipc(self.path, places)
-                    own.reader, _ = own.stack.enter_context(opened)
+                    own.reader, _ = _opened_ipc(self.path, places)
                 for number in numbers:
                     yield _checked(own.reader.get_batch(number), columns)
 
@@ -400,14 +373,10 @@ class IpcFile:
             yield Unit(file, number, len(part) / count, partial(read, part), first)
 
 
-@contextlib.contextmanager
-def _opened_ipc(
-    path: Path, places: list[int] | None = None
-) -> Iterator[tuple[Any, Any]]:
-    """Yield the reader of some columns, in either format, and the stream it reads."""
+def _opened_ipc(path: Path, places: list[int] | None = None) -> tuple[Any, Any]:
+    """Return the reader of some columns, in either format, and the stream it reads."""
     with path.open("rb") as stream:
         magic = stream.read(len(_MAGIC))
     opening = pa.ipc.open_file if magic == _MAGIC else pa.ipc.open_stream
-    options = pa.ipc.IpcReadOptions(included_fields=places)
-    with pa.OSFile(str(path)) as file, opening(file, options=options) as reader:
-        yield reader, file
+    file = pa.OSFile(str(path))
+    return opening(file, options=pa.ipc.IpcReadOptions(included_fields=places)), file

@@ -66,15 +66,11 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 def _is_packed(path: Path) -> bool:
-    """Whether a file is gzipped, by its ending."""
     return path.suffix.lower() == ".gz"
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Open a file, unpacking it if it is gzipped."""
-    if _is_packed(path):
-        return cast(IO[bytes], gzip.open(path))
-    return path.open("rb")
+    return cast(IO[bytes], gzip.open(path)) if _is_packed(path) else path.open("rb")
 
 
 def _decoded(path: Path) -> io.TextIOWrapper:
@@ -189,19 +185,17 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
 
 def _filled(stream: Any, rest: bytes, size: int) -> tuple[bytearray, bool]:
     """Return what was left over and the bytes that follow; and whether any did."""
-    data = bytearray(len(rest) + size)
-    data[: len(rest)] = rest
-    filled = len(rest)
+    data, filled = bytearray(len(rest) + size), len(rest)
+    data[:filled] = rest
     with memoryview(data) as view:
         while filled < len(data) and (count := stream.readinto(view[filled:])):
             filled += count
-    more = filled > len(rest)
     del data[filled:]
-    return data, more
+    return data, filled > len(rest)
 
 
 def record_end(data: Bytes, delimiter: bytes = b",") -> int:
-    r"""Return where the last whole record ends; 0 if none does."""
+    """Return where the last whole record ends; 0 if none does."""
     opens = closes = np.zeros(0, np.intp)
     if b'"' in data:
         opens, closes = _quoted(data, delimiter)
@@ -260,6 +254,7 @@ def _read_by_loop(
 def _read_by_arrow(
     header: Header, data: bytearray, columns: list[str], plain: Collection[str] = ()
 ) -> list[Any]:
+    quotes = b'"' in data  # not to look for any is a tenth faster
     table = pa.csv.read_csv(
         pa.BufferReader(pa.py_buffer(data)),
         pa.csv.ReadOptions(
@@ -267,7 +262,13 @@ def _read_by_arrow(
             use_threads=False,
             block_size=min(len(data) + 1, 2**31 - 1),
         ),
-        _parse_options(header, b'"' in data),
+        pa.csv.ParseOptions(
+            delimiter=header.delimiter,
+            quote_char='"' if quotes else False,
+            newlines_in_values=quotes,
+            # Of a single column, a blank line is an empty cell.
+            ignore_empty_lines=len(header.names) > 1,
+        ),
         pa.csv.ConvertOptions(
             column_types={
                 name: pa.string() if name in plain else TEXT for name in columns
@@ -280,31 +281,11 @@ def _read_by_arrow(
     return [column.chunk(0) for column in table.columns]
 
 
-def _parse_options(header: Header, quotes: bool) -> Any:
-    return pa.csv.ParseOptions(
-        delimiter=header.delimiter,
-        quote_char='"' if quotes else False,  # not to look for any is a tenth faster
-        newlines_in_values=quotes,
-        # Of a single column, a blank line is an empty cell.
-        ignore_empty_lines=len(header.names) > 1,
-    )
-
-
-def _are_trimmed(columns: list[Any]) -> bool:
-    """Whether columns are dictionaries without spaces around any label."""
-    if not columns or not all(pa.types.is_dictionary(c.type) for c in columns):
-        return not columns
-    labels = pa.concat_arrays([column.dictionary for column in columns])
-    return bool(pc.utf8_trim_whitespace(labels).equals(labels))
-
-
 def _trimmed(column: Any) -> Any:
     """Drop spaces around the cells; labels may then be twice in the dictionary."""
     if not pa.types.is_dictionary(column.type):
         return pc.utf8_trim_whitespace(column)
     bare = pc.utf8_trim_whitespace(column.dictionary)
-    if bare.equals(column.dictionary):
-        return column
     return pa.DictionaryArray.from_arrays(column.indices, bare)
 
 
@@ -342,12 +323,11 @@ class CsvFile:
                 found = _read_by_arrow(self.header, data, columns, plain)
             except pa.ArrowException as error:
                 raise ValueError(self._trouble(error)) from None
-        if not _are_trimmed(found):
-            found = [
-                column if name in verbatim else _trimmed(column)
-                for name, column in zip(columns, found, strict=True)
-            ]
-        return pa.RecordBatch.from_arrays(found, names=columns)
+        cells = [
+            column if name in verbatim else _trimmed(column)
+            for name, column in zip(columns, found, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(cells, names=columns)
 
     def units(
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
@@ -376,8 +356,7 @@ class CsvFile:
             return frozenset()
         many = batch.num_rows // _WORTH
         found = zip(columns, batch.columns, strict=True)
-        wide = (name for name, c in found if len(c.dictionary) > many > _FEWEST)
-        return frozenset(wide)
+        return frozenset(n for n, c in found if len(c.dictionary) > many > _FEWEST)
 
     @cached_property
     def _first_piece(self) -> Piece:
@@ -409,25 +388,10 @@ class CsvFile:
 
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
-        header, path = self.header, self.path
-        try:
-            # Arrow unpacks by the ending in small letters only, and no padded file.
-            with _opened(path) if _is_packed(path) else pa.OSFile(str(path)) as stream:
-                stream.seek(header.start)
-                return pa.csv.read_csv(
-                    stream,
-                    pa.csv.ReadOptions(column_names=header.names, block_size=PIECE),
-                    _parse_options(header, True),
-                    pa.csv.ConvertOptions(
-                        column_types=dict.fromkeys(header.names, pa.string()),
-                        include_columns=columns,
-                        strings_can_be_null=False,
-                    ),
-                )
-        except (pa.ArrowException, *_BROKEN) as error:
-            if str(error) == "Empty CSV file":
-                return pa.table({name: pa.array([], pa.string()) for name in columns})
-            raise ValueError(self._trouble(error)) from None
+        read = (piece.data for piece in pieces(self.path, self.header))
+        found = (self.parse(data, columns, columns, columns) for data in read)
+        schema = pa.schema([(name, pa.string()) for name in columns])
+        return pa.Table.from_batches([b for b in found if b is not None], schema)
 
     def _trouble(self, error: Exception) -> str:
         """Say where the file is wrong, by reading it once more, line by line."""

@@ -56,7 +56,8 @@ def read_cells(
         for most in _tried(len(columns)):
             starts = np.empty((len(columns), most), np.intp)
             lengths, sizes = np.empty_like(starts), np.zeros(len(columns), np.intp)
-            found = (wanted, codes, starts, lengths, sizes)
+            bits = (2 * most - 1).bit_length()  # a table more than half full is slow
+            found = (wanted, codes, starts, lengths, sizes, bits)
             rows = encode_cells(view, size, np.uint8(ord(delimiter)), *found)
             if rows != CROWDED:
                 break
@@ -119,17 +120,8 @@ def _same(data, first, second, length):  # type: ignore[no-untyped-def]
 
 
 @compile_loop
-def _slots(most):  # type: ignore[no-untyped-def]
-    """Return the slots of a table of so many labels, and 64 less their bits."""
-    slots, shift = 1, np.uint64(64)
-    while slots < 2 * most:  # a table more than half full is slow
-        slots, shift = 2 * slots, shift - _ONE
-    return slots, shift
-
-
-@compile_loop
 def encode_cells(  # type: ignore[no-untyped-def]
-    data, end, delimiter, wanted, codes, starts, lengths, sizes
+    data, end, delimiter, wanted, codes, starts, lengths, sizes, bits
 ):
     """Write the code of every cell; return the number of rows, or what is wrong.
 
@@ -138,11 +130,11 @@ def encode_cells(  # type: ignore[no-untyped-def]
     the row of `codes` for column k of the file, -1 if it is not needed. Codes are
     numbered in the order of first sight; `starts` and `lengths` are filled with where
     the first cell of each label is, and `sizes`, zero before, with the numbers of
-    labels, at most those of a row of `starts`. One function: a call for each cell would
-    make it five times slower.
+    labels, at most those of a row of `starts`, which are looked up in ``2**bits``
+    slots. One function: a call for each cell would make it five times slower.
     """
     count, most = wanted.size, starts.shape[1]
-    slots, shift = _slots(most)
+    slots, shift = 1 << bits, np.uint64(64 - bits)
     shape, mask = (codes.shape[0], slots), slots - 1
     used = np.zeros(shape, np.int32)  # code + 1 of the label in each slot
     lows, highs = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
@@ -167,9 +159,9 @@ def encode_cells(  # type: ignore[no-untyped-def]
                 found = (((x - _ONES) & ~x) | ((y - _ONES) & ~y)) & _HIGHS
                 step = np.intp(8)
                 if found:
-                    bits = _first_bit(found) & ~np.uint64(7)
-                    word &= (_ONE << bits) - _ONE
-                    step = np.intp(bits >> np.uint64(3))
+                    below = _first_bit(found) & ~np.uint64(7)
+                    word &= (_ONE << below) - _ONE
+                    step = np.intp(below >> np.uint64(3))
                 if place == begin:
                     low = word
                 elif place == begin + 8:

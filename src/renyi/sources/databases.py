@@ -169,13 +169,16 @@ class Database:
                 **dict.fromkeys(_TEXTS, dialect.by_letters),
             }
             return forms[kind](column) if kind in forms else column
-        if dialect.zoned and str(kind) == dialect.zoned:
-            return dialect.in_utc(column)
-        if dialect.name == "duckdb" and str(kind) in (dialect.date, *dialect.moments):
-            # Some have no place in Arrow, such as infinity.
-            return dialect.by_letters(dialect.moment_text(column))
-        if dialect.name == "duckdb" and str(kind) == "TIME WITH TIME ZONE":
-            return dialect.as_text(column)
+        if dialect.name == "duckdb":
+            if str(kind) == dialect.zoned:
+                return dialect.in_utc(column)
+            if str(kind) in (dialect.date, *dialect.moments):
+                # Some have no place in Arrow, such as infinity.
+                return dialect.by_letters(dialect.moment_text(column))
+            if str(kind) == "TIME WITH TIME ZONE":
+                return dialect.as_text(column)
+            if str(kind) == "INTERVAL":
+                return f"epoch_us({column})"
         return column
 
     def number(self, name: str) -> str:
@@ -293,9 +296,8 @@ class Database:
         if _is_aborted(error):
             advice = "roll back your transaction, in which a statement failed before."
         if isinstance(error, sqlite3.DataError):  # the only one that reading raises
-            advice = (
-                f"leave out the column whose cells take more than {_MAX_CELL:,} bytes."
-            )
+            size = f"{_MAX_CELL:,} bytes"
+            advice = f"leave out the column whose cells take more than {size}."
         return QueryError(f"The query for {what} failed ({reason}): {advice}")
 
     def _alive(self) -> bool:
@@ -324,9 +326,8 @@ class Database:
         """Return the names of all tables and views, as users write them."""
         listing = "SELECT table_schema, table_name FROM information_schema.tables"
         if self.dialect.name == "sqlite":
-            listing = (
-                "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view')"
-            )
+            listing = "SELECT '', name FROM sqlite_master"
+            listing += " WHERE type IN ('table', 'view')"
         return sorted(
             # The schema that is looked in needs no name.
             str(name) if schema in ("", "main", "public") else f"{schema}.{name}"

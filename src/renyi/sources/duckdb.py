@@ -12,7 +12,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,16 +67,14 @@ class Condition:
         self._rows = "rows"
         while any(self._rows in text.lower() for text in (where, *self.columns)):
             self._rows += "_"
-        rows, cells = _quoted(self._rows), []
-        for column, name in zip(map(_quoted, self.columns), self.columns, strict=True):
-            kind = (types or {}).get(name)
-            cells.append(
-                f"TRY_CAST({column} AS {kind}) AS {column}" if kind else column
-            )
-        self._query = (
-            f"SELECT {rows} FROM (SELECT {', '.join([*cells, rows])} FROM {rows}) "
-            f"WHERE ({where}\n)"
+        rows, cells = (
+            _quoted(self._rows),
+            {name: _quoted(name) for name in self.columns},
         )
+        for name, kind in (types or {}).items():
+            cells[name] = f"TRY_CAST({cells[name]} AS {kind}) AS {cells[name]}"
+        inner = f"SELECT {', '.join([*cells.values(), rows])} FROM {rows}"
+        self._query = f"SELECT {rows} FROM ({inner}) WHERE ({where}\n)"
         self._where = where
         empty = [pa.array([], schema.field(name).type) for name in self.columns]
         self.kept(pa.RecordBatch.from_arrays(empty, names=self.columns))
@@ -120,30 +117,30 @@ def mentioned_columns(where: str, names: Sequence[str]) -> list[str]:
         return list(names)
     nodes = list(_nodes(tree))
     if any(node.get("class") in _NAMELESS for node in nodes):
-        raise invalid_filter(
-            where, "it must name each column, without *, COLUMNS() or #."
-        )
+        reason = "it must name each column, without *, COLUMNS() or #."
+        raise invalid_filter(where, reason)
     meant = {n.lower() for node in nodes for n in node.get("column_names", ())}
     found: dict[str, str] = {}
     for name in names:
         if name.lower() in meant and found.setdefault(name.lower(), name) != name:
             both = f"{found[name.lower()]!r} and {name!r}"
-            raise invalid_filter(
-                where, f"SQL cannot tell the columns {both} apart: rename one of them."
-            )
+            reason = f"SQL cannot tell the columns {both} apart: rename one of them."
+            raise invalid_filter(where, reason)
     return list(found.values())
-
-
-def _is_star(node: dict[str, Any]) -> bool:
-    return node.get("class") == "STAR" and not node.get("columns")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
     """Yield the parts of a statement that was parsed, without SELECT *."""
     if isinstance(tree, dict):
         if tree.get("type") == "SELECT_NODE":
-            chosen = [e for e in tree["select_list"] if not _is_star(e)]
-            tree = {**tree, "select_list": chosen}
+            tree = {
+                **tree,
+                "select_list": [
+                    node
+                    for node in tree["select_list"]
+                    if node.get("class") != "STAR" or node.get("columns")
+                ],
+            }
         yield tree
         tree = list(tree.values())
     if isinstance(tree, list):
@@ -207,7 +204,6 @@ class Query:
                 raise ValueError(f"The query failed: {first_line(error)}.") from None
 
 
-def scan(reader: str, files: Sequence[Path]) -> str:
-    """Return the table function by which DuckDB reads some files."""
-    names = ", ".join(_literal(str(path)) for path in files)
-    return f"{reader}([{names}], union_by_name = true)"
+def parquet_scan(paths: Sequence[str]) -> str:
+    """Return the table function by which DuckDB reads Parquet files."""
+    return f"read_parquet([{', '.join(map(_literal, paths))}], union_by_name = true)"

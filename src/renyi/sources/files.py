@@ -73,9 +73,7 @@ def existing(path: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
             f"{place} is a pipe or a device, which can be read only once: save its "
             "contents to a file first."
         )
-    nearby: list[str] = []
-    if place.parent.is_dir():
-        nearby = [str(p) for p in place.parent.iterdir() if p.is_file()]
+    nearby = [str(p) for p in place.parent.glob("*") if p.is_file()]
     close = get_close_matches(str(place), [*others, *nearby], n=1, cutoff=0.7)
     hint = f"did you mean {close[0]!r}?" if close else "check the name and the folder."
     raise ValueError(f"There is no file {str(place)!r}: {hint}")
@@ -144,21 +142,19 @@ def _matching(path: AnyPath) -> list[Path]:
         return [existing(path)]
     place, text = Path(path), os.fspath(path)
     if place.is_dir():
-        # Engines leave other files beside the parts of a table.
-        inside = [
+        named = [  # engines leave other files beside the parts of a table
             each
             for each in sorted(place.iterdir())
             if each.name.lower().endswith(ParquetFile.ENDINGS)
             and not each.name.startswith((".", "_"))
-            and each.is_file()
         ]
-        if not inside:
-            raise ValueError(f"The folder {place} holds no Parquet file: name files.")
-        return inside
-    named = map(Path, sorted(glob.glob(text, recursive=True)))
+        problem = f"The folder {place} holds no Parquet file: name files."
+    else:
+        named = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
+        problem = f"No file matches {text!r}: check the pattern and the folder."
     found = [each for each in named if each.is_file()]
     if not found:
-        raise ValueError(f"No file matches {text!r}: check the pattern and the folder.")
+        raise ValueError(problem)
     return found
 
 
@@ -223,7 +219,12 @@ def read_table(
     names = table.schema.names
     wanted = names if columns is None else list(columns)
     require(table.path, names, wanted)
-    found: pa.Table = table.read_whole(wanted)
+    if isinstance(table, CsvFile):
+        found = table.read_whole(wanted)
+    else:
+        schema = pa.schema([table.schema.field(name) for name in wanted])
+        parts = [b.cast(schema) for unit in table.units(0, wanted) for b in unit.read()]
+        found = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not found.num_rows:
         raise no_rows([table])
     return _typed(table, found, missing_texts(missing), kinds or {})
@@ -346,7 +347,12 @@ def marginals(
     texts = set[str]()
     if sql is None:
         found = _text_kinds(tables[0], schema.names, missing, condition)
-        texts = _undecided(found, kinds, needed) - {weight}
+        for name, text in found.items():
+            if text.undecided or name in kinds:
+                texts.add(name)  # which may turn out to be numbers
+            elif name not in needed:
+                text.warn(name)
+        texts = {name for name in texts - {weight} if kinds.get(name) != "label"}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
     kept = None
@@ -375,25 +381,13 @@ def marginals(
             raise
 
 
-def _undecided(
-    found: Mapping[str, TextKind], kinds: Mapping[str, str], needed: Sequence[str]
-) -> set[str]:
-    """Return the columns of text that may turn out to be numbers; warn of others."""
-    texts = {name for name, kind in found.items() if kind.undecided or name in kinds}
-    for name, kind in found.items():
-        if name not in texts and name not in needed:
-            kind.warn(name)
-    return {name for name in texts if kinds.get(name) != "label"}
-
-
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
     """Return the spec with columns decided whose kind is given."""
     decided = {}
     for name, column in spec.by_name.items():
         if name in kinds and column.levels is None:
-            number = kinds[name] == "number"
-            text = "numbers" if column.text and number else ""
-            kind = "number" if number else "label"
+            kind = "number" if kinds[name] == "number" else "label"
+            text = "numbers" if column.text and kind == "number" else ""
             decided[name] = column._replace(kind=kind, text=text)
     return spec.decided(decided)
 
@@ -438,9 +432,8 @@ def _rows(
     `verbatim` columns of CSV files keep the spaces around them.
     """
     first, names = tables[0].path, tables[0].schema.names
-    wanted = names
+    wanted, more = names, [] if condition is None else condition.columns
     if columns is not None:
-        more = [] if condition is None else condition.columns
         wanted = list(dict.fromkeys([*columns, *more]))
     for table in tables:
         require(table.path, table.schema.names, wanted)
@@ -459,7 +452,7 @@ def _rows(
     source = Source(_one_schema(tables, wanted), units, paths)
     if condition is None:
         return source
-    return source.mapped(condition.kept, needed=condition.columns, some_rows=True)
+    return source.mapped(condition.kept, needed=more, some_rows=True)
 
 
 def _one_schema(tables: Sequence[TableFile], columns: list[str]) -> pa.Schema:
@@ -525,11 +518,7 @@ def query(sql: str, missing: frozenset[str], files: Sequence[TableFile] = ()) ->
     found = duckdb.Query(sql, _as_data(files, missing) if files else None)
 
     def units(columns: list[str]) -> Iterator[Unit]:
-        def read() -> Iterator[pa.RecordBatch]:
-            for batch in found.batches():
-                yield batch.select(columns)
-
-        yield Unit(0, 0, 1.0, read)
+        yield Unit(0, 0, 1.0, lambda: (b.select(columns) for b in found.batches()))
 
     return Source(found.schema, units, fixed=False)
 
@@ -541,13 +530,13 @@ def _as_data(tables: Sequence[TableFile], missing: frozenset[str]) -> Any:
     columns begin with: it would guess other quotes and types than renyi does, yes and
     no as truths, codes such as 007 as numbers.
     """
-    paths = [table.path for table in tables]
+    paths = [str(table.path) for table in tables]
     if isinstance(tables[0], ParquetFile):
-        return duckdb.scan("read_parquet", paths)
+        return duckdb.parquet_scan(paths)
     if isinstance(tables[0], IpcFile):
         from pyarrow import dataset
 
-        return dataset.dataset([str(path) for path in paths], format="ipc")
+        return dataset.dataset(paths, format="ipc")
     source = _rows(tables)
     names = source.schema.names
     types = {"integers": pa.int64(), "numbers": pa.float64(), "words": pa.string()}

@@ -76,8 +76,12 @@ def counted_target(
     """Return the classes of the rows that count, their codes, and which these are."""
     answer, codes = encoded_target(y, name, encoder)
     kept = counted_rows(codes >= 0, weights)
-    if not kept.all():
-        answer, codes = _occurring(answer, codes[kept])
+    if not kept.all():  # classes that no row has are none
+        if not kept.any():
+            raise no_counted_rows(name)
+        used, codes = np.unique(codes[kept], return_inverse=True)
+        labels = tuple(answer.categories[k] for k in used)
+        answer = Column(name, Levels("label", labels))
     return answer, codes, kept
 
 
@@ -96,17 +100,6 @@ def encoded_target(
             raise no_target(name)
         warn_dropped(int((codes < 0).sum()), name)
     return Column(name, Levels("label", labels)), codes
-
-
-def _occurring(
-    target: Column, codes: NDArray[np.intp]
-) -> tuple[Column, NDArray[np.intp]]:
-    """Return a target without classes that no row has, and the codes of the rows."""
-    if not len(codes):
-        raise no_counted_rows(target.name)
-    used, codes = np.unique(codes, return_inverse=True)
-    labels = tuple(target.categories[k] for k in used)
-    return Column(target.name, Levels("label", labels)), codes
 
 
 def _as_column(y: Any, name: str) -> Any:

@@ -1,24 +1,28 @@
-"""Variants and samples: .bim, .pvar, .fam and .psam files; counts of genotypes.
+"""Text files of genotypes: variants, samples and their phenotypes; counts.
 
-There may be millions of lines, so Arrow reads them; only a file with a fault is read
-line by line, to name the line. Fields are separated by tabs or spaces, as PLINK has it.
+*Variants and samples* (.bim, .pvar, .fam, .psam) may be millions of lines, so Arrow
+reads them; only a file with a fault is read line by line, to name the line. Fields are
+separated by tabs or spaces, as PLINK has it.
 
 *Counts* of cases and controls are a table with a line per variant, separated by tabs,
 with a header: ID, A1, A2, CHROM and POS if they are known, and six counts, CASE_A1A1,
 CASE_A1A2, CASE_A2A2 and the same of CONTROL.
+
+*Phenotypes*, covariates, groups and lists have a line per sample, named by FID and IID,
+or by IID alone; a header is optional, as in plink2.
 """
 
 from __future__ import annotations
 
 import io
-import mmap
+import math
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,26 +41,22 @@ SAMPLES = ("fid", "iid", "father", "mother", "sex", "phenotype")
 NO_ALLELE = "0"  # in .pvar a point
 HAPLOID = ("Y", "MT")
 _BIM = ("chromosome", "id", "centimorgans", "position", "a1", "a2")
-_PVAR = {
-    "#CHROM": "chromosome",
-    "ID": "id",
-    "POS": "position",
-    "ALT": "a1",
-    "REF": "a2",
-}
-_PSAM = {"PAT": "father", "MAT": "mother", "SEX": "sex"}
+_PVAR = dict(zip(("#CHROM", "ID", "POS", "ALT", "REF"), VARIANTS, strict=True))
+_PSAM = {"FID": "fid", "PAT": "father", "MAT": "mother", "SEX": "sex"}
 _SEXES = {"1": "1", "2": "2", "M": "1", "F": "2", "m": "1", "f": "2"}
 _CHROMOSOMES = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "M": "MT"}
 _CHROMOSOMES |= dict.fromkeys(("PAR1", "PAR2"), "XY")  # diploid in both sexes
 _CHROMOSOMES |= {name: name for name in ("X", "Y", "XY", "MT")}
 _MEMORY_PER_BYTE = 6  # of text, while it is read
-_RATIO = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 2**24  # bytes of a line
-_TEXT = pa.string()
 _GROUPS, _GENOTYPES = ("CONTROL", "CASE"), ("A1A1", "A1A2", "A2A2")
 _COUNTS = [f"{group}_{genotype}" for group in _GROUPS for genotype in _GENOTYPES]
 _COUNTED = {"ID": "id", "A1": "a1", "A2": "a2"}
 _MOST = 10**12  # people
+NO_VALUE = frozenset(("", "-9", "NA", "nan", "NaN", "."))  # of PLINK's programs
+_UNKNOWN = NO_VALUE | {"0"}  # of cases, where 1 is a control and 2 a case
+_MEMORY_OF_LINES = 60  # bytes for one of text, while all its fields are held
+Row = tuple[int, list[str]]  # number of a line, its fields
 
 
 # ---- variants
@@ -102,14 +102,14 @@ def _variants(path: Path, table: pa.Table, skip: int) -> pd.DataFrame:
             f"{_place(path, row, skip)}: the position {texts[row].as_py()!r:.40} is "
             "not a whole number."
         )
-    table = table.set_column(2, "position", texts.cast(pa.int64()))
-    for name in ("a1", "a2"):
-        k, alleles = table.column_names.index(name), table[name]
-        known = pc.if_else(pc.equal(alleles, "."), NO_ALLELE, alleles)
-        table = table.set_column(k, name, known)
-    table = table.set_column(0, "chromosome", _chromosomes(table["chromosome"]))
-    _check_different(path, table["id"], skip)
-    frame: pd.DataFrame = table.select(VARIANTS).to_pandas()
+    a1, a2 = (
+        pc.if_else(pc.equal(table[name], "."), NO_ALLELE, table[name])
+        for name in ("a1", "a2")
+    )
+    chromosomes, positions = _chromosomes(table["chromosome"]), texts.cast(pa.int64())
+    columns = [chromosomes, table["id"], positions, a1, a2]
+    frame: pd.DataFrame = pa.table(columns, list(VARIANTS)).to_pandas()
+    _check_different(path, frame["id"], skip)
     return frame
 
 
@@ -130,59 +130,20 @@ def _chromosomes(texts: pa.ChunkedArray) -> pa.Array:
     return names.take(named.indices)
 
 
-def _check_different(path: Path, ids: pa.ChunkedArray, skip: int) -> None:
+def _check_different(path: Path, ids: pd.Series[str], skip: int) -> None:
     """Refuse variants of one id; a point means that there is none."""
-    named = ids.filter(pc.not_equal(ids, "."))
-    hashes = np.sort(_hashes(named))
-    if not (hashes[1:] == hashes[:-1]).any():
-        return
-    texts = ids.to_pandas()
-    twice = (texts.duplicated() & (texts != ".")).to_numpy(bool)
+    twice = (ids.duplicated() & (ids != ".")).to_numpy(bool)
     if not twice.any():
         return
     second = int(twice.argmax())
-    first = int((texts == texts.iloc[second]).to_numpy(bool).argmax())
+    first = int((ids == ids.iloc[second]).to_numpy(bool).argmax())
     kind, stem = ("pfile" if skip else "bfile"), path.with_suffix("")
     raise ValueError(
-        f"{_place(path, second, skip)}: the variant id {texts.iloc[second]!r:.60} is "
+        f"{_place(path, second, skip)}: the variant id {ids.iloc[second]!r:.60} is "
         f"also in line {_line(path, first, skip)}: rename or drop such variants with "
         f"'plink2 --{kind} {stem} --rm-dup exclude-all "
         f"--make-{kind[0]}{'gen' if skip else 'ed'} --out {stem}-unique'."
     )
-
-
-def _hashes(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return a number for every text: Σ byte·r^place, modulo 2⁶⁴.
-
-    Ten times as fast as a table of all texts. Different texts may, rarely, share one.
-    """
-    found = [np.zeros(0, np.uint64)]
-    up = down = np.zeros(0, np.uint64)  # powers of r, and of its inverse
-    for piece in (
-        chunk.slice(k, 2**15)
-        for chunk in texts.chunks
-        for k in range(0, len(chunk), 2**15)
-    ):
-        _, ends, data = piece.buffers()
-        at = np.frombuffer(ends, np.int32)[piece.offset :][: len(piece) + 1]
-        raw = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].astype(np.uint64)
-        at = at - at[0]
-        if len(up) <= len(raw):
-            up = _powers(_RATIO, 2 * len(raw) + 1)
-            down = _powers(pow(_RATIO, -1, 2**64), 2 * len(raw) + 1)
-        raw += np.uint64(1)
-        raw *= up[: len(raw)]
-        total = np.zeros(len(raw) + 1, np.uint64)
-        np.cumsum(raw, out=total[1:])
-        found.append((total[at[1:]] - total[at[:-1]]) * down[at[:-1]])
-    return np.concatenate(found)
-
-
-def _powers(ratio: int, count: int) -> NDArray[np.uint64]:
-    """Return the powers of a number from the zeroth on, modulo 2⁶⁴."""
-    factors = np.full(count, ratio, np.uint64)
-    factors[:1] = 1
-    return np.multiply.accumulate(factors)
 
 
 # ---- samples
@@ -205,11 +166,9 @@ def read_psam(path: Path) -> pd.DataFrame:
         )
     frame = _fields(path, names, names, skip).to_pandas()
     found = pd.DataFrame({"fid": "0", "iid": frame["IID"]}, dtype=object)
-    if "FID" in names:
-        found["fid"] = frame["FID"]
     for name, ours in _PSAM.items():
         found[ours] = frame[name] if name in names else "0"
-    others = [name for name in names if name not in ("FID", "IID", "SID", *_PSAM)]
+    others = [name for name in names if name not in ("IID", "SID", *_PSAM)]
     chosen = next((n for n in ("PHENO", "PHENO1") if n in others), (others or [""])[0])
     found["phenotype"] = frame[chosen] if others else "-9"
     if len(others) > 1:
@@ -227,7 +186,7 @@ def _samples(path: Path, frame: pd.DataFrame, skip: int) -> pd.DataFrame:
     twice = frame.duplicated(["fid", "iid"]).to_numpy()
     if twice.any():
         row = int(twice.argmax())
-        fid, iid = frame["fid"].iloc[row], frame["iid"].iloc[row]
+        fid, iid = frame.loc[row, ["fid", "iid"]]
         same = (frame["fid"] == fid) & (frame["iid"] == iid)
         first = _line(path, int(same.to_numpy(bool).argmax()), skip)
         raise ValueError(
@@ -253,23 +212,20 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     """Read the counts of a file."""
     place = existing(path)
     check_memory(_MEMORY_PER_BYTE * place.stat().st_size, f"Reading {place}")
-    kinds = dict.fromkeys((*_COUNTED, "CHROM"), _TEXT)
+    kinds = dict.fromkeys((*_COUNTED, "CHROM"), pa.string())
     kinds |= dict.fromkeys((*_COUNTS, "POS"), pa.int64())
     kinds |= {f"#{name}": kind for name, kind in kinds.items()}
     try:
         table = csv.read_csv(
             place,
             parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=csv.ConvertOptions(
-                column_types=kinds, null_values=[], strings_can_be_null=False
-            ),
+            convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
         )
-        names = table.column_names
+        names = [name.removeprefix("#") for name in table.column_names]
     except pa.ArrowInvalid as error:
         raise ValueError(f"{place} cannot be read: {first_line(error)}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{place} is not text in UTF-8.") from None
-    names = [name.removeprefix("#") for name in names]
     if len(set(names)) < len(names):
         raise ValueError(f"{place} names a column twice in its header.")
     table = table.rename_columns(names)
@@ -281,25 +237,251 @@ def read_genotype_counts(path: str | os.PathLike[str]) -> GenotypeCounts:
     if "CHROM" in names:
         frame["chromosome"] = _chromosomes(table["CHROM"]).to_pandas()
     frame["position"] = table["POS"].to_numpy() if "POS" in names else 0
-    counts = np.stack([table[name].to_numpy() for name in _COUNTS], axis=1)
-    _check_counts(place, frame, counts)
-    return GenotypeCounts(frame, counts.reshape(-1, 2, 3), str(place))
-
-
-def _check_counts(path: object, frame: pd.DataFrame, counts: NDArray[np.int64]) -> None:
-    """Refuse counts below 0, and variants without cases or without controls."""
-    none = counts.reshape(-1, 2, 3).sum(axis=2).min(axis=1) <= 0
+    columns = [table[name].to_numpy() for name in _COUNTS]
+    counts = np.stack(columns, axis=1).reshape(-1, 2, 3)
     for bad, what in (
-        (counts.min(axis=1) < 0, "a negative count"),
-        (counts.max(axis=1) > _MOST, f"a count above {_MOST:,}"),
-        (none, "no counts of cases or of controls"),
+        (counts.min(axis=(1, 2)) < 0, "a negative count"),
+        (counts.max(axis=(1, 2)) > _MOST, f"a count above {_MOST:,}"),
+        (counts.sum(axis=2).min(axis=1) <= 0, "no counts of cases or of controls"),
     ):
         if bad.any():
             row = int(bad.argmax())
             raise ValueError(
-                f"{path}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
+                f"{place}, line {row + 2}: variant {frame['id'].iloc[row]!r:.60} has "
                 f"{what}."
             )
+    return GenotypeCounts(frame, counts, str(place))
+
+
+# ---- phenotypes, covariates, lists
+
+
+class SampleColumns(NamedTuple):
+    """Columns of a file, a row for each sample that was asked for."""
+
+    path: Path
+    texts: pd.DataFrame  # of dtype object, None for samples that the file lacks
+    lines: NDArray[np.int64]  # in which they stand; 0 for samples that it lacks
+
+    def chosen(self, names: Sequence[str] | None) -> SampleColumns:
+        """Return the columns of some names."""
+        if names is None:
+            return self
+        require(self.path, list(self.texts.columns), names)
+        twice = [name for k, name in enumerate(names) if name in names[:k]]
+        if twice:
+            raise ValueError(f"--covar-name names {twice[0]!r} twice: name it once.")
+        return self._replace(texts=self.texts[list(names)])
+
+    def numbers(self) -> pd.DataFrame:
+        """Return the columns as numbers, NaN where they are missing."""
+        columns = {name: self._numbers(str(name)) for name in self.texts}
+        return pd.DataFrame(columns, dtype=float)
+
+    def _numbers(self, name: str) -> list[float]:
+        found = []
+        for text, line in zip(self.texts[name], self.lines, strict=True):
+            number = math.nan
+            if text is not None and text not in NO_VALUE:
+                number = math.inf if "_" in text else _by_number(text)[0]
+                if not math.isfinite(number):
+                    raise ValueError(
+                        f"{self.path}, line {line}: {text!r:.40} in column {name!r} is "
+                        "not a number: covariates are numbers, or NA where missing."
+                    )
+            found.append(math.nan if number == -9 else number)  # -9.0, too, as in PLINK
+        return found
+
+
+def read_sample_columns(
+    path: str | Path, samples: pd.DataFrame, named: str = "PHENO"
+) -> SampleColumns:
+    """Read columns of a file and find each sample's row in it.
+
+    With a header (FID IID, IID or #IID first) or without; then columns are `named`
+    PHENO1, PHENO2, …, and FID IID or IID comes first, whichever are ids of samples.
+    """
+    place, rows = _read(path)
+    if not rows:
+        raise ValueError(f"{place} is empty: it needs a line per sample.")
+    line, first = rows[0]
+    has_header, ids = _ids_of(place, rows, samples, 1)
+    if has_header:
+        names, rows = [first[0].removeprefix("#"), *first[1:]], rows[1:]
+        if not rows:
+            raise ValueError(f"{place} has a header only.")
+        if len({*names}) < len(names):
+            raise ValueError(f"{place}, line {line}: the header has a name twice.")
+    else:
+        names = [f"{named}{k - ids + 1}" for k in range(len(first))]
+    for line, fields in rows:
+        if len(fields) != len(names):
+            raise ValueError(
+                f"{place}, line {line} has {len(fields)} fields, the first line "
+                f"{len(names)}: separate them by tabs or spaces, and write NA where a "
+                "value is missing."
+            )
+    at = _rows_of(place, rows, ids, samples)
+    if (at < 0).all():
+        raise ValueError(
+            f"No sample of {place} is among the genotypes: it begins with "
+            f"{' '.join(rows[0][1][:ids])!r:.60}, they with "
+            f"{samples['fid'].iloc[0]} {samples['iid'].iloc[0]}. Lines need FID and "
+            "IID, or IID, then values, separated by tabs or spaces."
+        )
+    found_in = np.array([line for line, _ in rows] + [0])[at]
+    cells = [fields[ids:] for _, fields in rows] + [[None] * (len(names) - ids)]
+    texts = pd.DataFrame([cells[k] for k in at], columns=names[ids:], dtype=object)
+    return SampleColumns(place, texts, found_in)
+
+
+def listed_samples(path: str | Path, samples: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which samples a file lists, by FID and IID or by IID alone."""
+    place, rows = _read(path)
+    has_header, ids = _ids_of(place, rows, samples, 0)
+    rows = rows[has_header:]
+    for line, fields in rows:
+        if len(fields) < ids:
+            raise ValueError(
+                f"{place}, line {line}: FID and IID of a sample are needed."
+            )
+    return _rows_of(place, rows, ids, samples) >= 0
+
+
+def listed_variants(path: str | Path, variants: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which variants a file lists, by their ids."""
+    ids = [field for _, fields in _read(path)[1] for field in fields]
+    return variants["id"].isin(ids).to_numpy(bool)
+
+
+def _read(path: str | Path) -> tuple[Path, list[Row]]:
+    """Return where a file is, and its lines, if there is memory for them."""
+    place = existing(path)
+    check_memory(_MEMORY_OF_LINES * place.stat().st_size, f"Reading {place}")
+    return place, list(lines(place))
+
+
+def _ids_of(
+    path: Path, rows: list[Row], samples: pd.DataFrame, values: int
+) -> tuple[bool, int]:
+    """Return whether there is a header, and how many fields are ids: FID IID, or IID.
+
+    There are `values` beside them, or more.
+    """
+    line, first = rows[0] if rows else (0, [""])
+    head = first[0].removeprefix("#")
+    if head == "FID" and first[1:2] != ["IID"]:
+        raise ValueError(
+            f"{path}, line {line}: the header names FID without IID: samples are named "
+            "by FID and IID, or by IID."
+        )
+    if head in ("FID", "IID"):
+        return True, 2 if head == "FID" else 1
+    if len(first) == 1 + values:
+        return False, 1
+    alone = {*samples["iid"]}
+    if _without_families(samples):
+        both = sum(len(fields) > 1 and fields[1] in alone for _, fields in rows)
+    else:
+        pairs = {*zip(samples["fid"], samples["iid"], strict=True)}
+        both = sum(tuple(fields[:2]) in pairs for _, fields in rows)
+    one = sum(fields[0] in alone for _, fields in rows)
+    return False, 2 if both >= one else 1
+
+
+def _without_families(samples: pd.DataFrame) -> bool:
+    """Whether samples have no FID, as those of a VCF file: then IID finds them."""
+    return bool((samples["fid"] == "0").all())
+
+
+def _rows_of(
+    path: Path, rows: list[Row], ids: int, samples: pd.DataFrame
+) -> NDArray[np.int64]:
+    """Return the row that is about each sample, -1 where none is."""
+    families = ids == 2 and not _without_families(samples)
+    found: dict[tuple[str, ...], int] = {}
+    for k, (line, fields) in enumerate(rows):
+        key = tuple(fields[:ids] if families else fields[:ids][-1:])
+        if found.setdefault(key, k) != k:
+            raise ValueError(
+                f"{path}, line {line}: the sample {' '.join(key)} is also in line "
+                f"{rows[found[key]][0]}."
+            )
+    if families or not rows:
+        keys = zip(samples["fid"], samples["iid"], strict=True)
+        return np.array([found.get(key, -1) for key in keys], np.int64)
+    twice = samples["iid"].duplicated().to_numpy()
+    if twice.any():
+        raise ValueError(
+            f"{path} names samples by IID alone, and the IID "
+            f"{samples['iid'].iloc[int(twice.argmax())]!r} belongs to two samples: "
+            "write FID and IID."
+        )
+    return np.array([found.get((iid,), -1) for iid in samples["iid"]], np.int64)
+
+
+# ---- two classes
+
+
+def two_classes(
+    texts: Sequence[str | None], source: str, classes: Sequence[str] | None = None
+) -> tuple[NDArray[np.int64], tuple[str, str]]:
+    """Return the class of each sample, 0, 1 or -1 for neither, and the two classes.
+
+    Without `classes` there must be two values beside those that mean missing: 0, -9 and
+    NA; the second is the larger number, or the later in the alphabet.
+    """
+    values = {text for text in texts if text is not None}
+    if classes is None:
+        classes = sorted(values - _UNKNOWN, key=_by_number)
+        if len(classes) != 2:
+            raise ValueError(_not_two(classes, source))
+    first, second = classes
+    if first == second:
+        raise ValueError(f"--classes needs two different values, not {first!r} twice.")
+    if _by_number(first)[0] == _by_number(second)[0] < math.inf:
+        raise ValueError(
+            f"{source} has the classes {first!r} and {second!r}, which are the same "
+            "number: write it in one way, or give two classes with --classes."
+        )
+    places: dict[str | None, int] = {first: 0, second: 1}
+    y = np.array([places.get(text, -1) for text in texts], np.int64)
+    for k, name in enumerate((first, second)):
+        if not (y == k).any():
+            raise ValueError(
+                f"No sample has the class {name!r} in {source}: its values are "
+                f"{_some(sorted(values, key=_by_number))}."
+            )
+    return y, (first, second)
+
+
+def _not_two(found: list[str], source: str) -> str:
+    if len(found) > 2:
+        a, b = found[:2]
+        return (
+            f"{source} has {len(found):,} different values ({_some(found)}): choose "
+            f"two classes, such as --classes {a} {b}."
+        )
+    zero = "; to count 0 as a class, add --classes 0 1" * ({*found} == {"1"})
+    what = f"only the value {found[0]!r}" if found else "no value"
+    return (
+        f"{source} has {what} for these samples, where two classes are needed (0, -9 "
+        f"and NA mean missing{zero}): name a file with --pheno, and its column with "
+        "--pheno-name."
+    )
+
+
+def _some(values: Sequence[str]) -> str:
+    more = f" and {len(values) - 8:,} more" if len(values) > 8 else ""
+    return ", ".join(value[:40] for value in values[:8]) + more
+
+
+def _by_number(text: str) -> tuple[float, str]:
+    """Order numbers before words."""
+    try:
+        return float(text), text
+    except ValueError:
+        return math.inf, text
 
 
 # ---- lines and fields
@@ -325,25 +507,26 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _header(path: Path, *begins: str) -> tuple[list[str], int]:
     """Return the names in a header and how many lines it takes; none without one."""
-    _check_not_empty(path)
     for number, line in _raw_lines(path):
         if line.startswith(b"##"):
             continue
         names = line.decode(errors="replace").split()
         return (names, number) if names[:1] and names[0] in begins else ([], 0)
-    raise ValueError(f"{path} has a header only.")
+    if path.stat().st_size:
+        raise ValueError(f"{path} has a header only.")
+    return [], 0
 
 
 def _fields(
     path: Path, names: Sequence[str], wanted: Sequence[str], skip: int = 0
 ) -> pa.Table:
     """Read some of the columns of a file, as text."""
-    _check_not_empty(path)
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty.")
     check_memory(_MEMORY_PER_BYTE * path.stat().st_size, f"Reading {path}")
-    between = _between(path, tabs=path.suffix == ".pvar" and skip > 0)
-    found = (
-        None if between is None else _parsed(str(path), between, names, wanted, skip)
-    )
+    found, between = None, "\t" if path.suffix == ".pvar" and skip else _between(path)
+    if between is not None:
+        found = _parsed(str(path), between, names, wanted, skip)
     if found is None:
         tidy = io.BytesIO(_tidied(np.fromfile(path, np.uint8)))
         found = _parsed(tidy, "\t", names, wanted, skip)
@@ -360,16 +543,11 @@ def _fields(
     return found
 
 
-def _between(path: Path, tabs: bool) -> str | None:
+def _between(path: Path) -> str | None:
     """Return the one character between all fields, or None if there are several."""
-    if tabs:
-        return "\t"
-    with (
-        path.open("rb") as stream,
-        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text,
-    ):
-        found = [each for each in (b"\t", b" ") if text.find(each) >= 0]
-    return None if len(found) > 1 else (found or [b"\t"])[0].decode()
+    text = path.read_bytes()
+    found = [each for each in "\t " if each.encode() in text]
+    return None if len(found) > 1 else (found or ["\t"])[0]
 
 
 def _parsed(
@@ -384,7 +562,7 @@ def _parsed(
             ),
             csv.ParseOptions(delimiter=between, quote_char=False, escape_char=False),
             csv.ConvertOptions(
-                column_types=dict.fromkeys(names, _TEXT),
+                column_types=dict.fromkeys(names, pa.string()),
                 include_columns=list(wanted),
                 strings_can_be_null=False,
             ),
@@ -393,11 +571,6 @@ def _parsed(
         return None
     empty = any(pc.any(pc.equal(found[name], "")).as_py() for name in wanted)
     return None if empty else found
-
-
-def _check_not_empty(path: Path) -> None:
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty.")
 
 
 def _tidied(text: NDArray[np.uint8]) -> bytes:

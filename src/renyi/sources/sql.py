@@ -86,10 +86,11 @@ def marginals(
     progress: ProgressCallback | None = None,
 ) -> Marginals:
     """Count the pairs of columns of a table in a database; see `Marginals.from_sql`."""
+    encoder = encoder or Encoder()
+    requested = (table, target, columns, encoder, class_conditional, where, weight)
     database = Database(connection)
     with database.snapshot():
-        requested = (columns, encoder, class_conditional, where, weight)
-        return _opened(database, table, target, *requested, progress).count()
+        return _opened(database, Request(*requested, progress)).count()
 
 
 def statements(
@@ -135,10 +136,11 @@ def statements(
     SELECT +`a` AS `a`, +`y` AS `y` FROM `t` WHERE (y < 5); ROLLBACK
     >>> connection.close()
     """
+    encoder = encoder or Encoder()
+    requested = (table, target, columns, encoder, class_conditional, where, weight)
     database = Database(connection)
     with database.snapshot():
-        requested = (columns, encoder, class_conditional, where, weight)
-        counted = _opened(database, table, target, *requested)
+        counted = _opened(database, Request(*requested))
         later = counted.statements()
         if explained:
             database.sent[0] = _RUN_NOW.format(counted.run_now) + database.sent[0]
@@ -147,19 +149,9 @@ def statements(
     return database.sent
 
 
-def _opened(
-    database: Database,
-    table: str | Sequence[str],
-    target: str,
-    columns: Sequence[str] | None,
-    encoder: Encoder | None,
-    class_conditional: bool,
-    where: str | None,
-    weight: str | None,
-    progress: ProgressCallback | None = None,
-) -> TableRows | TableCounts:
+def _opened(database: Database, request: Request) -> TableRows | TableCounts:
     """Return the rows that are asked for, checked, ready to be counted."""
-    encoder = encoder or Encoder()
+    table, target, columns, encoder, _, where, weight, _ = request
     if encoder.order > 1:
         raise ValueError(
             f"A database is counted by single columns, not by {encoder.order}: give "
@@ -172,31 +164,36 @@ def _opened(
         columns = [name for name in there if name not in (target, weight)]
     elif encoder.columns:
         encoder = encoder.select(columns)
-    wanted = [*columns, target] + ([weight] if weight else [])
-    shown = table if isinstance(table, str) else ".".join(table)
-    require(f"The table {shown!r}", there, wanted)
+    request = request._replace(columns=columns, encoder=encoder)
+    parts = table.split(".") if isinstance(table, str) else table
+    require(f"The table {'.'.join(parts)!r}", there, request.names)
     check_weight_column(weight, target)
-    for name, count in Counter(wanted).items():
+    for name, count in Counter(request.names).items():
         if count > 1:
             raise ValueError(f"Column {name!r} is named twice: name it once.")
     check_features(columns, target)
     if not encoder.columns:
         encoder.numeric_names(columns)
-    request = Request(table, target, columns, encoder, class_conditional, weight)
     rows = FilteredTable(database.dialect, database.dialect.table(table))
     if where:
         if database.dialect.name == "sqlite":
-            parts = table.split(".") if isinstance(table, str) else table
             _check_quoted(where, [*there, *parts, "rowid"])
         end = "\n" if "--" in where else ""  # a comment would swallow the bracket
         rows = rows.where(f"({where}{end})")
-    total = _row_count(database, rows, where)
+    try:
+        sql = f"SELECT COUNT(*) FROM {rows.source()}"
+        ((total,),) = database.fetch(sql, "the number of rows")
+    except ValueError as error:
+        if not where:
+            raise
+        reason = first_line(error.__cause__ or error)
+        raise invalid_filter(where, f"{reason}.") from None
     if not total:
         which = "no rows" if not where else f"no rows where {where!r:.160}"
         raise ValueError(f"The table {table!r} has {which}: nothing to count.")
     if database.dialect.embedded:
-        return TableRows(database, request, rows, total, progress)
-    return TableCounts(database, request, rows, progress)
+        return TableRows(database, request, rows, total)
+    return TableCounts(database, request, rows)
 
 
 def _check_quoted(where: str, names: Sequence[str]) -> None:
@@ -212,17 +209,6 @@ def _check_quoted(where: str, names: Sequence[str]) -> None:
         if name and name.lower() not in known:
             reason = f"there is no column {name!r:.60}; put text in single quotes."
             raise invalid_filter(where, reason)
-
-
-def _row_count(database: Database, rows: FilteredTable, where: str | None) -> int:
-    try:
-        sql = f"SELECT COUNT(*) FROM {rows.source()}"
-        return int(database.fetch(sql, "the number of rows")[0][0])
-    except ValueError as error:
-        if not where:
-            raise
-        reason = first_line(error.__cause__ or error)
-        raise invalid_filter(where, f"{reason}.") from None
 
 
 # ---- DuckDB and SQLite
@@ -247,24 +233,19 @@ class TableRows:
         request: Request,
         table: FilteredTable,
         total: int,
-        progress: ProgressCallback | None = None,
     ) -> None:
         self._database, self._request, self._table = database, request, table
-        self._total, self._progress = total, progress
-        self._missing = sorted(missing_texts(request.encoder.missing))
+        self._total = total
         self._under_way = ExitStack()  # the statement whose rows are read
-        names = [*request.columns, request.target]
-        if request.weight is not None:
-            names.append(request.weight)
+        self._columns: dict[str, _Column] = {}
         if database.dialect.name == "sqlite":
-            columns = [self._typed(*each) for each in self._cell_types(names)]
-        else:
-            columns = [_Column(name, database.expression(name), None) for name in names]
-            for k, name in enumerate(names):
-                if str(database.kinds[name]) == "INTERVAL":
-                    made = f"epoch_us({database.dialect.identifier(name)})"
-                    columns[k] = _Column(name, made, pa.duration("us"))
-        self._columns = {column.name: column for column in columns}
+            for name, kinds in self._cell_types(request.names):
+                self._columns[name] = self._typed(name, kinds)
+            return
+        for name in request.names:
+            span = str(database.kinds[name]) == "INTERVAL"
+            kind = pa.duration("us") if span else None
+            self._columns[name] = _Column(name, database.expression(name), kind)
 
     def statements(self) -> list[str]:
         """Return the statement that reads all columns."""
@@ -272,16 +253,16 @@ class TableRows:
 
     def count(self) -> Marginals:
         """Count the rows, as every other stream is counted."""
-        _, target, _, encoder, class_conditional, weight = self._request
-        types = [column.type or _UNTYPED for column in self._columns.values()]
+        _, target, _, encoder, class_conditional, _, weight, progress = self._request
+        given = [_UNTYPED] * len(self._columns)
         if self._database.dialect.name == "duckdb":
             sql = self._statement(self._columns)
-            given = self._database.arrow_schema(sql, "the types")
-            types = [self._columns[f.name].type or f.type for f in given]
-        schema = pa.schema(list(zip(self._columns, types, strict=True)))
+            given = self._database.arrow_schema(sql, "the types").types
+        columns = zip(self._columns.values(), given, strict=True)
+        schema = pa.schema([(c.name, c.type or kind) for c, kind in columns])
         spec = CountSpec.of(schema, target, encoder, class_conditional, weight)
         with self._under_way:
-            job = Job(Source(schema, self._units), spec, progress=self._progress)
+            job = Job(Source(schema, self._units), spec, progress=progress)
             return job.count().finish()
 
     def _statement(self, names: Iterable[str]) -> str:
@@ -333,7 +314,8 @@ class TableRows:
             return _Column(name, f"CAST({column} AS BLOB)", pa.binary())
         # Whether some texts do not mean a missing cell.
         is_text = dialect.is_of(column, sorted(_WORDS))
-        codes = ", ".join(map(dialect.string, self._missing))
+        missing = sorted(missing_texts(self._request.encoder.missing))
+        codes = ", ".join(map(dialect.string, missing))
         is_word = f"{dialect.as_text(column)} NOT IN ({codes})"
         words = self._table.where(is_text, is_word).source()
         if self._database.fetch(f"SELECT 1 FROM {words} LIMIT 1", repr(name)):
@@ -345,16 +327,15 @@ class TableRows:
 
     def _batch(self, columns: list[_Column], rows: list[Row]) -> pa.RecordBatch:
         """Return rows of SQLite; a column without a type is a dictionary of labels."""
-        arrays = []
+        arrays = {}
         for column, values in zip(columns, zip(*rows, strict=True), strict=True):
             array = pa.array(values, column.type)
             if column.type is None and column.name != self._request.weight:
                 if pa.types.is_null(array.type) or pa.types.is_string(array.type):
                     array = array.cast(pa.binary())
                 array = array.dictionary_encode()
-            arrays.append(array)
-        names = [column.name for column in columns]
-        return pa.RecordBatch.from_arrays(arrays, names=names)
+            arrays[column.name] = array
+        return pa.RecordBatch.from_pydict(arrays)
 
 
 def _first_rows(

@@ -61,14 +61,22 @@ _T = TypeVar("_T")
 
 
 class Request(NamedTuple):
-    """What is to be counted."""
+    """What is to be counted, as `Marginals.from_sql` has it."""
 
     table: str | Sequence[str]
     target: str
-    columns: Sequence[str]
+    columns: Any  # their names; None for all others
     encoder: Encoder
     class_conditional: bool
+    where: str | None
     weight: str | None
+    progress: ProgressCallback | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read."""
+        weight = [] if self.weight is None else [self.weight]
+        return [*self.columns, self.target, *weight]
 
 
 class FilteredTable(NamedTuple):
@@ -177,11 +185,25 @@ class ColumnReader:
         settings = target_encoder(self._encoder) if target else self._settings(name)
         column = self._database.expression(name)
         with closing(self._values(name, column)) as blocks:
-            first = _first(blocks)
+            first: list[Row] = []
+            for block in blocks:  # all, or enough to know that these are no labels
+                first += block
+                if len(first) > bins.MOST:
+                    break
             cells, rows, weights = _split(first, name)
-            fitted, codes = self._decided(name, cells, weights, settings)
+            fitted, (codes,) = settings.fit_transform(
+                self._as_table(name, cells),
+                weights.astype(np.float64),
+                refuse_identifiers=False,
+            )
             levels = fitted.columns[0].levels
             if levels.kind == "label":
+                if len(cells) > MAX_LABELS:
+                    raise ValueError(
+                        f"Column {name!r} has more than {MAX_LABELS:,} different "
+                        "labels: drop it (on the command line, --id or --drop), or "
+                        "make fewer of them in a view."
+                    )
                 if target:
                     classes = levels.with_missing(False)
                     known_rows = int(rows[codes < len(classes.categories)].sum())
@@ -210,22 +232,6 @@ class ColumnReader:
             return self._encoder
         numeric = (name,) if name in self._encoder.numeric else ()
         return dataclasses.replace(self._encoder, numeric=numeric)
-
-    def _decided(
-        self, name: str, cells: list[Any], weights: NDArray[Any], settings: Encoder
-    ) -> tuple[Encoder, NDArray[Any]]:
-        """Return what the encoder makes of a column, and the code of each value."""
-        column, weights = self._as_table(name, cells), weights.astype(np.float64)
-        fitted, codes = settings.fit_transform(
-            column, weights, refuse_identifiers=False
-        )
-        if fitted.columns[0].kind == "label" and len(cells) > MAX_LABELS:
-            raise ValueError(
-                f"Column {name!r} has more than {MAX_LABELS:,} different labels: drop "
-                "it (on the command line, --id or --drop), or make fewer of them in a "
-                "view."
-            )
-        return fitted, codes[0]
 
     def _as_table(self, name: str, cells: list[Any]) -> Any:
         """Return a table of one column, typed if all its cells are of one type."""
@@ -263,10 +269,10 @@ class ColumnReader:
         counts = np.bincount(codes, sketch.cells.weight, len(places))
         if gaps:
             counts[-1] = gaps
+        if self._table.weight is None:
+            counts = counts.astype(np.int64)
         made = self._bin_expression(name, levels.edges, texts)
-        dtype = np.int64 if self._table.weight is None else np.float64
-        cells = places.tolist()
-        return SqlColumn.of(name, made, levels, cells, places, counts.astype(dtype))
+        return SqlColumn.of(name, made, levels, places.tolist(), places, counts)
 
     def _fitted_number(self, name: str, known: Levels) -> SqlColumn:
         """Return a number whose bins are known: only their counts are asked for."""
@@ -284,16 +290,6 @@ class ColumnReader:
         return binned(dialect, column, edges, self._missing, [*answers], texts=texts)
 
 
-def _first(blocks: Iterable[list[Row]]) -> list[Row]:
-    """Return all of an answer, or enough to know the column is not one of labels."""
-    rows: list[Row] = []
-    for block in blocks:
-        rows += block
-        if len(rows) > bins.MOST:
-            break
-    return rows
-
-
 # ---- rows that are left out
 
 
@@ -301,10 +297,8 @@ def _weighted(database: Database, rows: FilteredTable, weight: str) -> FilteredT
     """Return the rows that weigh something; what cannot be a weight is an error."""
     name = rows.dialect.identifier(weight)
     value = rows.dialect.as_double(database.number(weight))
-    sql = (
-        f"SELECT COUNT(*), COUNT({name}), MIN({value}), MAX({value}) "
-        f"FROM {rows.source()}"
-    )
+    asked = f"COUNT(*), COUNT({name}), MIN({value}), MAX({value})"
+    sql = f"SELECT {asked} FROM {rows.source()}"
     ((total, known, low, high),) = database.fetch(sql, f"the weights {weight!r}")
     if known < total:
         raise ValueError(
@@ -331,10 +325,9 @@ def _with_target(
     if not missing:
         raise no_target(target.name)
     tests = [f"{column} IS NOT NULL"]
+    plain = (bytes, bool, int, float)
     codes = [
-        dialect.literal(
-            cell if isinstance(cell, (bytes, bool, int, float)) else label_text(cell)
-        )
+        dialect.literal(cell if isinstance(cell, plain) else label_text(cell))
         for (_, cell), code in target.codes.items()
         if code == missing and cell is not None
     ]
@@ -368,8 +361,8 @@ def batches(dialect: Dialect, width: int, class_conditional: bool) -> list[list[
     last = (features - 1) // size
     tiles: dict[tuple[int, int], list[Group]] = {}
     for group in wanted:
-        first, *rest = (i // size for i in group[:2] if i < features)
-        second = rest[0] if rest else first
+        inside = [i // size for i in group[:2] if i < features]
+        first, second = inside[0], inside[-1]
         if first == second:  # those within one part go with its neighbour
             first = min(first, last - 1)
             second = first + 1
@@ -387,9 +380,8 @@ class TableCounts:
         database: Database,
         request: Request,
         rows: FilteredTable,
-        progress: ProgressCallback | None = None,
     ) -> None:
-        self._database, self._request, self._progress = database, request, progress
+        self._database, self._request = database, request
         if request.weight is not None:
             rows = _weighted(database, rows, request.weight)
         reader = ColumnReader(database, rows, request.encoder)
@@ -423,9 +415,8 @@ class TableCounts:
             len(target.counts) if request.class_conditional else 0,
             most * len(self._columns) ** 2,
         )
-        self._batches = batches(
-            database.dialect, len(self._columns), request.class_conditional
-        )
+        given = len(self._columns), request.class_conditional
+        self._batches = batches(database.dialect, *given)
 
     def statements(self) -> list[str]:
         """Return the statements that count the pairs."""
@@ -464,10 +455,10 @@ class TableCounts:
         """Yield items, and tell how many are done before each."""
         begun = time.monotonic()
         for done, item in enumerate(items):
-            if self._progress is not None:
+            if self._request.progress is not None:
                 seconds, share = time.monotonic() - begun, done / len(items)
                 facts = f"statement {done + 1} of {len(items)}"
-                self._progress(Progress(step, seconds, share, facts))
+                self._request.progress(Progress(step, seconds, share, facts))
             yield item
 
     def _statement(self, batch: list[Group]) -> str:
@@ -487,31 +478,24 @@ class TableCounts:
         else:
             for row in answer:
                 found.setdefault(int(row[0]), []).append(row[1:])
+        dtype = self._columns[-1].counts.dtype
+        number = int if dtype.kind == "i" else float
         for group in batch:
             absent = int("".join("0" if i in group else "1" for i in members), 2)
+            rows, codes = found.get(absent, []), []
             columns = [self._columns[i] for i in group]
-            places = [members.index(i) for i in group]
-            block = self._block(found.get(absent, []), columns, places)
+            for column, place in zip(columns, map(members.index, group), strict=True):
+                cells = (cell_of(row[place], column.name) for row in rows)
+                try:
+                    codes.append([column.codes[key_of(cell)] for cell in cells])
+                except KeyError:
+                    raise self._changed() from None
+            block = np.zeros([len(column.counts) for column in columns], dtype)
+            np.add.at(block, tuple(codes), [number(row[-1]) for row in rows])
             for axis, column in enumerate(columns):
                 others = tuple(a for a in range(len(group)) if a != axis)
                 self._check_unchanged(block.sum(axis=others), column.counts)
             yield group, block
-
-    def _block(
-        self, rows: list[Row], columns: list[SqlColumn], places: list[int]
-    ) -> NDArray[Any]:
-        counts = columns[0].counts
-        block = np.zeros([len(column.counts) for column in columns], counts.dtype)
-        try:
-            codes = [
-                [column.codes[key_of(cell_of(row[p], column.name))] for row in rows]
-                for column, p in zip(columns, places, strict=True)
-            ]
-        except KeyError:
-            raise self._changed() from None
-        number = int if counts.dtype.kind == "i" else float
-        np.add.at(block, tuple(codes), [number(row[-1]) for row in rows])
-        return block
 
     def _check_unchanged(self, found: Any, expected: Any) -> None:
         """Check that counts are those of before."""
