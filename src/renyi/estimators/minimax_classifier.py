@@ -15,17 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from renyi.certificates.text import few_rows
 from renyi.checks import check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.minimax_problem import (
-    MinimaxResult,
-    MinimaxRule,
-    few_rows,
-    minimax,
-)
+from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
 from renyi.robust.pairwise_program import solve_local
 
 Floats = NDArray[np.float64]
@@ -168,4 +164,4 @@ class MinimaxClassifier(RuleClassifier):
         """Why the guarantee says little about the population, where rows are few."""
         check_is_fitted(self)
         assert self.marginals_ is not None
-        return few_rows(self.marginals_)
+        return few_rows(self.marginals_.n, self.marginals_._n_indicators)

@@ -128,9 +128,8 @@ class Ambiguity:
                 f"The marginals have order {m.order}, but worst cases can be computed "
                 "for order 1 only: use marginals and a model of order 1."
             )
-        columns, within = m.encoder.columns, m.class_counts
-        if not class_conditional:
-            within = None
+        columns = m.encoder.columns
+        within = m.class_counts if class_conditional else None
         lengths = columns.sizes.astype(np.float64)
         cells = (lengths.sum() ** 2 - lengths @ lengths) / 2
         cells *= 1 if within is None else len(within)
@@ -171,11 +170,8 @@ class Ambiguity:
     @cached_property
     def priors(self) -> Floats:
         """Class probabilities, read off the first table with the target."""
-        for table in self.tables:
-            if table.with_target:
-                cells = table.probabilities.reshape(-1, self.n_classes)
-                return np.asarray(cells.sum(axis=0))
-        raise ValueError("No table has the target: nothing ties it to the features.")
+        p = next(t.probabilities for t in self.tables if t.with_target)
+        return np.asarray(p.reshape(-1, self.n_classes).sum(axis=0))
 
     @property
     def n_table(self) -> float:
@@ -316,11 +312,10 @@ class Ambiguity:
     @property
     def knows_all_pairs(self) -> bool:
         """Whether the tables are those of marginals: each feature with Y, all pairs."""
-        single = {t.features for t in self.tables if t.with_target}
-        pairs = {t.features for t in self.tables}
-        names = range(len(self.sizes))
-        every = pairs.issuperset(combinations(names, 2))
-        return every and single.issuperset((i,) for i in names)
+        known = {(*t.features, "Y") for t in self.tables if t.with_target}
+        known |= {t.features for t in self.tables}
+        columns = range(len(self.sizes))
+        return known >= {*combinations(columns, 2), *((i, "Y") for i in columns)}
 
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
@@ -367,11 +362,9 @@ class Ambiguity:
         zero, marks = self._likeliest, []
         for table in self.tables:
             mark = np.zeros(table.probabilities.shape, bool)
-            if len(table.features) == 1 and table.features[0] > 0:
-                mark[zero[table.features[0]]] = True
-            elif len(table.features) == 2:
-                mark[zero[table.features[0]]] = True
-                mark[:, zero[table.features[1]]] = True
+            for axis, i in enumerate(table.features):
+                if len(table.features) == 2 or i > 0:
+                    mark.swapaxes(0, axis)[zero[i]] = True
             marks.append(mark.ravel())
         return np.concatenate(marks)
 
@@ -388,9 +381,8 @@ class Ambiguity:
                 along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
                 corner = along_j[zero[j]].copy()
                 cells -= along_i[:, None] + along_j[None] - corner
-                along_j = along_j - corner
-                unary[i] += along_i if table.with_target else along_i[:, None]
-                unary[j] += along_j if table.with_target else along_j[:, None]
+                for k, values in ((i, along_i), (j, along_j - corner)):
+                    unary[k] += values if table.with_target else values[:, None]
             pieces.append(cells)
         constant = np.zeros(self.n_classes)
         for values, k in zip(unary[1:], zero[1:], strict=True):

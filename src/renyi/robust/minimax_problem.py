@@ -325,13 +325,8 @@ def minimax(
         ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
-        result = replace(result, note=few_rows(m))
+        result = replace(result, note=text.few_rows(m.n, m._n_indicators))
     return result
-
-
-def few_rows(m: Marginals) -> str:
-    """Say that the rows are few, if they are; else nothing."""
-    return text.few_rows(m.n, m._n_indicators)
 
 
 def _given(
