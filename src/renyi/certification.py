@@ -83,7 +83,7 @@ def certificate(
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
-    auc, scores = (None, None) if closed.ranking is None else closed.ranking
+    auc, scores = closed.ranking
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,
