@@ -132,7 +132,8 @@ def test_polishing_may_need_outcomes_that_were_dropped() -> None:
     p[3:6] = 0  # a whole category
     p += 1e-9
     p[3:6] = 0
-    worst = WorstDistribution.of(ambiguity, grid(table), p)
+    fixed = polished(ambiguity, grid(table), p)
+    worst = WorstDistribution(ambiguity, grid(table), fixed)
     assert worst.marginal_error < 1e-9
 
 

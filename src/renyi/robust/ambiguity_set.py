@@ -178,11 +178,6 @@ class Ambiguity:
         """Cells of the joint table, outcomes times classes: a float, as it is huge."""
         return float(np.prod(self.sizes.astype(float))) * self.n_classes
 
-    @property
-    def spans(self) -> list[slice]:
-        """Places of the categories of each feature among all."""
-        return spans(self.sizes)
-
     @cached_property
     def layout(self) -> Layout:
         """Places of the cells of all pairs that have a table, and of the columns."""
@@ -299,7 +294,7 @@ class Ambiguity:
     def moments(self) -> tuple[Any, Floats]:
         """Q, stored sparse where it is large, and F; 0 where there is no table."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
-        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), self.spans
+        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), spans(self.sizes)
         for table in self.tables:
             p, features = table.probabilities, table.features
             if table.with_target and len(features) == 1:
@@ -321,12 +316,11 @@ class Ambiguity:
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
         """Multipliers of ‖u‖², u_y = u[own[y]] and 1, where u = beta + Σ_i U_i(x_i)."""
-        spans, nothing = self.spans, np.zeros(len(self.b))
+        own_places, nothing = spans(self.sizes), np.zeros(len(self.b))
         square, lead = nothing.copy(), nothing.copy()
-        for (table, cells), (_, leads) in zip(
-            self.split(square), self.split(lead), strict=True
-        ):
-            parts = [U[spans[i]] for i in table.features]
+        both = zip(self.split(square), self.split(lead), strict=True)
+        for (table, cells), (_, leads) in both:
+            parts = [U[own_places[i]] for i in table.features]
             if len(parts) == 2:
                 value = 2 * parts[0] @ parts[1].T
                 cells += value[..., None] if table.with_target else value

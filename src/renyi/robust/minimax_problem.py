@@ -472,11 +472,11 @@ def _planes(
         return best, None, "lp"
     if deadline.passed:
         return best._replace(status="stopped"), None, "lp"
-    options |= {"tolerance": tolerance / 2, "time_limit": deadline.limit}
-    options |= {"step": "minimax error"}
-    problem = cutting_planes.AnyRule(ambiguity)
+    options |= {"tolerance": tolerance / 2, "step": "minimax error"}
+    options["time_limit"], start = deadline.limit, (best.multiplier, best.value)
     try:
-        state = cutting_planes.search(problem, best.multiplier, best.value, **options)
+        problem = cutting_planes.AnyRule(ambiguity)
+        state = cutting_planes.search(problem, *start, **options)
     except MemoryBudgetError as error:
         warn_too_large(error)
         return best._replace(status="declined"), None, "lp"
