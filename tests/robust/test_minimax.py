@@ -267,8 +267,7 @@ def test_polishing_may_need_outcomes_that_were_dropped() -> None:
     p[3:6] = 0  # a whole category
     p += 1e-9
     p[3:6] = 0
-    fixed = polished(ambiguity, grid(table), p)
-    worst = WorstDistribution(ambiguity, grid(table), fixed)
+    worst = WorstDistribution.of(ambiguity, grid(table), p)
     assert worst.marginal_error < 1e-9
 
 

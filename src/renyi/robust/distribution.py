@@ -67,7 +67,8 @@ class WorstDistribution:
 
     @classmethod
     def of(cls, ambiguity: Ambiguity, outcomes: Outcomes, p: Floats) -> Self:
-        """Distribution found by a program, without the outcomes that have no mass."""
+        """Distribution found by a program, polished."""
+        p = polished(ambiguity, outcomes, p)
         used = p.sum(axis=1) > 0
         return cls(ambiguity, outcomes[used], p[used])
 
@@ -154,12 +155,14 @@ def exhibited(
     ambiguity: Ambiguity, outcomes: Outcomes, p: Floats
 ) -> WorstDistribution | None:
     """Return what a program found, polished if need be, if it is a member of C."""
-    shown = WorstDistribution.of(ambiguity, outcomes, p)
-    if not len(shown.p) or shown.marginal_error > _NEARLY:  # of a stopped program
+    used = p.sum(axis=1) > 0
+    if not used.any():
+        return None
+    shown = WorstDistribution(ambiguity, outcomes[used], p[used])
+    if shown.marginal_error > _NEARLY:  # by a program that was stopped
         return None
     if shown.marginal_error > _EXACT:
-        exact = polished(ambiguity, outcomes, p)
-        shown = WorstDistribution.of(ambiguity, outcomes, exact)
+        shown = WorstDistribution.of(ambiguity, outcomes, p)
     return shown if shown.marginal_error <= TOLERANCE else None
 
 
