@@ -22,8 +22,7 @@ import pandas as pd
 import pyarrow as pa
 
 from renyi import CrossFitClassifier, RenyiClassifier, certify, rules
-from renyi.certificates.crossfit import METHODS, crossfit_bounds
-from renyi.certificates.heldout import clopper_pearson
+from renyi.certificates.heldout import METHODS, clopper_pearson, crossfit_bounds
 from renyi.datasets import load
 from renyi.estimators.crossfit_classifier import judged_half, split_rows
 

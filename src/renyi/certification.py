@@ -9,7 +9,7 @@ worst case (`renyi.robust.worst`). Of the marginals a model was trained on it is
 Resting on **held-out rows**, it holds with a stated confidence for every distribution
 with the marginals of the population that they were drawn from
 (`renyi.certificates.heldout`). So it does for a model made of two, each of which was
-trained on one half of the rows and judged on the other (`renyi.certificates.crossfit`).
+trained on one half of the rows and judged on the other.
 
 `bound_report` puts beside a model what *any* rule could promise: always the most
 frequent class, the best single feature, the rule of the polynomial program, and the
@@ -83,7 +83,7 @@ def certificate(
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
-    auc, scores = (None, None) if closed.ranking is None else closed.ranking
+    auc, scores = closed.ranking
     return Certificate(
         gamma=closed.gamma,
         bounds=closed.best,

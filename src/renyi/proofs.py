@@ -158,17 +158,10 @@ def _found(
     yield ambiguity, table_rule(ambiguity).multiplier, nothing
 
 
-def _program(ambiguity: Ambiguity, multiplier: Floats, found: Floats) -> dict[str, Any]:
+def _program(ambiguity: Ambiguity, multiplier: Floats, sent: Floats) -> dict[str, Any]:
     """Return multipliers and messages as whole multiples of the checker's unit."""
-    K, sizes = ambiguity.n_classes, ambiguity.sizes
+    K, features = ambiguity.n_classes, range(len(ambiguity.sizes))
     tables = {t.features: cells for t, cells in ambiguity.split(multiplier)}
-    layout, features = ambiguity.layout.pairs, range(len(sizes))
-    ends = np.cumsum([0, *(sizes[i] + sizes[j] for i, j in layout)]).tolist()
-    spans = dict(zip(layout, map(np.arange, ends, ends[1:]), strict=True))
-    pairs = [*combinations(features, 2)]
-    sent = found[
-        :, np.concatenate([np.empty(0, int), *(spans[pair] for pair in pairs)])
-    ]
     messages = []
     for S in range(1, 2**K):
         chosen = [y for y in range(K) if S >> y & 1]
@@ -177,8 +170,9 @@ def _program(ambiguity: Ambiguity, multiplier: Floats, found: Floats) -> dict[st
             messages.append(sent[0 if len(chosen) == 2 else 1 + chosen[0]])
         else:  # of 1 − Σ q_y, and of q_y for the others: see `pairwise_program`
             messages.append(sent[0] + sent[others].sum(axis=0))
-    single, cells = [tables[i,] for i in features], [tables[pair] for pair in pairs]
-    parts = {"single": single, "pair": cells, "messages": messages}
+    single = [tables[i,] for i in features]
+    pairs = [tables[pair] for pair in combinations(features, 2)]  # as in the layout
+    parts = {"single": single, "pair": pairs, "messages": messages}
     return {name: _whole(arrays) for name, arrays in parts.items()}
 
 

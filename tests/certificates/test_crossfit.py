@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from benchmarks.crossfit import simulate
 from renyi import Certificate, CrossFitClassifier, Marginals, RenyiClassifier, rules
-from renyi.certificates import crossfit, heldout
+from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
 from support.joints import marginal_constraints, outcomes, worst_case
 from support.scorings import SLACK
@@ -46,11 +46,11 @@ def judged(s, rows, rule):
     x, y = np.array([CELLS[k] for k in rows]).T
     t = 0.5 + np.stack([-s[x], s[x]], axis=1)
     wrong = 1 - rules.rule_proba(t, rule)[np.arange(len(y)), y]
-    return crossfit.JudgedHalf(t, y, wrong, float((0.5 + np.abs(s).max()) ** 2))
+    return heldout.JudgedHalf(t, y, wrong, float((0.5 + np.abs(s).max()) ** 2))
 
 
 @pytest.mark.parametrize("rule", ["map", "sharp"])
-@pytest.mark.parametrize("method", crossfit.METHODS)
+@pytest.mark.parametrize("method", heldout.METHODS)
 def test_exact_share_of_failures(halves, method, rule, confidence=0.5):
     """All pairs of halves with 4 rows each, weighed by their probability."""
     samples, share, cards, models = halves
@@ -62,13 +62,13 @@ def test_exact_share_of_failures(halves, method, rule, confidence=0.5):
         half = judged(s, rows, rule)
         gamma[place[key], j] = heldout.heldout_gamma(half.t, half.y, half.upper, each)
         if method == "average" and rule == "sharp":
-            sampled[place[key], j] = 2 * crossfit._one_sided(half, each)
+            sampled[place[key], j] = 2 * heldout._one_sided(half, each)
         elif method == "average":
-            sampled[place[key], j] = 2 * crossfit._error(
-                crossfit._in_doubt(half), rule, each
+            sampled[place[key], j] = 2 * heldout._error(
+                heldout._in_doubt(half), rule, each
             )
         else:
-            sampled[place[key], j] = crossfit._error(half.wrong, rule, each)
+            sampled[place[key], j] = heldout._error(half.wrong, rule, each)
     own = np.array([place[tuple(sorted(rows))] for rows in samples])
     P = np.zeros((2, 2))
     P[tuple(np.array(CELLS).T)] = SHARES
@@ -88,7 +88,7 @@ def test_exact_share_of_failures(halves, method, rule, confidence=0.5):
     assert gamma.min() < 0.5  # the bounds are not the trivial ones
     assert sampled.min() < 0.6
     pair = [judged(models[3], samples[7], rule), judged(models[7], samples[3], rule)]
-    found = crossfit.crossfit_bounds(pair, rule, method, confidence)
+    found = heldout.crossfit_bounds(pair, rule, method, confidence)
     assert found.gamma == (gamma[own[3], 7] + gamma[own[7], 3]) / 2
     expected = (sampled[own[3], 7] + sampled[own[7], 3]) / 2
     assert found.sampled_error == pytest.approx(min(1, expected))
@@ -129,7 +129,7 @@ def test_no_joint_breaks_the_certificate(K):
     everything = pd.DataFrame(codes, columns=names).astype(str)
     x, y = np.divmod(rng.choice(table.size, 6000, p=table.ravel()), K)
     A, target = marginal_constraints(table)
-    for method in crossfit.METHODS:
+    for method in heldout.METHODS:
         safe = CrossFitClassifier(method=method, confidence=0.99)
         safe.fit(everything.iloc[x], y)
         for rule in rules.RULES:
@@ -147,7 +147,7 @@ def test_largest_residual_is_that_of_some_row(K):
     rows = list(product(["0", "1", "2", "unseen"], repeat=2))
     t = card.estimates(card.encoder.transform(rows))
     squares = ((t[:, None, :] - np.eye(K)) ** 2).sum(axis=2) / 2
-    found = crossfit.largest_residual(card)
+    found = heldout.largest_residual(card)
     assert squares.max() <= found * (1 + 1e-12)
     if K == 2:
         assert found == pytest.approx(squares.max(), rel=1e-12)
@@ -163,7 +163,7 @@ def test_marginals_of_halves_know_the_mean_alone():
     for clf, (A, a) in zip(safe.halves_, parts[::-1], strict=True):
         s = clf.decision_function(A)
         c = np.where(a == clf.classes_[1], 0.5, -0.5)
-        upper = crossfit.largest_residual(clf.scorecard_)
+        upper = heldout.largest_residual(clf.scorecard_)
         mean = float(((s - c) ** 2).mean())
         expected.append(heldout.kl_bound(mean, len(a), upper, 0.975))
     c = safe.certificate_

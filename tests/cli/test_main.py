@@ -14,7 +14,7 @@ import pytest
 
 import renyi
 from renyi import rules
-from renyi.certificates import crossfit
+from renyi.certificates import heldout
 from renyi.certification import LEVELS
 from renyi.cli import compare, main
 from renyi.cli.parser import parser
@@ -54,7 +54,7 @@ def command(name: str) -> Any:
         ("fit", "--rule", rules.RULES),
         ("fit", "--objective", OBJECTIVES),
         ("fit", "--calibration", (*CALIBRATIONS[:-1], "none")),
-        ("fit", "--method", crossfit.METHODS),
+        ("fit", "--method", heldout.METHODS),
         ("certify", "--level", LEVELS),
         ("minimax", "--method", minimax_problem.METHODS),
         ("export", "--sql", DIALECTS),

@@ -16,7 +16,7 @@ from renyi import (
     certify,
     verify,
 )
-from renyi.certificates.crossfit import average, crossfit_bounds
+from renyi.certificates.heldout import average, crossfit_bounds
 from renyi.datasets import load
 from renyi.estimators.crossfit_classifier import judged_half, split_rows
 from support.manners import all_checks

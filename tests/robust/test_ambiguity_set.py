@@ -176,11 +176,9 @@ def test_pairwise_is_the_same_set(table: np.ndarray) -> None:
 
 
 def test_no_table_with_the_target() -> None:
-    table = random_joint((2, 2), 2, random_state=0)
-    amb = make(table)
-    pairs = tuple(t for t in amb.tables if not t.with_target)
-    with pytest.raises(ValueError, match="target"):
-        Ambiguity(amb.columns, amb.target, pairs).priors  # noqa: B018
+    table = pd.DataFrame({"a": ["0", "1"], "b": ["1", "0"], "count": [1, 1]})
+    with pytest.raises(ValueError, match="target 'y'"):
+        of_tables([table], "y")
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])

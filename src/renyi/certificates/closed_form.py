@@ -92,17 +92,10 @@ class ClassScores(NamedTuple):
     together: float  # at most, their sum
     error: float  # what rounding may do to a mean
 
-    @classmethod
-    def pooled(cls, means: Floats, variances: Floats, error: float) -> ClassScores:
-        """Return them where one variance may be as large only if the other is 0."""
-        return cls(means, variances, float(variances.max()), error)
 
-
-class Ranking(NamedTuple):
-    """What holds of two classes whatever their shares."""
-
-    auc: float  # at least
-    scores: tuple[float, ...]  # mean and variance in the first class and the second
+# What holds of two classes whatever their shares: the least AUC, and mean and variance
+# of the score in the first class and the second. None where nothing is known.
+Ranking = tuple[float | None, tuple[float, ...] | None]
 
 
 class ClosedForm(NamedTuple):
@@ -112,7 +105,7 @@ class ClosedForm(NamedTuple):
     gamma: float
     bounds: dict[str, float]  # by the moments alone
     conditional: float | None = None  # of map, by the pairs within each class
-    ranking: Ranking | None = None
+    ranking: Ranking = (None, None)
     seconds: tuple[float, float] = (0.0, 0.0)  # for the two
 
     @property
@@ -133,11 +126,10 @@ def closed_form(card: Scorecard, match: Match) -> ClosedForm:
     then = time.perf_counter()
     within = _class_conditional(match)
     if within is not None:
-        by_class, error = _class_scores(within, match.classes), within.score_error
-        found = found._replace(
-            conditional=cantelli(within, match.classes),
-            ranking=_ranking(by_class, error),
-        )
+        by_class = _class_scores(within, match.classes)
+        ranking = _ranking(by_class, within.score_error)
+        least = cantelli(within, match.classes)
+        found = found._replace(conditional=least, ranking=ranking)
     return found._replace(seconds=(then - begun, time.perf_counter() - then))
 
 
@@ -214,7 +206,8 @@ def moments_of_marginals(match: Match) -> ScoreMoments:
         means = shift[1] + off[:, 1] @ F / priors
         pooled = max(0.0, spread / 2 - float(priors @ means**2)) + 3 * off_rounding
         error = float(score_error(P, b, columns.sizes) + off_rounding / priors.min())
-        by_class = ClassScores.pooled(means, pooled / priors, error)
+        most = float(pooled / priors.min())  # of one variance, if the other is 0
+        by_class = ClassScores(means, pooled / priors, most, error)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
     return ScoreMoments(m.n, used, priors, *found)
 
@@ -267,7 +260,8 @@ def moments_of_rows(
         means = np.bincount(y, share * s, 2) / priors
         squares = np.bincount(y, share * (s - means[y]) ** 2, 2) / priors
         pooled = (math.sqrt(priors @ squares) + error) ** 2 + near
-        by_class = ClassScores.pooled(means, pooled / priors, error + near)
+        most = float(pooled / priors.min())
+        by_class = ClassScores(means, pooled / priors, most, error + near)
     found = (risk, rounding, spread, lead, off_rounding, F, columns, by_class)
     return ScoreMoments(total, used, priors, *found, conditional)
 
@@ -341,15 +335,15 @@ def _class_scores(moments: ClassMoments, own: Array) -> ClassScores | None:
     return ClassScores(means, variances, float(variances.sum()), moments.score_error)
 
 
-def _ranking(of: ClassScores | None, score_error: float) -> Ranking | None:
+def _ranking(of: ClassScores | None, score_error: float) -> Ranking:
     """Return what holds whatever the classes' shares, rounded outwards."""
     if of is None or not np.isfinite([*of.means, *of.variances, of.together]).all():
-        return None
+        return None, None
     # A mean may be off here, and a score when rows are compared.
     low, high = of.means + (of.error + score_error) * np.array([1, -1])
     missed = _missed(np.array([high - low]), np.array([[of.together]]))
     numbers = (low, of.variances[0], high, of.variances[1])
-    return Ranking(1 - missed, tuple(float(number) for number in numbers))
+    return 1 - missed, tuple(float(number) for number in numbers)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -3,7 +3,7 @@
 Two classifiers are trained, each on a random half of the rows, its bins, rare labels
 and penalty included, and judged on the other half. What is deployed is the scorecard of
 their mean scores, or a fair coin that says which of the two answers
-(`renyi.certificates.crossfit` has the proofs).
+(`renyi.certificates.heldout` has the proofs).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from renyi import rules
 from renyi.certificates import text
-from renyi.certificates.crossfit import (
+from renyi.certificates.heldout import (
     METHODS,
+    HeldoutBounds,
     JudgedHalf,
     average,
     bounds_of_marginals,
     crossfit_bounds,
     largest_residual,
 )
-from renyi.certificates.heldout import HeldoutBounds
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
 from renyi.checks import check_choice, check_share

@@ -14,17 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.certificates.text import few_rows
 from renyi.checks import check_amount, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
-from renyi.robust.minimax_problem import (
-    MinimaxResult,
-    MinimaxRule,
-    few_rows,
-    minimax,
-)
+from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
 from renyi.robust.pairwise_program import solve_local
 
 Floats = NDArray[np.float64]
@@ -164,4 +160,4 @@ class MinimaxClassifier(RuleClassifier):
         """Why the guarantee says little about the population, where rows are few."""
         self._check_fitted()
         assert self.marginals_ is not None
-        return few_rows(self.marginals_)
+        return few_rows(self.marginals_.n, self.marginals_._n_indicators)

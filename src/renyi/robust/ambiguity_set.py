@@ -128,9 +128,8 @@ class Ambiguity:
                 f"The marginals have order {m.order}, but worst cases can be computed "
                 "for order 1 only: use marginals and a model of order 1."
             )
-        columns, within = m.encoder.columns, m.class_counts
-        if not class_conditional:
-            within = None
+        columns = m.encoder.columns
+        within = m.class_counts if class_conditional else None
         lengths = columns.sizes.astype(np.float64)
         cells = (lengths.sum() ** 2 - lengths @ lengths) / 2
         cells *= 1 if within is None else len(within)
@@ -171,21 +170,13 @@ class Ambiguity:
     @cached_property
     def priors(self) -> Floats:
         """Class probabilities, read off the first table with the target."""
-        for table in self.tables:
-            if table.with_target:
-                cells = table.probabilities.reshape(-1, self.n_classes)
-                return np.asarray(cells.sum(axis=0))
-        raise ValueError("No table has the target: nothing ties it to the features.")
+        p = next(t.probabilities for t in self.tables if t.with_target)
+        return np.asarray(p.reshape(-1, self.n_classes).sum(axis=0))
 
     @property
     def n_table(self) -> float:
         """Cells of the joint table, outcomes times classes: a float, as it is huge."""
         return float(np.prod(self.sizes.astype(float))) * self.n_classes
-
-    @property
-    def spans(self) -> list[slice]:
-        """Places of the categories of each feature among all."""
-        return spans(self.sizes)
 
     @cached_property
     def layout(self) -> Layout:
@@ -303,7 +294,7 @@ class Ambiguity:
     def moments(self) -> tuple[Any, Floats]:
         """Q, stored sparse where it is large, and F; 0 where there is no table."""
         Q = sparse_counts.Blocks(self.sizes, np.float64)
-        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), self.spans
+        F, own = np.zeros((int(self.sizes.sum()), self.n_classes)), spans(self.sizes)
         for table in self.tables:
             p, features = table.probabilities, table.features
             if table.with_target and len(features) == 1:
@@ -316,22 +307,20 @@ class Ambiguity:
     @property
     def knows_all_pairs(self) -> bool:
         """Whether the tables are those of marginals: each feature with Y, all pairs."""
-        single = {t.features for t in self.tables if t.with_target}
-        pairs = {t.features for t in self.tables}
-        names = range(len(self.sizes))
-        every = pairs.issuperset(combinations(names, 2))
-        return every and single.issuperset((i,) for i in names)
+        known = {(*t.features, "Y") for t in self.tables if t.with_target}
+        known |= {t.features for t in self.tables}
+        columns = range(len(self.sizes))
+        return known >= {*combinations(columns, 2), *((i, "Y") for i in columns)}
 
     def quadratics(
         self, U: Floats, beta: Floats, own: NDArray[np.intp]
     ) -> tuple[Floats, Floats, Floats]:
         """Multipliers of ‖u‖², u_y = u[own[y]] and 1, where u = beta + Σ_i U_i(x_i)."""
-        spans, nothing = self.spans, np.zeros(len(self.b))
+        own_places, nothing = spans(self.sizes), np.zeros(len(self.b))
         square, lead = nothing.copy(), nothing.copy()
-        for (table, cells), (_, leads) in zip(
-            self.split(square), self.split(lead), strict=True
-        ):
-            parts = [U[spans[i]] for i in table.features]
+        both = zip(self.split(square), self.split(lead), strict=True)
+        for (table, cells), (_, leads) in both:
+            parts = [U[own_places[i]] for i in table.features]
             if len(parts) == 2:
                 value = 2 * parts[0] @ parts[1].T
                 cells += value[..., None] if table.with_target else value
@@ -367,11 +356,9 @@ class Ambiguity:
         zero, marks = self._likeliest, []
         for table in self.tables:
             mark = np.zeros(table.probabilities.shape, bool)
-            if len(table.features) == 1 and table.features[0] > 0:
-                mark[zero[table.features[0]]] = True
-            elif len(table.features) == 2:
-                mark[zero[table.features[0]]] = True
-                mark[:, zero[table.features[1]]] = True
+            for axis, i in enumerate(table.features):
+                if len(table.features) == 2 or i > 0:
+                    mark.swapaxes(0, axis)[zero[i]] = True
             marks.append(mark.ravel())
         return np.concatenate(marks)
 
@@ -388,9 +375,8 @@ class Ambiguity:
                 along_i, along_j = cells[:, zero[j]].copy(), cells[zero[i]].copy()
                 corner = along_j[zero[j]].copy()
                 cells -= along_i[:, None] + along_j[None] - corner
-                along_j = along_j - corner
-                unary[i] += along_i if table.with_target else along_i[:, None]
-                unary[j] += along_j if table.with_target else along_j[:, None]
+                for k, values in ((i, along_i), (j, along_j - corner)):
+                    unary[k] += values if table.with_target else values[:, None]
             pieces.append(cells)
         constant = np.zeros(self.n_classes)
         for values, k in zip(unary[1:], zero[1:], strict=True):

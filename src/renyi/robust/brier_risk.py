@@ -56,7 +56,13 @@ from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.encoder import Encoder
 from renyi.figures import rounded_down, rounded_up
 from renyi.marginals.marginals import Marginals
-from renyi.robust.ambiguity_set import Ambiguity, contradiction, worst_member
+from renyi.robust.ambiguity_set import (
+    Ambiguity,
+    Floats,
+    Outcomes,
+    contradiction,
+    worst_member,
+)
 from renyi.robust.distribution import exhibited
 from renyi.robust.minimax_problem import solve_minimax
 from renyi.robust.pairwise_program import quadratic_rule
@@ -73,11 +79,7 @@ from renyi.solvers.ridge import eigen
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Outcomes = NDArray[np.int64]
-
-# Outcomes times classes up to which the cone program is solved.
-MAX_CONE = 70_000
+MAX_CONE = 70_000  # outcomes times classes up to which the cone program is solved
 _CONE = 0.8  # of the time, for the cone program
 _NOTHING = 1e-9  # mass of all outcomes that only an interior point method needs
 _FORBIDDEN = 1e6
@@ -405,8 +407,7 @@ def separable(
             return Separability(True, "rows", float(1 - p @ t.max(axis=1)), tight)
     ambiguity = Ambiguity.of(m, tight)
     if ambiguity.n_table <= MAX_OUTCOMES:
-        test = _drawn_by_estimates if tight else _within_simplex
-        answer = test(ambiguity, Z, tolerance, deadline)
+        answer = _by_outcomes(ambiguity, Z, tolerance, deadline, tight)
         if answer is not None:
             return Separability(answer, "outcomes", None, tight)
     return Separability(None, "none", None, tight)
@@ -441,9 +442,7 @@ def lowest_estimate(
         return plain
     # Maximise τ ≤ Σ_i l_i(y) with l_i(y) ≤ (Z + null C)(k, y) and C 1 = 0.
     (D, r), d, K = null.shape, len(sizes), Z.shape[1]
-    owner = sparse.csr_array(
-        (np.ones(D), (np.arange(D), np.repeat(np.arange(d), sizes))), shape=(D, d)
-    )
+    owner = sparse.csr_array(np.repeat(np.eye(d), sizes, axis=0))
     eye, column = sparse.eye_array(K), np.ones((K, 1))
     rows = [
         [sparse.kron(eye, null), sparse.kron(eye, -owner), None],
@@ -469,14 +468,11 @@ def _rows(m: Marginals, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
     W = dense(codes[:, p > 0], m.encoder.columns.sizes)
     p = p[p > 0] / p.sum()
     if not len(p) or np.abs(W.T @ (p[:, None] * W) - m.Q).max() > _SAME:
-        forgotten = m.weighted and sample_weight is None
+        give = "the rows that were counted, or none"
+        if m.weighted and sample_weight is None:
+            give = "their weights as sample_weight"
         raise ValueError(
-            "The rows X do not have the pairs of the marginals: give "
-            + (
-                "their weights as sample_weight."
-                if forgotten
-                else "the rows that were counted, or none."
-            )
+            f"The rows X do not have the pairs of the marginals: give {give}."
         )
     return W, p
 
@@ -495,42 +491,26 @@ def _drawn_fit(m: Marginals, W: Floats, p: Floats, t: Floats, tight: bool) -> fl
 # ---- the test by outcomes
 
 
-def _within_simplex(
-    ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline
+def _by_outcomes(
+    ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline, tight: bool
 ) -> bool | None:
-    """Whether a member of C lives where the estimates are probabilities."""
-    X = ambiguity.outcomes()
-    t = Z[ambiguity.places(X)].sum(axis=1)
-    good = np.repeat(t.min(axis=1, keepdims=True) >= -tolerance, t.shape[1], axis=1)
-    most = _largest(ambiguity, good.astype(float), X, deadline)
-    return None if most is None else bool(most >= 1 - tolerance)
+    """Whether a member of C lives where the estimates are probabilities.
 
-
-def _largest(
-    ambiguity: Ambiguity, values: Floats, X: Outcomes, deadline: Deadline
-) -> float | None:
-    """Largest expectation over C, None without time; an error if C is empty."""
-    _, answer = worst_member(ambiguity, values, X, deadline.limit)
-    if answer.status not in ("stopped", "optimal"):
-        raise ValueError(contradiction(ambiguity))
-    return None if answer.status == "stopped" else -answer.value
-
-
-def _drawn_by_estimates(
-    ambiguity: Ambiguity, Z: Floats, tolerance: float, deadline: Deadline
-) -> bool | None:
-    """Whether a member of C has classes drawn by the estimates.
-
-    Minimise the largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and
-    the given ones.
+    If C is `tight`, whether one has classes drawn by the estimates: minimise the
+    largest difference between the tables of ``u(x) t_y(x)``, u ≥ 0, and the given ones.
     """
     X = ambiguity.outcomes()
     t = Z[ambiguity.places(X)].sum(axis=1)
-    if _largest(ambiguity, np.zeros(t.shape), X, deadline) is None:
-        return None  # whether C is empty, and θ about nothing, is not known
-    good = t.min(axis=1) >= -tolerance
-    X, t = X[good], t[good]
-    N, K = t.shape
+    good, K = t.min(axis=1) >= -tolerance, t.shape[1]
+    values = np.outer(good, np.full(K, float(not tight)))
+    _, answer = worst_member(ambiguity, values, X, deadline.limit)
+    if answer.status not in ("stopped", "optimal"):
+        raise ValueError(contradiction(ambiguity))
+    if answer.status == "stopped":
+        return None  # nor is it known whether C is empty, and θ about nothing
+    if not tight:
+        return bool(-answer.value >= 1 - tolerance)
+    X, t, N = X[good], t[good], int(good.sum())
     draw = sparse.csc_array(
         (t.ravel(), np.arange(N * K), np.arange(0, N * K + 1, K)), shape=(N * K, N)
     )

@@ -33,6 +33,7 @@ from itertools import combinations
 import numpy as np
 
 from renyi.checks import Deadline, check_memory
+from renyi.counting.onehot import spans
 from renyi.counting.sparse_counts import dense
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
@@ -142,19 +143,17 @@ class Oracle:
 
     def _tables(self, multiplier: Floats) -> tuple[Floats, Floats]:
         """Unary and pair energies of the functions of a multiplier, class by class."""
-        spans, K = self.ambiguity.spans, self.ambiguity.n_classes
-        D = int(self.ambiguity.sizes.sum())
+        places, K = spans(self.ambiguity.sizes), self.ambiguity.n_classes
+        D = places[-1].stop
         unary, pair = np.zeros((K, D)), np.zeros((K, D, D))
         for table, cells in self.ambiguity.split(multiplier):
-            own = [spans[i] for i in table.features]
-            if not table.with_target:
-                cells = np.repeat(cells[..., None], K, axis=-1)
+            own = [places[i] for i in table.features]
+            block = np.moveaxis(cells, -1, 0) if table.with_target else cells
             if len(own) == 1:
-                unary[:, own[0]] += cells.T
+                unary[:, own[0]] += block
             else:
-                block = np.moveaxis(cells, -1, 0)
                 pair[:, own[0], own[1]] += block
-                pair[:, own[1], own[0]] += block.transpose(0, 2, 1)
+                pair[:, own[1], own[0]] += block.swapaxes(-1, -2)
         return unary, pair
 
     def energy(self, multiplier: Floats, S: Classes) -> Energy:
@@ -184,10 +183,10 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
     (Q, F), label = ambiguity.moments(), len(ambiguity.sizes)
     P = np.block([[dense(Q), F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
     known_pairs = {table.features for table in ambiguity.tables}
-    spans = [*ambiguity.spans, slice(len(F), None)]
+    places = [*spans(ambiguity.sizes), slice(len(F), None)]
     weights = np.full((label + 1, label + 1), -np.inf)
     for i, j in combinations(range(label + 1), 2):
-        p = P[spans[i], spans[j]]
+        p = P[places[i], places[j]]
         apart, full = p.sum(axis=1, keepdims=True) * p.sum(axis=0), p > 0
         if j == label or (i, j) in known_pairs:
             information = (p[full] * np.log(p[full] / apart[full])).sum()
@@ -200,7 +199,7 @@ def tree_draws(ambiguity: Ambiguity, n: int, random: np.random.Generator) -> Out
         best = weights[np.ix_(new, known)]
         row, column = np.unravel_index(int(best.argmax()), best.shape)
         i, j = new.pop(int(row)), known[int(column)]
-        sums, drawn = np.cumsum(P[spans[i], spans[j]], axis=0), random.random(n)
+        sums, drawn = np.cumsum(P[places[i], places[j]], axis=0), random.random(n)
         step = max(1, _DRAWN // len(sums))
         for part in (slice(s, s + step) for s in range(0, n, step)):
             own = sums[:, X[part, j]]

@@ -17,27 +17,19 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from renyi.robust.ambiguity_set import Ambiguity
+from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Outcomes
 from renyi.rules import random_of
 from renyi.solvers.programs import TOLERANCE, Program, solve
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from renyi.encoding.columns import Column
-
-Floats = NDArray[np.float64]
-Outcomes = NDArray[np.int64]
-
-# Differences of probabilities that are rounding.
 _DENSE = 5e7  # cells of a matrix that is decomposed as a whole
-_ROUNDING = 1e-14
+_ROUNDING = 1e-14  # differences of probabilities
 # Columns of outcomes that nearly depend on others would make wild steps.
-_RANK = 1e-10
-_NEAR = 1e-4
+_RANK, _NEAR = 1e-10, 1e-4
 # Tables further off are not worth mending, and those nearer need it not.
 _NEARLY, _EXACT = 1e-6, 1e-12
 
@@ -150,15 +142,10 @@ class WorstDistribution:
         columns, cells = [*self.ambiguity.columns], [*self.outcomes[rows].T]
         if classes is not None:
             columns, cells = [*columns, self.ambiguity.target], [*cells, classes]
-        pairs = zip(columns, cells, strict=True)
-        return pd.DataFrame({c.name: _labels(c, codes) for c, codes in pairs})
-
-
-def _labels(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of codes, None for the missing level, bins as their texts."""
-    labels = np.empty(len(column.categories), object)
-    labels[:] = column.categories
-    return np.asarray(labels[codes])
+        labels = (np.array(column.categories, object) for column in columns)
+        names = (column.name for column in columns)
+        parts = zip(names, labels, cells, strict=True)
+        return pd.DataFrame({name: own[codes] for name, own, codes in parts})
 
 
 # ---- polishing
@@ -230,9 +217,7 @@ def _step(A: sparse.csc_array, p: Floats, rest: Floats) -> Floats:
     return np.asarray(scaled.T @ multiplier)
 
 
-def _corrected(
-    A: sparse.csc_array, b: Floats, p: Floats, allowed: NDArray[np.bool_]
-) -> Floats:
+def _corrected(A: sparse.csc_array, b: Floats, p: Floats, allowed: Flags) -> Floats:
     """Return p plus the smallest correction, in units of the residual."""
     unit = _residual(A, b, p)
     rest = (b - A @ p) / unit

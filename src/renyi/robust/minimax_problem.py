@@ -325,13 +325,8 @@ def minimax(
         ambiguity, encoder, method, deadline=deadline, tolerance=tolerance, **options
     )
     if tables is None and not isinstance(m, str):
-        result = replace(result, note=few_rows(m))
+        result = replace(result, note=text.few_rows(m.n, m._n_indicators))
     return result
-
-
-def few_rows(m: Marginals) -> str:
-    """Say that the rows are few, if they are; else nothing."""
-    return text.few_rows(m.n, m._n_indicators)
 
 
 def _given(
@@ -477,11 +472,11 @@ def _planes(
         return best, None, "lp"
     if deadline.passed:
         return best._replace(status="stopped"), None, "lp"
-    options |= {"tolerance": tolerance / 2, "time_limit": deadline.limit}
-    options |= {"step": "minimax error"}
-    problem = cutting_planes.AnyRule(ambiguity)
+    options |= {"tolerance": tolerance / 2, "step": "minimax error"}
+    options["time_limit"], start = deadline.limit, (best.multiplier, best.value)
     try:
-        state = cutting_planes.search(problem, best.multiplier, best.value, **options)
+        problem = cutting_planes.AnyRule(ambiguity)
+        state = cutting_planes.search(problem, *start, **options)
     except MemoryBudgetError as error:
         warn_too_large(error)
         return best._replace(status="declined"), None, "lp"

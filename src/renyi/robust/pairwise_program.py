@@ -192,11 +192,9 @@ def _persistent(program: Program, deadline: Deadline) -> Solution:
 
 def table_rule(ambiguity: Ambiguity) -> Bound:
     """Best rule that looks at one table: with Y and a feature, the one-feature rule."""
-    best, where = np.inf, -1
-    for t, table in enumerate(ambiguity.tables):
-        if table.with_target:
-            error = 1 - float(table.probabilities.max(axis=-1).sum())
-            best, where = min((best, where), (error, t))
+    tables = [t for t, table in enumerate(ambiguity.tables) if table.with_target]
+    right = [ambiguity.tables[t].probabilities.max(axis=-1).sum() for t in tables]
+    where = tables[int(np.argmin(1 - np.array(right)))]
     cells = ambiguity.tables[where].probabilities
     answers = np.eye(ambiguity.n_classes)[cells.argmax(axis=-1)]
     multiplier = np.zeros(len(ambiguity.b))

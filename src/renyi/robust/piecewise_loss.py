@@ -183,11 +183,10 @@ class Losses:
 
     def sliced_scores(self, S: Classes) -> list[SlicedScore]:
         """Margins over every rival, with slices and the lines above the loss."""
-        k, found = int(self.own[S[0]]), []
-        for rival in np.delete(np.arange(len(self.base)), k).tolist():
-            g = self.margin(k, rival)
-            found.append((g, self.slices(*self.reach(g), self._edges[S])))
-        return found
+        k = int(self.own[S[0]])
+        rivals = np.delete(np.arange(len(self.base)), k).tolist()
+        margins = (self.margin(k, rival) for rival in rivals)
+        return [(g, self.slices(*self.reach(g), self._edges[S])) for g in margins]
 
     @cached_property
     def _edges(self) -> dict[Classes, Floats]:
@@ -362,10 +361,9 @@ def cell_entries(losses: Losses) -> int:
 
 def regions(losses: Losses, moments: Moments) -> list[Region]:
     """Regions that together cover all outcomes of every class."""
-    found: list[Region] = []
-    for y in range(losses.ambiguity.n_classes):
-        found += (_slices if losses.binary else _answers)(losses, moments, y)
-    return found
+    of_class = _slices if losses.binary else _answers
+    classes = range(losses.ambiguity.n_classes)
+    return [region for y in classes for region in of_class(losses, moments, y)]
 
 
 class Piece(NamedTuple):
