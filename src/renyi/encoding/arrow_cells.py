@@ -33,7 +33,14 @@ from renyi.encoding.column_rules import (
     not_numeric,
     without_missing,
 )
-from renyi.encoding.columns import Label, label_text, plain_label, ranked, time_texts
+from renyi.encoding.columns import (
+    DIGITS,
+    Label,
+    label_text,
+    plain_label,
+    ranked,
+    time_texts,
+)
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -46,7 +53,6 @@ _COMMA = r"^[+-]?\d+,\d+$"
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 _DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
 _WITHOUT_VIEWS = {
     pa.string_view(): pa.large_string(),
@@ -73,18 +79,13 @@ def check_type(name: str, kind: pa.DataType) -> None:
 
 def check_moments(name: str, values: Array) -> None:
     """Raise an error that names a column of moments for which Arrow has no text."""
-    kind = values.type
-    if pa.types.is_date32(kind):
-        day, ticks = 1, values.cast(pa.int32())
-    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
-        day, ticks = (
-            86_400 * _TICKS[getattr(kind, "unit", "ms")],
-            values.cast(pa.int64()),
-        )
-    else:
+    kind, date = values.type, pa.types.is_date(values.type)
+    if not date and not pa.types.is_timestamp(kind):
         return
-    found = pc.min_max(ticks).as_py()
-    low, high = found["min"], found["max"]
+    day = 86_400 * 10 ** DIGITS["ms" if date else kind.unit]
+    if pa.types.is_date32(kind):
+        day = 1
+    low, high = (each.value for each in pc.min_max(values).values())
     first, last = _DAYS
     if low is not None and not first * day <= low <= high < (last + 1) * day:
         raise ValueError(
@@ -125,13 +126,10 @@ def storage(column: Array) -> Array:
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return a table from which Arrow can take rows, which it cannot do from views."""
-    if _WITHOUT_VIEWS.keys().isdisjoint(table.schema.types):
+    plain = [_WITHOUT_VIEWS.get(kind, kind) for kind in table.schema.types]
+    if plain == table.schema.types:
         return table
-    plain = _WITHOUT_VIEWS
-    fields = [
-        field.with_type(plain.get(field.type, field.type)) for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    return table.cast(pa.schema(zip(table.column_names, plain, strict=True)))
 
 
 def as_floats(column: Array) -> Array:
@@ -159,32 +157,31 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
     No code means that a weight is missing. `start` is how many rows come before these,
     None if that is not known.
     """
-    if isinstance(column, pa.ChunkedArray):
-        found = [np.empty(0)]
-        for chunk in column.chunks:
-            found.append(weight_floats(name, chunk, start))
-            start = None if start is None else start + len(chunk)
-        return np.concatenate(found)
     if not len(column):
         return np.empty(0)
-    column = storage(column)
-    if pa.types.is_dictionary(column.type):
-        column = storage(column.dictionary_decode())
-    check_type(name, column.type)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = trimmed(column)
-    try:
-        values = as_floats(column).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(column) == 1:
-            raise no_weight(start, column[0].as_py(), name) from None
-        half = len(column) // 2
-        first, last = column[:half], column[half:]
-        found = [weight_floats(name, first, start)]
-        start = None if start is None else start + half
-        return np.concatenate([*found, weight_floats(name, last, start)])
-    check_weights(values, name, start)
-    return np.asarray(values, np.float64)
+    if isinstance(column, pa.ChunkedArray):
+        pieces = column.chunks
+    else:
+        column = storage(column)
+        if pa.types.is_dictionary(column.type):
+            column = storage(column.dictionary_decode())
+        check_type(name, column.type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = trimmed(column)
+        try:
+            values = np.asarray(as_floats(column), np.float64)
+            check_weights(values, name, start)
+            return values
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if len(column) == 1:
+                raise no_weight(start, column[0].as_py(), name) from None
+            half = len(column) // 2
+            pieces = column[:half], column[half:]
+    found = []
+    for piece in pieces:
+        found.append(weight_floats(name, piece, start))
+        start = None if start is None else start + len(piece)
+    return np.concatenate(found)
 
 
 def from_decimals(column: Array) -> Array:
@@ -220,8 +217,7 @@ def coded(column: Array) -> tuple[Array, Array]:
             column = from_decimals(column)
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
-    dictionary = column.dictionary
-    values = storage(dictionary)
+    values = storage(column.dictionary)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     return column.indices, values
@@ -250,13 +246,6 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
         dictionary = without(dictionary, missing).cast(kind)
     found = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in found]
-
-
-def different_labels(column: Array, text: str, missing: frozenset[str]) -> set[Label]:
-    """Return the labels that occur in a column; text is read as `labels` does."""
-    if pa.types.is_dictionary(column.type):
-        column = occurring(column)
-    return {*labels(coded(column)[1], text, missing)} - {None}
 
 
 def trimmed(texts: Array) -> Array:

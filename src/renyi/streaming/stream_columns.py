@@ -27,9 +27,9 @@ from renyi.encoding.arrow_cells import (
     TextKind,
     check_moments,
     coded,
-    different_labels,
     labels,
     numbers,
+    occurring,
 )
 from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
 from renyi.encoding.column_rules import (
@@ -336,8 +336,10 @@ class _Undecided:
         whole = self.text is None or self.text.integers
         if few and whole and spec.kind == "auto" and (np.abs(values) > EXACT).any():
             kept = cells if rows is None else cells.filter(pa.array(rows))
+            if pa.types.is_dictionary(kept.type):
+                kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
-            found = different_labels(kept, how_read, self._missing)
+            found = labels(coded(kept)[1], how_read, self._missing)
             self._note({int(v) for v in found if v is not None and abs(int(v)) > EXACT})
         self.sketch.add(values, weights)
 
