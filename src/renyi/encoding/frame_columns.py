@@ -41,13 +41,7 @@ from renyi.encoding.column_rules import (
     missing_numbers,
     without_missing,
 )
-from renyi.encoding.columns import (
-    Label,
-    factorized,
-    label_text,
-    plain_label,
-    ranked,
-)
+from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
 
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256

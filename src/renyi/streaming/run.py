@@ -265,10 +265,7 @@ class Job:
         return found
 
     def _count(
-        self,
-        record: Record,
-        checkpoint: Checkpoint | None,
-        kept: CountedRows | None,
+        self, record: Record, checkpoint: Checkpoint | None, kept: CountedRows | None
     ) -> PairCounter:
         """Count all rows by a spec that is decided."""
         source, spec = self.source, record.spec or self.spec

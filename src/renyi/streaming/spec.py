@@ -24,12 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import (
-    check_type,
-    plain_type,
-    storage,
-    weight_floats,
-)
+from renyi.encoding.arrow_cells import check_type, plain_type, storage, weight_floats
 from renyi.encoding.column_rules import (
     check_features,
     check_names,
