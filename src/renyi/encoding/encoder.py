@@ -214,7 +214,12 @@ class Encoder:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {key: _plain(value) for key, value in found.items()}
+        for name, value in found.items():
+            if isinstance(value, Columns):
+                found[name] = value.to_dict()
+            elif isinstance(value, tuple):
+                found[name] = list(value)
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Encoder:
@@ -327,14 +332,11 @@ class Encoder:
         if merged:
             keys = np.arange(len(counts))[:, None]  # each column for itself
         first, which = _distinct_rows(keys)
-        levels = []
+        levels, rules = [], (self._missing_texts, self.min_count)
         for j in first.tolist():
             rare = merged.get(part.names[j], ()) if known else None
-            levels.append(
-                column_rules.label_levels(
-                    part.labels, counts[j], self._missing_texts, self.min_count, rare
-                )
-            )
+            found = column_rules.label_levels(part.labels, counts[j], *rules, rare)
+            levels.append(found)
         return Columns(part.names, levels, which)
 
     def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
@@ -352,12 +354,6 @@ class Encoder:
 def target_encoder(encoder: Encoder) -> Encoder:
     """Return the encoder of a target: all its values are labels, and none is rare."""
     return Encoder(missing=encoder.missing, numeric=())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Columns):
-        return value.to_dict()
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:
