@@ -134,10 +134,7 @@ def not_numeric(name: str, cell: Any) -> ValueError:
 def label_numbers(
     name: str, labels: Sequence[Label], codes: NDArray[Any], missing: frozenset[str]
 ) -> tuple[Floats, bool]:
-    """Return labels as floats, NaN if missing, and whether they are whole.
-
-    The code after those of the labels is of missing cells.
-    """
+    """Return labels as floats, NaN if missing (the last code), and if all are whole."""
     values = np.full(len(labels) + 1, np.nan)
     whole = True
     for k in np.unique(codes[codes < len(labels)]):

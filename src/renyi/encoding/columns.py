@@ -145,9 +145,9 @@ def label_order(label: Label) -> tuple[int, float, str]:
 
 
 def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
-    """Return the different labels in order, and the place of each one found.
+    """Return the labels of different texts in order, and the place of each one found.
 
-    Those of the same text are one; a missing one has the place after the last.
+    A missing one has the place after the last.
     """
     first: dict[str, Label] = {}
     for label in found:
@@ -306,9 +306,8 @@ class Column(NamedTuple):
             rare = (*rare, RARE)  # a label of one, and where rare ones go
         missing = [None] if None in both else []
         categories = (*ranked(both)[0], *missing)
-        return Column(
-            self.name, Levels("label", categories, (), tuple(ranked(rare)[0]))
-        )
+        levels = Levels("label", categories, (), tuple(ranked(rare)[0]))
+        return Column(self.name, levels)
 
     def places(self, other: Column) -> NDArray[np.intp]:
         """Code in `other` of each category of this column; its size where absent."""
