@@ -123,10 +123,10 @@ class LabelEncoder:
         for k, label in enumerate(found):
             if label is None:
                 continue
-            count = len(self.labels)
-            codes[k] = self._codes.setdefault(label_text(label), count + 1)
-            if codes[k] > count:
+            code = self._codes.setdefault(label_text(label), len(self.labels) + 1)
+            if code > len(self.labels):
                 self.labels.append(label)
+            codes[k] = code
         return codes
 
     def merge(self, other: Any) -> Places:
