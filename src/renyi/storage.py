@@ -52,6 +52,7 @@ _MAX_HEADER_BYTES = 16 * 2**20
 _HEADER_EXPANSION, _HEADER_ALLOWANCE = 100, 2**20
 _MAX_PREFIX = 512  # bytes of an npy file before its numbers; numpy writes 128
 _CHUNK = 2**20
+_COUNTS = ("<i8", "<f8")  # types of arrays
 
 
 class InvalidFileError(ValueError):
@@ -84,10 +85,8 @@ def unreadable(path: Path, error: Exception, what: str, remedy: str = "") -> str
 
 def to_bytes(data: Mapping[str, Any], indent: int | None = None) -> bytes:
     """Return data as JSON: the same for the same data, or indented as they come."""
-    sort = indent is None
-    text = json.dumps(
-        data, ensure_ascii=False, allow_nan=False, indent=indent, sort_keys=sort
-    )
+    form: Any = {"sort_keys": True} if indent is None else {"indent": indent}
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, **form)
     return encoded(text)  # JSON's own escape of a lone surrogate
 
 
@@ -289,7 +288,7 @@ def read_arrays(
         members = _agreeing(archive, shapes)
         check_memory(sum(i.file_size for i in members.values()), f"Reading {path}")
         arrays = {
-            name: _array(archive, info, ("<i8", "<f8"), shapes[name])
+            name: _array(archive, info, _COUNTS, shapes[name])
             for name, info in members.items()
         }
     _verify(path, header, arrays)
@@ -304,8 +303,7 @@ def read_diagonal(
         members = _agreeing(archive, shapes)
         if name not in members:
             raise InvalidFileError(f"it has no part '{name}.npy'")
-        types = ("<i8", "<f8")
-        return _array(archive, members[name], types, shapes[name], diagonal=True)
+        return _array(archive, members[name], _COUNTS, shapes[name], diagonal=True)
 
 
 def _agreeing(
@@ -364,9 +362,7 @@ def _is_model(source: Sink) -> bool:
     """Whether a file begins as a model does."""
     if isinstance(source, (str, os.PathLike)):
         with contextlib.suppress(OSError), open(source, "rb") as stream:
-            return (
-                re.match(rb'{\s*"format": "renyi-model"', stream.read(200)) is not None
-            )
+            return bool(re.match(rb'{\s*"format": "renyi-model"', stream.read(200)))
     return False
 
 

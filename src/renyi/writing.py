@@ -31,10 +31,7 @@ Sink = Place | IO[bytes]
 
 
 def target(path: Place) -> Path:
-    """Return the file that is written for `path`, its links followed.
-
-    What is no regular file, or in no folder to write in, is refused.
-    """
+    """Return the file that `path` leads to; refuse one that cannot be written."""
     shown, place = os.fspath(path) or "''", Path(os.path.realpath(path))
     if place.is_dir() or shown.endswith(("/", os.sep)):
         raise IsADirectoryError(f"{shown} is a folder: name a file in it.")
@@ -67,10 +64,7 @@ def encoded(text: str) -> bytes:
 
 @contextlib.contextmanager
 def replacing(path: Sink) -> Iterator[IO[bytes]]:
-    """Open a temporary file that takes the place of `path` when all went well.
-
-    A stream is written to as it is.
-    """
+    """Open a file that takes the place of `path` when all went well, or a stream."""
     if not isinstance(path, (str, os.PathLike)):
         if not hasattr(path, "write"):
             raise TypeError(f"A path must be given, not a {type(path).__name__}.")

@@ -33,7 +33,14 @@ from renyi.encoding.column_rules import (
     not_numeric,
     without_missing,
 )
-from renyi.encoding.columns import Label, label_text, plain_label, ranked, time_texts
+from renyi.encoding.columns import (
+    DIGITS,
+    Label,
+    label_text,
+    plain_label,
+    ranked,
+    time_texts,
+)
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]
@@ -46,7 +53,6 @@ _COMMA = r"^[+-]?\d+,\d+$"
 _NOT_A_NUMBER = ("nan", "NaN", "NAN")
 _NUMBERLIKE = r"[+-]?\.?\d|(nan|NaN|NAN)$"  # how a number begins, or none at all
 _SMALL_INTEGER = r"^-?\d{1,18}$"
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 _DAYS = (-12_687_428, 11_248_737)  # of the years that Arrow writes as texts
 _WITHOUT_VIEWS = {
     pa.string_view(): pa.large_string(),
@@ -54,10 +60,9 @@ _WITHOUT_VIEWS = {
 }
 _LABELS = pa.dictionary(pa.int32(), pa.string())
 _FEW = 64
-_MANY, _SHORT = 256, 4096  # columns and rows of tables whose columns are read together
+_SHORT = 4096  # rows of columns that are read together
 _CELLS = 2**20  # that are read together
 _MOST_WORDS = 2
-_ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
 # ---- types
@@ -73,18 +78,13 @@ def check_type(name: str, kind: pa.DataType) -> None:
 
 def check_moments(name: str, values: Array) -> None:
     """Raise an error that names a column of moments for which Arrow has no text."""
-    kind = values.type
-    if pa.types.is_date32(kind):
-        day, ticks = 1, values.cast(pa.int32())
-    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
-        day, ticks = (
-            86_400 * _TICKS[getattr(kind, "unit", "ms")],
-            values.cast(pa.int64()),
-        )
-    else:
+    kind, date = values.type, pa.types.is_date(values.type)
+    if not date and not pa.types.is_timestamp(kind):
         return
-    found = pc.min_max(ticks).as_py()
-    low, high = found["min"], found["max"]
+    day = 86_400 * 10 ** DIGITS["ms" if date else kind.unit]
+    if pa.types.is_date32(kind):
+        day = 1
+    low, high = (each.value for each in pc.min_max(values).values())
     first, last = _DAYS
     if low is not None and not first * day <= low <= high < (last + 1) * day:
         raise ValueError(
@@ -125,13 +125,10 @@ def storage(column: Array) -> Array:
 
 def without_views(table: pa.Table) -> pa.Table:
     """Return a table from which Arrow can take rows, which it cannot do from views."""
-    if _WITHOUT_VIEWS.keys().isdisjoint(table.schema.types):
+    plain = [_WITHOUT_VIEWS.get(kind, kind) for kind in table.schema.types]
+    if plain == table.schema.types:
         return table
-    plain = _WITHOUT_VIEWS
-    fields = [
-        field.with_type(plain.get(field.type, field.type)) for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    return table.cast(pa.schema(zip(table.column_names, plain, strict=True)))
 
 
 def as_floats(column: Array) -> Array:
@@ -159,32 +156,31 @@ def weight_floats(name: str, column: Array, start: int | None = 0) -> Floats:
     No code means that a weight is missing. `start` is how many rows come before these,
     None if that is not known.
     """
-    if isinstance(column, pa.ChunkedArray):
-        found = [np.empty(0)]
-        for chunk in column.chunks:
-            found.append(weight_floats(name, chunk, start))
-            start = None if start is None else start + len(chunk)
-        return np.concatenate(found)
     if not len(column):
         return np.empty(0)
-    column = storage(column)
-    if pa.types.is_dictionary(column.type):
-        column = storage(column.dictionary_decode())
-    check_type(name, column.type)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = trimmed(column)
-    try:
-        values = as_floats(column).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(column) == 1:
-            raise no_weight(start, column[0].as_py(), name) from None
-        half = len(column) // 2
-        first, last = column[:half], column[half:]
-        found = [weight_floats(name, first, start)]
-        start = None if start is None else start + half
-        return np.concatenate([*found, weight_floats(name, last, start)])
-    check_weights(values, name, start)
-    return np.asarray(values, np.float64)
+    if isinstance(column, pa.ChunkedArray):
+        pieces = column.chunks
+    else:
+        column = storage(column)
+        if pa.types.is_dictionary(column.type):
+            column = storage(column.dictionary_decode())
+        check_type(name, column.type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = trimmed(column)
+        try:
+            values = np.asarray(as_floats(column), np.float64)
+            check_weights(values, name, start)
+            return values
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if len(column) == 1:
+                raise no_weight(start, column[0].as_py(), name) from None
+            half = len(column) // 2
+            pieces = column[:half], column[half:]
+    found = []
+    for piece in pieces:
+        found.append(weight_floats(name, piece, start))
+        start = None if start is None else start + len(piece)
+    return np.concatenate(found)
 
 
 def from_decimals(column: Array) -> Array:
@@ -220,8 +216,7 @@ def coded(column: Array) -> tuple[Array, Array]:
             column = from_decimals(column)
         # Never null_encoding="encode": on string views it turns null into "".
         column = column.dictionary_encode()
-    dictionary = column.dictionary
-    values = storage(dictionary)
+    values = storage(column.dictionary)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     return column.indices, values
@@ -250,13 +245,6 @@ def labels(dictionary: Array, text: str, missing: frozenset[str]) -> list[Label]
         dictionary = without(dictionary, missing).cast(kind)
     found = [plain_label(value) for value in entries(dictionary)]
     return [None if label_text(label) in missing else label for label in found]
-
-
-def different_labels(column: Array, text: str, missing: frozenset[str]) -> set[Label]:
-    """Return the labels that occur in a column; text is read as `labels` does."""
-    if pa.types.is_dictionary(column.type):
-        column = occurring(column)
-    return {*labels(coded(column)[1], text, missing)} - {None}
 
 
 def trimmed(texts: Array) -> Array:
@@ -357,6 +345,12 @@ class TextKind:
         if indices.null_count:
             indices = indices.drop_null()
         counts = np.bincount(indices.to_numpy(), minlength=len(dictionary))
+        self.look_at_texts(dictionary, counts, missing)
+
+    def look_at_texts(
+        self, dictionary: Array, counts: NDArray[np.int64], missing: frozenset[str]
+    ) -> None:
+        """Add different texts with their cells."""
         if len(dictionary) <= _FEW and self._add_words(dictionary, counts, missing):
             return
         texts = without(trimmed(dictionary), missing)
@@ -519,7 +513,7 @@ def typed_columns(
     found = dict.fromkeys(columns)
     groups: dict[str | None, list[str]] = {}
     rows = len(next(iter(columns.values()), ()))
-    if 0 < rows < _SHORT and len(columns) >= _MANY:
+    if 0 < rows < _SHORT:
         for name in columns:
             groups.setdefault(kinds.get(name), []).append(name)
     step = max(1, _CELLS // max(rows, 1))
@@ -595,44 +589,26 @@ def typed(
     """
     if kind == "verbatim":
         return column
-    few = _few(column)
-    if few is None or any(cell != cell.strip() for cell in few):
-        column = pc.utf8_trim_whitespace(column)
+    seen = pc.value_counts(column)
+    cells, counts = seen.field("values"), seen.field("counts").to_numpy()
+    texts = trimmed(cells)
     if kind == "figure":
-        indices, dictionary = coded(column.combine_chunks())
-        column = pa.chunked_array([figures(dictionary).take(indices)])
-        few = _few(column)
-    if kind == "label":
-        return column
-    if kind != "number" and few is not None:
-        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
-        if not any(re.match(_NUMBERLIKE, cell) for cell in known):
-            return column
-    cells = without(column, missing)
-    if cells.null_count == len(cells):
+        texts = figures(texts)
+    if not texts.equals(cells):
+        column = pc.take(texts, pc.index_in(column, cells))
+    known = without(texts, missing)
+    if kind == "label" or known.null_count == len(known):
         return column
     if kind == "number":
-        return _text_floats(name, cells)
-    found, present = TextKind(), cells.drop_null()
-    for low in range(0, len(present), _ROWS):
-        seen = pc.value_counts(present[low : low + _ROWS])
-        found.add(seen.field("values"), seen.field("counts").to_numpy())
+        return _text_floats(name, without(column, missing))
+    found = TextKind()
+    found.look_at_texts(texts, counts, missing)
     if kind is None:
         found.warn(name)
     if found.name == "words":
         return column
     try:
-        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
+        wanted = pa.int64() if found.name == "integers" else pa.float64()
+        return without(column, missing).cast(wanted)
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
-
-
-def _few(column: pa.ChunkedArray) -> list[str] | None:
-    """Return the different cells of a column that begins as one of few labels.
-
-    Thousands of columns are read much sooner if each needs a look at a few texts only.
-    """
-    if len(pc.unique(column[:_FEW])) == min(len(column), _FEW) > 1:
-        return None
-    values = pc.unique(column)
-    return None if len(values) > _FEW else values.to_pylist()

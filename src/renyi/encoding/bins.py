@@ -8,10 +8,10 @@ are finite, so that every file format can hold them: infinity shares the bin tha
 begins at the largest float.
 
 Bins follow from the different values and how many rows have each. A stream may have
-more of them than memory should hold. A `Sketch` is exact while there are at most `most`
+more of them than memory should hold. A `Sketch` is exact while there are at most `MOST`
 different values. Beyond, values share *cells*: the 64 bits of a float, read as an
 integer in the order of the floats, lose their lowest bits, one more whenever there are
-more than `most` cells. Each cell keeps its smallest and largest value, so that bins
+more than `MOST` cells. Each cell keeps its smallest and largest value, so that bins
 begin at values which occur.
 
 The number of bits lost is the smallest at which all values fit. It depends on the set
@@ -89,8 +89,8 @@ def ascending(numbers: NDArray[Any]) -> bool:
     return bool((numbers[:-1] < numbers[1:]).all())  # a difference might overflow
 
 
-def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
-    """Return at most `most` cells in order, and how many bits their keys lost."""
+def joined(cells: Cells, shift: int = 0) -> tuple[Cells, int]:
+    """Return at most `MOST` cells in order, and how many bits their keys lost."""
     if not len(cells.low):
         return cells, shift
     places = keys(cells.low)
@@ -98,7 +98,7 @@ def joined(cells: Cells, shift: int = 0, most: int = MOST) -> tuple[Cells, int]:
     while True:
         shifted = places[order] >> shift
         first = np.flatnonzero(np.diff(shifted, prepend=~shifted[:1]))
-        if len(first) <= most or shift == _MAX_SHIFT:
+        if len(first) <= MOST or shift == _MAX_SHIFT:
             break
         shift += 1
     low = cells.low[order][first]
@@ -150,8 +150,7 @@ class Sample:
 class Sketch:
     """The different values of a numeric column with their counts."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self.most = MOST if most is None else most
+    def __init__(self) -> None:
         self._shift = 0
         self._cells = Cells.of(np.empty(0))
         self._waiting: list[Cells] = []
@@ -170,11 +169,6 @@ class Sketch:
 
     def merge(self, other: Sketch) -> None:
         """Add the values of another sketch."""
-        if other.most != self.most:
-            raise ValueError(
-                f"The sketches keep {self.most} and {other.most} cells: use one "
-                "number for both."
-            )
         theirs, mine = other.cells, self.cells
         if not (self.exact and other.exact):
             self._sample = self._sample or Sample().add(mine.low)
@@ -195,7 +189,7 @@ class Sketch:
         if self._waiting:
             pieces = [self._cells, *self._waiting]
             together = Cells(*map(np.concatenate, zip(*pieces, strict=True)))
-            self._cells, self._shift = joined(together, self._shift, self.most)
+            self._cells, self._shift = joined(together, self._shift)
             if self._shift and self._sample is None:
                 self._sample = Sample().add(together.low)
             self._waiting, self._pending = [], 0
@@ -221,11 +215,9 @@ class Sketch:
         return numbers, {**arrays, "hashes": sample.hashes}
 
     @classmethod
-    def from_parts(
-        cls, numbers: Any, arrays: dict[str, NDArray[Any]], most: int | None = None
-    ) -> Sketch:
+    def from_parts(cls, numbers: Any, arrays: dict[str, NDArray[Any]]) -> Sketch:
         """Return the sketch of its parts, checked: they may be of a damaged file."""
-        found, sample = cls(most), Sample()
+        found, sample = cls(), Sample()
         try:
             found._shift, sample.bits = int(numbers["shift"]), int(numbers["bits"])
             found._cells = Cells(*(arrays[name] for name in Cells._fields))
@@ -237,7 +229,7 @@ class Sketch:
             0 <= found._shift <= _MAX_SHIFT
             and low.dtype == high.dtype == np.float64
             and low.shape == high.shape == (low.size,)
-            and low.size <= found.most
+            and low.size <= MOST
             and bool(((low >= -LARGEST) & (low <= high) & (high <= LARGEST)).all())
             and weight.dtype in (np.int64, np.float64)
             and weight.shape == low.shape
@@ -270,7 +262,7 @@ def bin_codes(values: Floats, edges: Floats) -> NDArray[np.intp]:
 def bin_cells(cells: Cells, bins: int, integer: bool) -> tuple[Floats, tuple[str, ...]]:
     """Edges of the bins of a column, and a readable name of each bin."""
     if len(cells.low) > MOST:
-        cells, _ = joined(cells, most=MOST)
+        cells, _ = joined(cells)
     points, weight = cells.low, cells.weight
     frequent = weight * bins >= weight.sum()
     if len(points) <= bins or frequent.all():

@@ -44,7 +44,6 @@ from renyi.encoding.columns import (
     factorized,
     label_order,
     label_text,
-    numbered_names,
 )
 from renyi.warnings import warn
 
@@ -135,10 +134,7 @@ def not_numeric(name: str, cell: Any) -> ValueError:
 def label_numbers(
     name: str, labels: Sequence[Label], codes: NDArray[Any], missing: frozenset[str]
 ) -> tuple[Floats, bool]:
-    """Return labels as floats, NaN if missing, and whether they are whole.
-
-    The code after those of the labels is of missing cells.
-    """
+    """Return labels as floats, NaN if missing (the last code), and if all are whole."""
     values = np.full(len(labels) + 1, np.nan)
     whole = True
     for k in np.unique(codes[codes < len(labels)]):
@@ -351,10 +347,9 @@ def check_weights(
     """
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
-        row = int(wrong[0])
-        raise no_weight(
-            None if start is None else start + row, float(values[row]), name
-        )
+        at = int(wrong[0])
+        row = None if start is None else start + at
+        raise no_weight(row, float(values[at]), name)
 
 
 def no_weight(row: int | None, cell: Any, name: str | None = None) -> ValueError:
@@ -386,7 +381,12 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     try:
         values = np.asarray(weights, np.float64)
     except (TypeError, ValueError, OverflowError):
-        _check_cells(np.asarray(weights, object).ravel())
+        for row, cell in enumerate(np.asarray(weights, object).ravel()):
+            try:
+                value = float(cell)
+            except (TypeError, ValueError, OverflowError):
+                raise no_weight(row, cell) from None
+            check_weights(np.array([value]), start=row)
         raise
     if values.ndim == 0:
         values = np.full(n, values)
@@ -401,16 +401,6 @@ def check_sample_weight(weights: Any, n: int) -> Floats | None:
     with np.errstate(over="ignore"):
         check_total(float(values.sum()))
     return values
-
-
-def _check_cells(cells: Iterable[Any]) -> None:
-    """Raise an error that names the first weight of which there is no float."""
-    for row, cell in enumerate(cells):
-        try:
-            value = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            raise no_weight(row, cell) from None
-        check_weights(np.array([value]), start=row)
 
 
 def check_total(n: float) -> None:
@@ -436,9 +426,8 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufUO" or y.ndim != 1:
         from sklearn.utils import column_or_1d  # which counting can spare
 
-        flat = isinstance(y, (list, tuple)) and all(
-            isinstance(v, (str, int)) for v in y
-        )
+        plain = isinstance(y, (list, tuple))
+        flat = plain and all(isinstance(v, (str, int)) for v in y)
         y = class_array(y) if flat else column_or_1d(y, warn=True)
     labels = np.asarray(y)
     if labels.dtype.kind not in "biufUO":
@@ -470,14 +459,6 @@ def check_labels(y: Any, n: int) -> NDArray[Any]:
 
 def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes and the code of each row's."""
-    if labels.dtype.kind in "iu" and len(labels):
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < 256:
-            shifted = (labels - low).astype(np.uint8)
-            found = np.bincount(shifted, minlength=high - low + 1) > 0
-            values = np.flatnonzero(found).astype(labels.dtype)
-            values += labels.dtype.type(low)  # whatever wraps around, wraps back
-            return values, (np.cumsum(found) - 1)[shifted]
     try:
         codes, classes = factorized(labels, sort=True)
     except TypeError as error:
@@ -485,7 +466,7 @@ def distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
             f"Unknown label type: the classes cannot be sorted ({error}). Make them "
             "all strings or all numbers."
         ) from None
-    return np.asarray(classes), codes
+    return classes, codes
 
 
 def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -540,8 +521,6 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
 def target_name(y: Any, taken: Collection[str]) -> str:
     """Return the name of y, made different from the names that are taken."""
     name = str(getattr(y, "name", None) or "y")
-    if taken is numbered_names(len(taken)) and not name.startswith("x"):
-        return name  # without a look at 10,000 names
     while name in taken:
         name += "_"
     return name

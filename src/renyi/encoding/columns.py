@@ -31,8 +31,7 @@ Label = str | int | float | bool | None
 RARE = "(rare)"
 MISSING_TEXT = "(missing)"
 
-# Digits of a second in each unit of time.
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second in each unit of time
 _DAY = 86_400 * 10**9  # nanoseconds
 # The zeros that end a fraction, and what is left of it.
 _ZEROS, _REST = r"(?:\.0+|(\.\d*[1-9])0+)(Z?)$", r"\1\2"
@@ -83,9 +82,12 @@ def time_texts(times: Any) -> Any:
     kind = times.type
     interval = pa.types.is_interval(kind)
     if interval or pa.types.is_duration(kind):
-        power = -9 if interval else -_DIGITS[kind.unit]
-        if interval:
-            ticks = [each and _nanoseconds(*each) for each in times.to_pylist()]
+        power = -9 if interval else -DIGITS[kind.unit]
+        if interval:  # as DuckDB's epoch_us has it in microseconds
+            found = times.to_pylist()
+            ticks = [
+                v and (30 * v.months + v.days) * _DAY + v.nanoseconds for v in found
+            ]
         else:
             ticks = times.cast(pa.int64()).to_pylist()
         found = (n if n is None else f"{Decimal(n).scaleb(power):f}" for n in ticks)
@@ -95,11 +97,6 @@ def time_texts(times: Any) -> Any:
             times = times.cast(pa.timestamp(kind.unit, "UTC"))
         texts = times.cast(pa.string())
     return pc.replace_substring_regex(texts, _ZEROS, _REST)
-
-
-def _nanoseconds(months: int, days: int, nanoseconds: int) -> int:
-    """Return an interval in nanoseconds, as DuckDB's epoch_us does in microseconds."""
-    return (30 * months + days) * _DAY + nanoseconds
 
 
 # Before version 3 pandas takes texts for one that differ behind a null character.
@@ -148,9 +145,9 @@ def label_order(label: Label) -> tuple[int, float, str]:
 
 
 def ranked(found: Sequence[Label]) -> tuple[list[Label], list[int]]:
-    """Return the different labels in order, and the place of each one found.
+    """Return the labels of different texts in order, and the place of each one found.
 
-    Those of the same text are one; a missing one has the place after the last.
+    A missing one has the place after the last.
     """
     first: dict[str, Label] = {}
     for label in found:
@@ -309,9 +306,8 @@ class Column(NamedTuple):
             rare = (*rare, RARE)  # a label of one, and where rare ones go
         missing = [None] if None in both else []
         categories = (*ranked(both)[0], *missing)
-        return Column(
-            self.name, Levels("label", categories, (), tuple(ranked(rare)[0]))
-        )
+        levels = Levels("label", categories, (), tuple(ranked(rare)[0]))
+        return Column(self.name, levels)
 
     def places(self, other: Column) -> NDArray[np.intp]:
         """Code in `other` of each category of this column; its size where absent."""

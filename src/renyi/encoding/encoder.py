@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from renyi.checks import check_choice, check_whole
 from renyi.encoding import column_rules
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import (
@@ -88,15 +89,10 @@ class Encoder:
 
     def __post_init__(self) -> None:
         """Check the settings, and make them hashable."""
-        if self.unseen not in ("mean", "error"):
-            raise ValueError(f"unseen must be 'mean' or 'error', not {self.unseen!r}")
+        check_choice("unseen", self.unseen, ("mean", "error"))
         if not self.min_count >= 1:
             raise ValueError(f"min_count must be at least 1, not {self.min_count!r}")
-        whole = isinstance(self.bins, (int, np.integer)) and self.bins is not True
-        if not whole or self.bins < 2:
-            raise ValueError(
-                f"bins must be an integer of at least 2, not {self.bins!r}"
-            )
+        check_whole("bins", self.bins, 2)
         if isinstance(self.missing, str):
             raise ValueError(
                 "missing must be a sequence of labels, such as ('?', 'NA')"
@@ -214,7 +210,12 @@ class Encoder:
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {key: _plain(value) for key, value in found.items()}
+        for name, value in found.items():
+            if isinstance(value, Columns):
+                found[name] = value.to_dict()
+            elif isinstance(value, tuple):
+                found[name] = list(value)
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Encoder:
@@ -327,14 +328,11 @@ class Encoder:
         if merged:
             keys = np.arange(len(counts))[:, None]  # each column for itself
         first, which = _distinct_rows(keys)
-        levels = []
+        levels, rules = [], (self._missing_texts, self.min_count)
         for j in first.tolist():
             rare = merged.get(part.names[j], ()) if known else None
-            levels.append(
-                column_rules.label_levels(
-                    part.labels, counts[j], self._missing_texts, self.min_count, rare
-                )
-            )
+            found = column_rules.label_levels(part.labels, counts[j], *rules, rare)
+            levels.append(found)
         return Columns(part.names, levels, which)
 
     def _codes(self, part: Part, columns: Columns) -> NDArray[Any]:
@@ -352,12 +350,6 @@ class Encoder:
 def target_encoder(encoder: Encoder) -> Encoder:
     """Return the encoder of a target: all its values are labels, and none is rare."""
     return Encoder(missing=encoder.missing, numeric=())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Columns):
-        return value.to_dict()
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_unseen(codes: NDArray[Any], part: Part, columns: Sequence[Column]) -> None:

@@ -41,13 +41,7 @@ from renyi.encoding.column_rules import (
     missing_numbers,
     without_missing,
 )
-from renyi.encoding.columns import (
-    Label,
-    factorized,
-    label_text,
-    plain_label,
-    ranked,
-)
+from renyi.encoding.columns import Label, factorized, label_text, plain_label, ranked
 
 # Integer columns whose values span at most this range are coded by subtraction.
 _SMALL_RANGE = 256
@@ -162,12 +156,10 @@ def parts(table: Any, names: Sequence[str]) -> Iterator[Part]:
         yield from _from_arrow_columns(names, table.columns)
     elif isinstance(table, pd.DataFrame):
         for kind, places in _runs(table.dtypes.tolist()):
-            low, high = places[0], places[-1] + 1
-            whole = len(places) == high - low
-            some = slice(low, high) if whole else places
-            yield from _from_frame(
-                [names[j] for j in places], table.iloc[:, some], kind
-            )
+            run = slice(places[0], places[-1] + 1)
+            some = run if len(places) == run.stop - run.start else places
+            own = [names[j] for j in places]
+            yield from _from_frame(own, table.iloc[:, some], kind)
     else:
         yield from _from_array(names, table)
 
@@ -199,9 +191,6 @@ def _from_frame(names: Sequence[str], frame: Any, kind: Any) -> Iterator[Part]:
         yield from _from_array(names, frame.to_numpy())
     elif isinstance(kind, (pd.PeriodDtype, pd.IntervalDtype)):
         yield from _from_array(names, frame.astype(object).to_numpy())
-    elif isinstance(kind, pd.StringDtype):
-        columns = (pa.array(column.array) for _, column in frame.items())
-        yield from _from_arrow_columns(names, columns)
     elif isinstance(kind, pd.SparseDtype):
         raise TypeError(
             f"Column {names[0]!r} is sparse, which is not supported: make it dense "
@@ -234,10 +223,8 @@ def _from_arrow_columns(names: Sequence[str], columns: Iterable[Any]) -> Iterato
         column = _one_array(column)
         if pa.types.is_string_view(column.type):
             column = column.cast(pa.large_string())
-        if waiting and (
-            column.type != waiting[0].type
-            or (len(waiting) + 1) * len(column) > _AT_ONCE
-        ):
+        full = (len(waiting) + 1) * len(column) > _AT_ONCE
+        if waiting and (full or column.type != waiting[0].type):
             yield from _together(names[j - len(waiting) : j], waiting)
             waiting = []
         if _is_plain(column):
@@ -260,10 +247,10 @@ def _is_plain(column: Any) -> bool:
 def _one_array(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         # Arrow may fail on chunks without rows ("buffer slice would exceed …").
-        filled = [chunk for chunk in column.chunks if len(chunk)]
-        if len(filled) == 1:
-            return filled[0]
-        column = pa.chunked_array(filled, column.type).combine_chunks()
+        some = [chunk for chunk in column.chunks if len(chunk)]
+        if len(some) == 1:
+            return some[0]
+        column = pa.chunked_array(some, column.type).combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # more than one array can hold
             column = pa.concat_arrays(column.chunks)
     return column
@@ -343,7 +330,7 @@ def _from_array(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
 
 def _from_integers(names: Sequence[str], X: NDArray[Any]) -> Iterator[Part]:
     if X.shape[1] < _WIDE and X.dtype.itemsize > 1 and X.flags.c_contiguous:
-        small = _transposed(X, 0, _SMALL_RANGE)
+        small = _transposed(X, 0, checked=False)
         if small is not None:
             yield Labels(names, small, list(range(int(small.max()) + 1)))
             return
@@ -379,24 +366,19 @@ def _shifted(X: NDArray[Any], low: int) -> NDArray[np.uint8]:
         if low == 0 and X.dtype.itemsize == 1:
             return X.view(np.uint8).T
         return (X if low == 0 else X.astype(np.int64) - low).astype(np.uint8).T
-    codes = _transposed(X, low)
+    codes = _transposed(X, low, checked=True)
     assert codes is not None
     return codes
 
 
-def _transposed(
-    X: NDArray[Any], low: int, limit: int | None = None
-) -> NDArray[np.uint8] | None:
-    """Return the codes X - low; None if one is negative or not below a limit.
-
-    Range check, conversion and transposition are one pass.
-    """
+def _transposed(X: NDArray[Any], low: int, checked: bool) -> NDArray[np.uint8] | None:
+    """Return the codes X - low; None if one is out of range, checked in one pass."""
     n, d = X.shape
     out = np.empty((d, n), np.uint8)
     step = max(1, 80_000 // d)
     for s in range(0, n, step):
         rows = X[s : s + step]
-        if limit is not None and (rows.min() < 0 or rows.max() >= limit):
+        if not checked and (rows.min() < low or rows.max() >= low + _SMALL_RANGE):
             return None
         shifted = rows if low == 0 else rows.astype(np.int64) - low
         out[:, s : s + step] = shifted.astype(np.uint8).T
@@ -505,9 +487,8 @@ def resolve(
         return [part]
     pieces: list[Part] = []
     for j in np.flatnonzero(chosen).tolist():
-        name = part.names[j]
-        read = label_numbers(name, part.labels, part.codes[j], missing)
-        pieces.append(Numbers(name, *read))
+        cells = (part.names[j], part.labels, part.codes[j])
+        pieces.append(Numbers(cells[0], *label_numbers(*cells, missing)))
     if not chosen.all():
         kept = np.flatnonzero(~chosen).tolist()
         names = [part.names[j] for j in kept]

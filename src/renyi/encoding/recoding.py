@@ -198,7 +198,10 @@ def _joined(
     else:
         edges = np.array(sorted({e for each in both for e in _edges(each)}))
         whole = all(_whole_names(each) == each.categories for each in both)
-        names = bin_names(edges, whole, _singles(edges))
+        # Numbers that have a bin of their own.
+        follows = pairwise(edges.tolist())
+        own = [a for a, b in follows if b == math.nextafter(a, LARGEST)]
+        names = bin_names(edges, whole, own)
         levels = Levels("number", (*names, *gaps), tuple(edges.tolist()))
         starts = np.concatenate([[-math.inf], edges])  # one value of each bin
         codes = [_number_bins(encoder, each, starts) for each in both]
@@ -226,8 +229,3 @@ def _whole_names(levels: Levels) -> tuple[Label, ...]:
     """Return the categories as bins of whole numbers would be named."""
     gaps = (None,) if None in levels.categories else ()
     return (*bin_names(np.array(levels.edges), True, ()), *gaps)
-
-
-def _singles(edges: NDArray[Any]) -> list[float]:
-    """Return the numbers that have a bin of their own."""
-    return [a for a, b in pairwise(edges.tolist()) if b == math.nextafter(a, LARGEST)]

@@ -34,13 +34,7 @@ from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.tuples import encoder_from_dict
 from renyi.figures import number_of
 from renyi.marginals import consistency
-from renyi.storage import (
-    read_arrays,
-    read_diagonal,
-    read_header,
-    valid,
-    write_arrays,
-)
+from renyi.storage import read_arrays, read_diagonal, read_header, valid, write_arrays
 from renyi.writing import Sink
 
 if TYPE_CHECKING:

@@ -45,10 +45,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 }
 _FILE = {"path": (str,), "size": (int,), "time": (int,), "edges": (str,)}
 # What differs between two requests is told in this order, then all else.
-_FIRST = (
-    *("version", "target", "weight", "where", "class_conditional"),
-    *("encoder", "columns"),
-)
+_FIRST = ("version", "target", "weight", "where", "class_conditional", "encoder")
 # Of version 1.
 _MAGIC = b"renyi 1\n"
 _OLD_NAMES = {"profile": "survey", "counts": "tally"}
@@ -387,7 +384,8 @@ def _by_column(request: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(names, list) and isinstance(columns, list):
         pairs = zip(map(repr, names), columns, strict=False)
         request = {**request, "columns": dict(pairs)}
-    return {**{name: request.get(name) for name in _FIRST}, **request}
+    first = {name: request.get(name) for name in (*_FIRST, "columns")}
+    return {**first, **request}
 
 
 def _difference(

@@ -18,11 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi.counting import sparse_counts
-from renyi.counting.pair_counts import (
-    check_table_size,
-    class_pair_counts,
-    pair_counts,
-)
+from renyi.counting.pair_counts import check_table_size, class_pair_counts, pair_counts
 from renyi.encoding.column_rules import (
     NO_ROWS,
     NO_WEIGHT,
@@ -76,17 +72,13 @@ class PairCounter(Summary):
         self._weight = 0.0
         missing = spec.missing
         self._encoders = [
-            (BinEncoder if column.kind == "number" else LabelEncoder)(
-                name, column, missing
-            )
-            for name, column in spec.by_name.items()
+            (BinEncoder if each.kind == "number" else LabelEncoder)(name, each, missing)
+            for name, each in spec.by_name.items()
         ]
-        self._table = PairTable(
-            spec.names, spec.weight is not None, spec.class_conditional
-        )
+        weighted = spec.weight is not None
+        self._table = PairTable(spec.names, weighted, spec.class_conditional)
         self._sizes = [encoder.size for encoder in self._encoders]
-        rows = _FEW_CELLS // len(spec.names)
-        self._room = min(_MOST_ROWS, max(_LEAST_ROWS, rows))
+        self._room = min(_MOST_ROWS, max(_LEAST_ROWS, _FEW_CELLS // len(spec.names)))
         self._codes = np.empty((len(spec.names), 0), np.uint8)
         self._weights = np.empty(0)
         self._waiting = 0
@@ -153,21 +145,19 @@ class PairCounter(Summary):
             self._codes = np.empty((len(before), self._room), wide)
             self._codes[:, : before.shape[1]] = before
             if self.spec.weight is not None:
-                self._weights = np.append(
-                    self._weights, np.empty(self._room - len(self._weights))
-                )
+                more = np.empty(self._room - len(self._weights))
+                self._weights = np.append(self._weights, more)
         self._codes[j, self._waiting : self._waiting + len(codes)] = codes
 
     def _count(self) -> None:
         """Count the rows that wait."""
         if not self._waiting:
             return
-        codes, weights = self._codes[:, : self._waiting], None
-        if self.spec.weight is not None:
-            weights = self._weights[: self._waiting]
-        self._table.add(codes, self._sizes, weights)
+        weighted, rows = self.spec.weight is not None, slice(self._waiting)
+        weights = self._weights[rows] if weighted else None
+        self._table.add(self._codes[:, rows], self._sizes, weights)
         self._waiting = 0
-        if self.spec.weight is not None:
+        if weighted:
             self._widen()
 
     @property
@@ -214,12 +204,11 @@ class PairCounter(Summary):
         codes = np.empty(waiting.shape, np.min_scalar_type(max(self._sizes)))
         for j, places in enumerate(theirs):
             codes[j] = places[waiting[j]]
-        if self.spec.weight is not None:
-            # At once: sums are rounded, and a checkpoint, before which all that waits
-            # is counted, may not change them.
-            self._table.add(codes, self._sizes, other._weights[:count])
-        elif count > self._room:
-            self._table.add(codes, self._sizes, None)
+        # Weights at once: sums are rounded, and a checkpoint, before which all that
+        # waits is counted, may not change them.
+        weights = None if self.spec.weight is None else other._weights[:count]
+        if weights is not None or count > self._room:
+            self._table.add(codes, self._sizes, weights)
         else:
             for j, own in enumerate(codes):
                 self._put(j, own)
@@ -241,8 +230,10 @@ class PairCounter(Summary):
             raise self._nothing()
         if self.left_out:
             warn_dropped(self.left_out, spec.target)
-        finals = []
-        margins = self._waiting_margins() if waiting else self._table.margins()
+        finals, margins = [], self._table.margins()
+        if waiting:
+            pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
+            margins = [np.bincount(codes, minlength=size) for codes, size in pairs]
         each = zip(self._encoders, spec.columns, margins, strict=True)
         for j, (encoder, column, weight) in enumerate(each):
             settings, rare = spec.encoder, None
@@ -251,14 +242,11 @@ class PairCounter(Summary):
             elif spec.fitted:
                 rare = column.levels.rare if column.levels else ()
             finals.append(encoder.close(weight, settings, rare))
-        columns = Columns.of(
-            Column(name, final.levels)
-            for name, final in zip(spec.names, finals, strict=True)
-        )
+        columns = Columns.of(map(Column, spec.names, (each.levels for each in finals)))
         if not spec.fitted:
             check_identifiers(columns[:-1], self.n)
         check_target(columns[-1], self.n)
-        places = [final.places for final in finals]
+        places = [each.places for each in finals]
         if self.kept is not None:
             self.kept.close(columns, self._pieces, places)
         counts, inner = (self._count_waiting if waiting else self._counts)(
@@ -280,11 +268,6 @@ class PairCounter(Summary):
         if self.left_out:
             return no_counted_rows(self.spec.target)
         return ValueError(NO_WEIGHT if self.seen else NO_ROWS)
-
-    def _waiting_margins(self) -> list[NDArray[Any]]:
-        """Return the rows of each code of each column, of the rows that wait."""
-        pairs = zip(self._codes[:, : self._waiting], self._sizes, strict=True)
-        return [np.bincount(codes, minlength=size) for codes, size in pairs]
 
     def _count_waiting(
         self, places: list[Places], sizes: NDArray[Any]
@@ -367,10 +350,7 @@ class PairTable:
         return 2 * sum(map(sparse_counts.counts_bytes, self.tables))
 
     def add(
-        self,
-        codes: NDArray[Any],
-        sizes: list[int],
-        weights: NDArray[np.float64] | None,
+        self, codes: NDArray[Any], sizes: list[int], weights: NDArray[np.float64] | None
     ) -> None:
         """Count a block of codes of shape (columns, rows)."""
         lows = codes.min(axis=1)
@@ -407,13 +387,10 @@ class PairTable:
         for j, size in enumerate(ends):
             if size < _MANY_CODES:
                 continue
-            used = np.flatnonzero(np.bincount(codes[j], minlength=size))
-            if 2 * len(used) > size:
-                continue
-            rank = np.zeros(size, codes.dtype)
-            rank[used] = np.arange(len(used))
-            compact[j] = rank[codes[j]]
-            kept[j] = used
+            used = np.bincount(codes[j], minlength=size) > 0
+            if 2 * np.count_nonzero(used) <= size:
+                rank = np.cumsum(used, dtype=codes.dtype) - 1
+                kept[j], compact[j] = np.flatnonzero(used), rank[codes[j]]
         return compact, kept
 
     def _places(self, codes: list[Places]) -> Places:
@@ -464,10 +441,8 @@ class PairTable:
     def margins(self) -> list[NDArray[Any]]:
         """Return the rows of each code of each column."""
         found = np.split(self.tables[0].diagonal(), np.cumsum(self.sizes)[:-1])
-        return [
-            np.pad(each, (low, 0)) if low else each
-            for each, low in zip(found, self.lows, strict=True)
-        ]
+        pairs = zip(found, self.lows, strict=True)
+        return [np.pad(each, (low, 0)) if low else each for each, low in pairs]
 
     def merge(self, other: PairTable, theirs: list[Places], sizes: list[int]) -> None:
         """Add another table; `theirs` gives the own code of each of its codes."""
@@ -528,8 +503,7 @@ class PairTable:
                 made = sparse_counts.from_entries(found, self.size, table.dtype)
                 self.tables = [made]
             else:
-                table[rows, columns] = values
-                table[columns, rows] = values
+                table[rows, columns] = table[columns, rows] = values
 
     def _fill_dense(self, table: NDArray[Any], upper: NDArray[Any]) -> None:
         """Take the counts of one half of a table, line by line."""

@@ -256,25 +256,20 @@ class Job:
         if found.spec == record.spec:
             return dataclasses.replace(record, notes=found.notes, seen=found.seen)
         name = self.source.paths[min(record.replaced)]
-        text = (
+        found.notes.append(
             f"The new {name} changes the bins of numbers: all files are counted again."
         )
-        found.notes.append(text)
         if self.checkpoint is not None:
             self.checkpoint.keep(found)
         return found
 
     def _count(
-        self,
-        record: Record,
-        checkpoint: Checkpoint | None,
-        kept: CountedRows | None,
+        self, record: Record, checkpoint: Checkpoint | None, kept: CountedRows | None
     ) -> PairCounter:
         """Count all rows by a spec that is decided."""
         source, spec = self.source, record.spec or self.spec
-        again = (
-            None if source.fixed or record.spec is None else ColumnProfile(self.spec)
-        )
+        twice = record.spec is not None and not source.fixed
+        again = ColumnProfile(self.spec) if twice else None
         if again is not None:  # a query is one unit, so that there is one thread
 
             def look_at(batch: pa.RecordBatch) -> pa.RecordBatch:

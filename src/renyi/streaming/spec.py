@@ -24,12 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from renyi.encoding.arrow_cells import (
-    check_type,
-    plain_type,
-    storage,
-    weight_floats,
-)
+from renyi.encoding.arrow_cells import check_type, plain_type, storage, weight_floats
 from renyi.encoding.column_rules import (
     check_features,
     check_names,
@@ -142,10 +137,10 @@ class CountSpec:
         check_features(features, target)
         known = {column.name: column.levels for column in encoder.columns}
         if known:
-            lacking = known.keys() - {*features}
-            for name in (name for name in known if name in lacking):
-                raise ValueError(f"Column {name!r} is missing from the table.")
-            features = list(known)
+            there, features = {*features}, list(known)
+            for name in features:
+                if name not in there:
+                    raise ValueError(f"Column {name!r} is missing from the table.")
         numeric = encoder.numeric_names(features)
         types = dict(zip(names, schema.types, strict=True))
         columns = []
@@ -206,10 +201,9 @@ class CountSpec:
     def only(self, features: Collection[str]) -> CountSpec:
         """Return the spec of some of the features and the target."""
         read = {*features, self.target}
-        some = {name: each for name, each in self.by_name.items() if name in read}
-        return dataclasses.replace(
-            self, names=tuple(some), columns=tuple(some.values())
-        )
+        kept = [pair for pair in self.by_name.items() if pair[0] in read]
+        names, columns = zip(*kept, strict=True)
+        return dataclasses.replace(self, names=names, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain form for JSON."""
@@ -267,7 +261,6 @@ def family(name: str, kind: pa.DataType) -> str:
     for holds, found in (
         (types.is_string, "text"),
         (types.is_large_string, "text"),
-        (types.is_string_view, "text"),
         (types.is_boolean, "boolean"),
         (types.is_integer, "integer"),
         (types.is_floating, "float"),
@@ -312,7 +305,7 @@ def slices(
 ) -> Iterator[Slice]:
     """Yield some columns of a batch, a few thousand rows at a time.
 
-    `start` is how many rows come before the batch, None if that is not known.
+    `start` rows come before the batch; None if that is not known.
     """
     _check_schema(spec, batch.schema)
     if isinstance(batch, pa.Table):
@@ -342,13 +335,13 @@ def _check_schema(spec: CountSpec, schema: pa.Schema) -> None:
                 "the same columns."
             )
     families = dict[pa.DataType, str]()
-    for name, column_spec in zip(spec.names, spec.columns, strict=True):
+    for name, wanted in spec.by_name.items():
         found = families.get(types[name]) or family(name, types[name])
         families[types[name]] = found
-        if found not in (column_spec.family, "null"):
+        if found not in (wanted.family, "null"):
             raise ValueError(
-                f"Column {name!r} holds {column_spec.family} in the first rows and "
-                f"{found} ({types[name]}) later: give it one type throughout."
+                f"Column {name!r} holds {wanted.family} in the first rows and {found} "
+                f"({types[name]}) later: give it one type throughout."
             )
     for name in types.keys() - spec.ignored - set(spec.read_columns):
         raise ValueError(

@@ -27,9 +27,9 @@ from renyi.encoding.arrow_cells import (
     TextKind,
     check_moments,
     coded,
-    different_labels,
     labels,
     numbers,
+    occurring,
 )
 from renyi.encoding.bins import EXACT, Cells, Sketch, bin_codes
 from renyi.encoding.column_rules import (
@@ -78,7 +78,6 @@ class LabelEncoder:
         self._dictionary: Any = None
         self._lookup = np.zeros(1, np.uint8)  # code of each entry, and of null
         self._known = np.zeros(0, np.bool_)  # which entries have occurred
-        self._complete = False
 
     @property
     def size(self) -> int:
@@ -88,17 +87,16 @@ class LabelEncoder:
     def encode(self, column: Any) -> NDArray[Any]:
         """Return the code of each cell."""
         indices, dictionary = coded(column)
-        if not _same(dictionary, self._dictionary):
+        if self._dictionary is None or not dictionary.equals(self._dictionary):
             self._dictionary = dictionary
             self._lookup = np.zeros(len(dictionary) + 1, np.uint8)
             self._known = np.zeros(len(dictionary), np.bool_)
-            self._complete = False
         if indices.null_count:
             if indices.type != pa.int32():  # a byte may not hold one more
                 indices = indices.cast(pa.int64())
             indices = pc.fill_null(indices, len(dictionary))
         places: NDArray[Any] = indices.to_numpy(zero_copy_only=False)
-        if not self._complete:
+        if not self._known.all():
             self._learn(places)
         return np.take(self._lookup, places, mode="clip")
 
@@ -118,7 +116,6 @@ class LabelEncoder:
                 self._lookup = self._lookup.astype(np.min_scalar_type(most), copy=False)
             self._lookup[fresh] = codes
             self._known |= used
-        self._complete = bool(self._known.all())
 
     def admit(self, found: Sequence[Label]) -> Places:
         """Return the codes of labels, new or known; 0 for a missing one."""
@@ -126,11 +123,9 @@ class LabelEncoder:
         for k, label in enumerate(found):
             if label is None:
                 continue
-            text = label_text(label)
-            code = self._codes.get(text)
-            if code is None:
+            code = self._codes.setdefault(label_text(label), len(self.labels) + 1)
+            if code > len(self.labels):
                 self.labels.append(label)
-                code = self._codes[text] = len(self.labels)
             codes[k] = code
         return codes
 
@@ -215,17 +210,6 @@ class BinEncoder:
             raise ValueError("the bins are not valid")
 
 
-def _same(dictionary: Any, before: Any) -> bool:
-    """Whether a dictionary is the one before, by its memory or by its contents."""
-    if before is None or len(dictionary) != len(before):
-        return False
-    mine = [b and b.address for b in dictionary.buffers()]
-    theirs = [b and b.address for b in before.buffers()]
-    if mine == theirs and dictionary.offset == before.offset:
-        return True
-    return bool(dictionary.equals(before))
-
-
 def _label(entry: Any) -> Label:
     """Return the label that a plain form holds."""
     if entry in (["inf"], ["-inf"]):
@@ -245,23 +229,22 @@ class ColumnProfile(Summary):
 
     def __init__(self, spec: CountSpec) -> None:
         super().__init__(spec)
-        missing, known = spec.missing, spec.by_name
+        known, codes = spec.by_name, spec.missing
         self._columns = [
-            _Undecided(name, known[name], missing) for name in spec.undecided
+            _Undecided(name, known[name], codes) for name in spec.undecided
         ]
-        self._target = LabelEncoder(spec.target, spec.columns[-1], missing)
+        self._target = LabelEncoder(spec.target, spec.columns[-1], codes)
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at the rows of a batch."""
         names = [*self.spec.undecided, self.spec.target]
         for piece in slices(self.spec, batch, names, self.next_row):
+            known = self._target.encode(piece.columns[-1]) > 0
+            keep = counted_rows(known, piece.weights)
+            weights = None if piece.weights is None else piece.weights[keep]
             self.seen += piece.rows
-            known, weights = self._target.encode(piece.columns[-1]) > 0, piece.weights
-            keep = counted_rows(known, weights)
-            weights = None if weights is None else weights[keep]
-            count = int(keep.sum())
-            self.n += count
-            rows = None if count == piece.rows else keep
+            self.n += int(keep.sum())
+            rows = None if keep.all() else keep
             for column, cells in zip(self._columns, piece.columns, strict=False):
                 column.add(cells, rows, weights)
 
@@ -336,8 +319,10 @@ class _Undecided:
         whole = self.text is None or self.text.integers
         if few and whole and spec.kind == "auto" and (np.abs(values) > EXACT).any():
             kept = cells if rows is None else cells.filter(pa.array(rows))
+            if pa.types.is_dictionary(kept.type):
+                kept = occurring(kept)
             how_read = "" if self.text is None else "integers"
-            found = different_labels(kept, how_read, self._missing)
+            found = labels(coded(kept)[1], how_read, self._missing)
             self._note({int(v) for v in found if v is not None and abs(int(v)) > EXACT})
         self.sketch.add(values, weights)
 
