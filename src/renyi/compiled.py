@@ -15,13 +15,17 @@ fork.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 _loading = Lock()  # two threads that import numba at once may see half of it
 
@@ -70,3 +74,17 @@ def run_all(tasks: Sequence[Callable[[], object]]) -> None:
         tasks[0]()
     for other in others:
         other.result()
+
+
+def in_threads(
+    function: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[_Result]:
+    """Yield what becomes of each item, in their order, a few at a time in threads."""
+    most, waiting = cores(), deque[Future[_Result]]()
+    with ThreadPoolExecutor(most) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

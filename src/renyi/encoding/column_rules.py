@@ -44,6 +44,7 @@ from renyi.encoding.columns import (
     factorized,
     label_order,
     label_text,
+    numbered_names,
 )
 from renyi.warnings import warn
 
@@ -521,6 +522,8 @@ def class_factors(weights: Any, classes: NDArray[Any], counts: Floats) -> Floats
 def target_name(y: Any, taken: Collection[str]) -> str:
     """Return the name of y, made different from the names that are taken."""
     name = str(getattr(y, "name", None) or "y")
+    if taken is numbered_names(len(taken)) and not name.startswith("x"):
+        return name  # without a look at 10,000 names
     while name in taken:
         name += "_"
     return name

@@ -35,6 +35,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from renyi import endings
+from renyi.compiled import in_threads
 from renyi.counting.onehot import kernels_for
 from renyi.storage import unreadable
 from renyi.streaming.run import Unit
@@ -389,7 +390,7 @@ class CsvFile:
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
         read = (piece.data for piece in pieces(self.path, self.header))
-        found = (self.parse(data, columns, columns, columns) for data in read)
+        found = in_threads(lambda d: self.parse(d, columns, columns, columns), read)
         schema = pa.schema([(name, pa.string()) for name in columns])
         return pa.Table.from_batches([b for b in found if b is not None], schema)
 

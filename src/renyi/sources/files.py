@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from renyi import __version__, endings
+from renyi.compiled import in_threads
 from renyi.encoding.arrow_cells import (
     TextKind,
     requested_floats,
@@ -223,7 +224,8 @@ def read_table(
         found = table.read_whole(wanted)
     else:
         schema = pa.schema([table.schema.field(name) for name in wanted])
-        parts = [b.cast(schema) for unit in table.units(0, wanted) for b in unit.read()]
+        units = in_threads(lambda unit: list(unit.read()), table.units(0, wanted))
+        parts = [batch.cast(schema) for batches in units for batch in batches]
         found = pa.Table.from_batches(parts, schema).unify_dictionaries()
     if not found.num_rows:
         raise no_rows([table])
