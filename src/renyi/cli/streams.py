@@ -201,7 +201,10 @@ def _of_files(
     which |= {"accepted": accepted, "until": args.until, "rows": rows}
 
     def tell(error: type[BaseException] | None, *_: object) -> None:
-        text = "Nothing was kept; --checkpoint FILE keeps what has been counted."
+        text = (
+            "Nothing was kept: with --checkpoint FILE, 'renyi fit' and 'renyi marginals "
+            "build' keep what has been counted."
+        )
         if kept is not None:
             text = (
                 f"{kept} keeps what was counted: run the same command again to "
