@@ -202,8 +202,8 @@ def _of_files(
 
     def tell(error: type[BaseException] | None, *_: object) -> None:
         text = (
-            "Nothing was kept: with --checkpoint FILE, 'renyi fit' and 'renyi marginals "
-            "build' keep what has been counted."
+            "Nothing was kept: with --checkpoint FILE, 'renyi fit' and 'renyi "
+            "marginals build' keep what has been counted."
         )
         if kept is not None:
             text = (
