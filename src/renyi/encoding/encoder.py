@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_choice, check_whole
 from renyi.encoding import column_rules
 from renyi.encoding.bins import Cells, Sketch, bin_codes
 from renyi.encoding.columns import (
@@ -89,10 +88,15 @@ class Encoder:
 
     def __post_init__(self) -> None:
         """Check the settings, and make them hashable."""
-        check_choice("unseen", self.unseen, ("mean", "error"))
+        if self.unseen not in ("mean", "error"):
+            raise ValueError(f"unseen must be 'mean' or 'error', not {self.unseen!r}.")
         if not self.min_count >= 1:
             raise ValueError(f"min_count must be at least 1, not {self.min_count!r}")
-        check_whole("bins", self.bins, 2)
+        whole = isinstance(self.bins, (int, np.integer)) and self.bins is not True
+        if not whole or self.bins < 2:
+            raise ValueError(
+                f"bins must be a whole number of at least 2, not {self.bins!r}."
+            )
         if isinstance(self.missing, str):
             raise ValueError(
                 "missing must be a sequence of labels, such as ('?', 'NA')"

@@ -176,7 +176,10 @@ class CountsModel:
     # ---- rows to codes to counts
 
     def _settings(self) -> Encoder:
-        return encoder_of_order(self.encoder, getattr(self, "order", 1))
+        order = getattr(self, "order", 1)
+        if order > 1:
+            return encoder_of_order(self.encoder, order)
+        return self.encoder or Encoder()
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
