@@ -60,9 +60,10 @@ _WITHOUT_VIEWS = {
 }
 _LABELS = pa.dictionary(pa.int32(), pa.string())
 _FEW = 64
-_SHORT = 4096  # rows of columns that are read together
+_MANY, _SHORT = 256, 4096  # columns and rows of tables whose columns are read together
 _CELLS = 2**20  # that are read together
 _MOST_WORDS = 2
+_ROWS = 2**14  # that are looked at at once: their texts stay in cache
 
 
 # ---- types
@@ -345,12 +346,6 @@ class TextKind:
         if indices.null_count:
             indices = indices.drop_null()
         counts = np.bincount(indices.to_numpy(), minlength=len(dictionary))
-        self.look_at_texts(dictionary, counts, missing)
-
-    def look_at_texts(
-        self, dictionary: Array, counts: NDArray[np.int64], missing: frozenset[str]
-    ) -> None:
-        """Add different texts with their cells."""
         if len(dictionary) <= _FEW and self._add_words(dictionary, counts, missing):
             return
         texts = without(trimmed(dictionary), missing)
@@ -513,7 +508,7 @@ def typed_columns(
     found = dict.fromkeys(columns)
     groups: dict[str | None, list[str]] = {}
     rows = len(next(iter(columns.values()), ()))
-    if 0 < rows < _SHORT:
+    if 0 < rows < _SHORT and len(columns) >= _MANY:
         for name in columns:
             groups.setdefault(kinds.get(name), []).append(name)
     step = max(1, _CELLS // max(rows, 1))
@@ -589,26 +584,44 @@ def typed(
     """
     if kind == "verbatim":
         return column
-    seen = pc.value_counts(column)
-    cells, counts = seen.field("values"), seen.field("counts").to_numpy()
-    texts = trimmed(cells)
+    few = _few(column)
+    if few is None or any(cell != cell.strip() for cell in few):
+        column = pc.utf8_trim_whitespace(column)
     if kind == "figure":
-        texts = figures(texts)
-    if not texts.equals(cells):
-        column = pc.take(texts, pc.index_in(column, cells))
-    known = without(texts, missing)
-    if kind == "label" or known.null_count == len(known):
+        indices, dictionary = coded(column.combine_chunks())
+        column = pa.chunked_array([figures(dictionary).take(indices)])
+        few = _few(column)
+    if kind == "label":
+        return column
+    if kind != "number" and few is not None:
+        known = [cell.strip() for cell in few if cell and cell.strip() not in missing]
+        if not any(re.match(_NUMBERLIKE, cell) for cell in known):
+            return column
+    cells = without(column, missing)
+    if cells.null_count == len(cells):
         return column
     if kind == "number":
-        return _text_floats(name, without(column, missing))
-    found = TextKind()
-    found.look_at_texts(texts, counts, missing)
+        return _text_floats(name, cells)
+    found, present = TextKind(), cells.drop_null()
+    for low in range(0, len(present), _ROWS):
+        seen = pc.value_counts(present[low : low + _ROWS])
+        found.add(seen.field("values"), seen.field("counts").to_numpy())
     if kind is None:
         found.warn(name)
     if found.name == "words":
         return column
     try:
-        wanted = pa.int64() if found.name == "integers" else pa.float64()
-        return without(column, missing).cast(wanted)
+        return cells.cast(pa.int64() if found.name == "integers" else pa.float64())
     except pa.ArrowInvalid:  # a number that Arrow does not read
         return column
+
+
+def _few(column: pa.ChunkedArray) -> list[str] | None:
+    """Return the different cells of a column that begins as one of few labels.
+
+    Thousands of columns are read much sooner if each needs a look at a few texts only.
+    """
+    if len(pc.unique(column[:_FEW])) == min(len(column), _FEW) > 1:
+        return None
+    values = pc.unique(column)
+    return None if len(values) > _FEW else values.to_pylist()
