@@ -83,6 +83,8 @@ def certificate(
     if loo_risk is not None and is_optimistic(closed.gamma, loo_risk):
         warned.append(("optimistic", text.optimistic(closed.gamma, loo_risk)))
     warned += notes
+    if closed.conditional is not None:
+        warned.append((CONDITIONAL, text.CLASS_PAIRS))
     auc, scores = closed.ranking
     return Certificate(
         gamma=closed.gamma,
@@ -100,6 +102,10 @@ def certificate(
         class_scores=scores,
         **_warning_fields(warned),
     )
+
+
+def _warned(c: Certificate) -> list[Warned]:
+    return list(zip(c.warning_codes, c.warnings, strict=True))
 
 
 def _warning_fields(warned: Sequence[Warned]) -> dict[str, Any]:
@@ -276,12 +282,14 @@ def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Mar
         notes = (("class-weight", text.CLASS_WEIGHT),)
     found = certificate(closed_form(card, match), card, rule, notes=notes, timed=True)
     if own is not None and trained is not None and trained.matches(m.digest):
+        # Of pairs within the classes these marginals may have others to tell.
+        warned = [each for each in _warned(own) if each[0] != CONDITIONAL]
+        warned += [each for each in _warned(found) if each[0] == CONDITIONAL]
         found = replace(
             found,
             loo_risk=own.loo_risk,
             loo_error=own.loo_error,
-            warnings=own.warnings,
-            warning_codes=own.warning_codes,
+            **_warning_fields(warned),
         )
     return found, m
 

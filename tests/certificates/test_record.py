@@ -85,8 +85,8 @@ def test_every_warning_has_a_code(votes, promoters):
     weighted = RenyiClassifier(class_weight="balanced")
     weighted.fit(X, y, sample_weight=np.full(len(y), 5.0))
     c = weighted.certificate_
-    assert c.warning_codes == ("class-weight", "sample-weight")
-    assert len(c.warnings) == 2
+    assert c.warning_codes == ("class-weight", "sample-weight", "class-conditional")
+    assert len(c.warnings) == 3
     other = certify(weighted, Marginals.from_data(X[:300], y[:300]))
     assert other.warning_codes == ("class-weight",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 
@@ -52,6 +53,16 @@ def test_other_answers_have_other_codes(run, fitted, tmp_path):
     assert run(*build, "--encoder", "m.json", "--out", "u.renyi").code == 0
     done = run("verify", "m.json", "u.renyi", "--json")
     assert (done.code, done.json["answer"]) == (2, "wrong file")
+
+
+def test_counts_that_are_in_a_file_twice_prove_nothing(run, fitted):
+    with zipfile.ZipFile("m.renyi") as archive:
+        parts = [(part, archive.read(part)) for part in archive.infolist()]
+    with zipfile.ZipFile("twice.renyi", "w") as archive, pytest.warns(UserWarning):
+        for part, data in [*parts, *parts]:
+            archive.writestr(part.filename, data)
+    done = run("verify", "m.json", "twice.renyi")
+    assert done.code == 2 and "wrong file" in done.out + done.err
 
 
 def test_proofs_are_written_and_checked(run, fitted):

@@ -182,6 +182,22 @@ def test_class_weight_is_sample_weight_by_class(alpha, n, d):
     assert "unweighted marginals" in str(clf.certificate_)
 
 
+@pytest.mark.parametrize(
+    "setting", [{"class_weight": "balanced"}, {"objective": "ranking"}]
+)
+def test_bounds_by_pairs_within_classes_say_so(votes, setting):
+    """Other populations with the same plain pairs may have larger errors."""
+    X, y = votes
+    for rows in (X, X[:40]):  # from counts, and with more categories than rows
+        clf = RenyiClassifier(alpha=0.1, rule="renyi", **setting)
+        c = clf.fit(rows, y[: len(rows)]).certificate_
+        assert "class-conditional" in c.warning_codes
+        assert "within each class" in str(c)
+        plain = certify(clf, Marginals.from_data(rows, y[: len(rows)]))
+        assert "class-conditional" not in plain.warning_codes
+        assert plain.error_at(0.9) >= c.error_at(0.9)
+
+
 @pytest.mark.parametrize(("n", "d"), [(60, 3), (14, 12)])
 def test_class_weight_with_sample_weight_is_repetition(n, d):
     X, y = make_frame(n, 2, d)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from types import NoneType
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Final, Literal, NoReturn, get_args
 
 from renyi.certificates import text
 from renyi.checks import CLOSED_GAP, check_share, has_few_rows, is_number
@@ -24,6 +24,7 @@ WarningCode = Literal[
     "few-rows",
     "optimistic",
     "class-weight",
+    "class-conditional",
     "sample-weight",
     "selected-features",
     "training-rows",
@@ -32,7 +33,7 @@ WarningCode = Literal[
 ]
 
 CLOSED = "closed form"
-CONDITIONAL = "class-conditional"
+CONDITIONAL: Final = "class-conditional"
 PROGRAM = "linear program"
 EXACT = "exact worst case"
 
@@ -158,7 +159,7 @@ class Certificate:
     separable : bool or None
         Whether γ = θ; None if that was not looked into.
     warnings : tuple of str
-        Why the bound may say little about new rows.
+        Why the bound may say little about new rows, and of which populations it speaks.
     steps : tuple of Step
         Bounds of the model's own rule, from the cheap to the exact.
     sampled_error : float or None
@@ -170,7 +171,8 @@ class Certificate:
         each on the rows of the other; None from marginals alone, and `of_rule`.
     warning_codes : tuple of str
         What kind each of the `warnings` is: "few-rows", "optimistic", "class-weight",
-        "sample-weight", "selected-features", "training-rows", "shared-bins" or "other".
+        "class-conditional", "sample-weight", "selected-features", "training-rows",
+        "shared-bins" or "other".
     auc : float or None
         Two classes: at least so often a row of the second class has a higher score than
         an independent row of the first (the area under the ROC curve), for every

@@ -43,6 +43,10 @@ CLASS_WEIGHT = (
     "the classes were weighted in training; the certificate is for the unweighted "
     "marginals."
 )
+CLASS_PAIRS = (
+    "the bounds are for populations that also have these pairs of columns within each "
+    "class."
+)
 SELECTED = (
     "the features were selected on the same rows, which the estimate for new rows does "
     "not account for: expect more errors, especially if there were many features to "

@@ -185,15 +185,17 @@ def _of_files(
         as_text = dict.fromkeys(weight, "verbatim")
         first, whole = files.first_rows(tables[0], read, encoder.missing, as_text)
         if first.num_rows:
+            counted = None
             with suppress(ValueError, TypeError):  # told when such rows are counted
                 answer, (codes,) = target_encoder(encoder).fit_transform(
                     first.select([target]), refuse_identifiers=False
                 )
                 labels = np.array(answer.columns[0].categories, object)
-                kept = labels[codes] != None  # noqa: E711, cell by cell
+                counted = labels[codes] != None  # noqa: E711, cell by cell
                 for name in weight:
-                    kept = counted_rows(kept, weight_floats(name, first[name]))
-                some = without_views(first).filter(pa.array(kept)).select(suspects)
+                    counted = counted_rows(counted, weight_floats(name, first[name]))
+            if counted is not None:
+                some = without_views(first).filter(pa.array(counted)).select(suspects)
                 inputs.warn_of_identifiers(some, "" if whole else "the first ")
     kept, how = args.checkpoint, (target, encoder, class_conditional)
     which: Any = {"where": args.where, "sql": args.sql, "weight": args.weight}

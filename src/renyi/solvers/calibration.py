@@ -54,6 +54,9 @@ class Calibration:
         """Check the numbers: they may come from a file."""
         if self.kind not in KINDS:
             raise ValueError(f"its calibration {self.kind!r:.60} is unknown")
+        shape = self.slope.shape
+        if len(shape) != 2 * self.moves_decisions or self.intercept.shape != shape[:1]:
+            raise ValueError("its calibration's slope is not valid")
         for name, array in (("slope", self.slope), ("intercept", self.intercept)):
             if not np.isfinite(array).all():
                 raise ValueError(f"its calibration's {name} is not finite")

@@ -171,7 +171,7 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
                     raise ValueError(
                         f"{path} has a record of more than {len(data) / 2**20:,.0f} "
                         f"MB, which begins with {data[:40].decode(errors='replace')!r}:"
-                        " close the quote in it."
+                        " close the quote in it, or shorten its cells."
                     )
                 rest = bytes(memoryview(data)[cut:])
                 del data[cut:]
@@ -282,6 +282,14 @@ def _read_by_arrow(
     return [column.chunk(0) for column in table.columns]
 
 
+def _are_trimmed(columns: list[Any]) -> bool:
+    """Whether columns are dictionaries without spaces around any label."""
+    if not columns or not all(pa.types.is_dictionary(c.type) for c in columns):
+        return not columns
+    labels = pa.concat_arrays([column.dictionary for column in columns])
+    return bool(pc.utf8_trim_whitespace(labels).equals(labels))
+
+
 def _trimmed(column: Any) -> Any:
     """Drop spaces around the cells; labels may then be twice in the dictionary."""
     if not pa.types.is_dictionary(column.type):
@@ -324,11 +332,12 @@ class CsvFile:
                 found = _read_by_arrow(self.header, data, columns, plain)
             except pa.ArrowException as error:
                 raise ValueError(self._trouble(error)) from None
-        cells = [
-            column if name in verbatim else _trimmed(column)
-            for name, column in zip(columns, found, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(cells, names=columns)
+        if not _are_trimmed(found):
+            found = [
+                column if name in verbatim else _trimmed(column)
+                for name, column in zip(columns, found, strict=True)
+            ]
+        return pa.RecordBatch.from_arrays(found, names=columns)
 
     def units(
         self, file: int, columns: Sequence[str], verbatim: Collection[str] = ()
@@ -390,7 +399,8 @@ class CsvFile:
     def read_whole(self, columns: list[str]) -> pa.Table:
         """Read some columns at once, as text with its spaces."""
         read = (piece.data for piece in pieces(self.path, self.header))
-        found = in_threads(lambda d: self.parse(d, columns, columns, columns), read)
+        every = frozenset(columns)
+        found = in_threads(lambda d: self.parse(d, columns, every, every), read)
         schema = pa.schema([(name, pa.string()) for name in columns])
         return pa.Table.from_batches([b for b in found if b is not None], schema)
 
