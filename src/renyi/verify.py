@@ -79,8 +79,7 @@ class Counts:
             parts = archive.infolist()  # methods but 0 and 8 may unpack to any size
             size = sum(p.file_size + BYTES * (p.compress_type % 8) for p in parts)
             check(size <= BYTES, "it is too large to be checked here", 1)
-            npy = {p.filename: archive.open(p).read(p.file_size) for p in parts}
-            check(len(npy) == len(parts), "it has two parts of one name")
+            npy = once([(p.filename, archive.open(p).read(p.file_size)) for p in parts])
         raw = {name: v[10 + v[8] + 256 * v[9] :] for name, v in npy.items()}
         header = parse(raw.pop("header.npy"), "renyi-marginals")
         form = {k: "dq"[b"<i8', 'fortran_order': F" in v[:50]] for k, v in npy.items()}

@@ -167,10 +167,10 @@ def pieces(path: Path, header: Header, size: int = 0) -> Iterator[Piece]:
             while True:
                 data, more = _filled(stream, rest, size)
                 cut = record_end(data, delimiter) if more else len(data)
-                if not cut and len(data) > min(_LONGEST, _MOST_PIECES * size):
+                if not cut and len(data) >= min(_LONGEST, _MOST_PIECES * size):
                     raise ValueError(
-                        f"{path} has a record of more than {len(data) / 2**20:,.0f} "
-                        f"MB, which begins with {data[:40].decode(errors='replace')!r}:"
+                        f"{path} has a record of {len(data) / 2**20:,.0f} MB or more, "
+                        f"which begins with {data[:40].decode(errors='replace')!r}:"
                         " close the quote in it, or shorten its cells."
                     )
                 rest = bytes(memoryview(data)[cut:])
