@@ -257,8 +257,8 @@ class GenotypeScores:
         if lacking:
             names = ", ".join(map(repr, lacking))
             raise ValueError(
-                f"covariates of the model are not given: {names}; pass covariates=, on "
-                "the command line a file (--covar)."
+                f"covariates of the model are not given: {names}: give them (in "
+                "Python, covariates=table; on the command line, --covar FILE)."
             )
         X = np.column_stack([np.asarray(table[c], np.float64) for c in self.covariates])
         if X.shape[0] != n or not np.isfinite(X).all():
