@@ -291,7 +291,7 @@ def prefix_of(args: Args, counts: bool = True) -> str | None:
         return None
     prefix: str = args.out.removesuffix(".json")
     if os.path.basename(prefix) in ("", ".", ".."):
-        raise ValueError(f"--out {args.out!r} has no name for the model: add one.")
+        raise ValueError(f"--out {args.out!r} is a folder: add a name for the model.")
     for ending in (".json", ".log", *([MARGINALS] if counts else [])):
         check_place(args, prefix + ending)
     return prefix
