@@ -256,3 +256,32 @@ def test_tables_and_genotypes_are_told_apart(run: Run) -> None:
     assert "study.bed holds genotypes" in run(*build).err
     both = run("certify", "m.json", "m.renyi", "--confidence", "0.9").err
     assert "--rows and --halves" in both
+
+
+def test_weights_are_told_from_rows(run: Run) -> None:
+    frame = table()
+    frame["w"] = np.random.default_rng(0).random(len(frame)) + 0.5
+    frame.to_csv("w.csv", index=False)
+    fit = ("fit", "w.csv", "--target", "y", "--id", "id", "--out")
+    assert run(*fit, "weighted", "--weight", "w").code == 0
+    assert run(*fit, "plain", "--drop", "w").code == 0
+    table(seed=1).to_csv("new.csv", index=False)
+    for command in (("certify",), ("report", "-o", "r.html")):
+        done = run(*command, "weighted.json", "--rows", "new.csv")
+        assert done.code == 0 and "trained on weighted rows" in done.err
+        assert "weighted" not in run(*command, "plain.json", "--rows", "new.csv").err
+    assert "of them below 2." in run("marginals", "show", "weighted.renyi").out
+    assert "of them 1." in run("marginals", "show", "plain.renyi").out
+
+
+def test_points_of_three_classes_are_refused_before_counts_are_asked_for(
+    run: Run,
+) -> None:
+    frame = table()
+    frame["y"] = np.random.default_rng(0).choice(["a", "b", "c"], len(frame))
+    frame.to_csv("t.csv", index=False)
+    fit = ("fit", "t.csv", "--target", "y", "--id", "id", "--confidence", "0.9")
+    said = " ".join(run(*fit, "--out", "m").out.split())
+    assert "(--method mixture)" in said and "--rows FILE" in said
+    done = run("export", "m.json", "--points", "5")
+    assert done.code == 2 and "two classes" in done.err and "--format csv" in done.err

@@ -96,7 +96,7 @@ def _points(args: Args, recorded: Recorded) -> None:
     form, place = _chosen(args, _POINTS, "md")
     clf = inputs.load_model(args.model)
     m = inputs.own_marginals(args, clf)
-    if m is None:
+    if m is None and len(clf.classes_) == 2:
         raise ValueError(
             "--points needs counts of pairs in the categories of the model, and "
             f"{inputs.beside(args.model)} is not known to be what {args.model} was "

@@ -482,6 +482,11 @@ def _population_meaning(facts: Facts, c: Certificate) -> list[str]:
             " Answering by the model of either half at random (--method mixture) errs "
             f"at most {bound} on the same population."
         )
+    elif facts.get("method") != "mixture":
+        text += (
+            " Answering by the model of either half at random (--method mixture), or "
+            "rows it has not seen ('renyi certify MODEL --rows FILE'), may prove one."
+        )
     return [wrapped(text)]
 
 

@@ -99,9 +99,10 @@ def show(args: Args, recorded: Recorded) -> None:
         else:
             print(m)
             few = _few(m)
+            least = "below 2" if m.weighted else "1"
             print(
                 f"Of {few['nonzero']:,} counts that are not zero, {few['below_10']:,} "
-                f"are below 10, {few['below_2']:,} of them 1."
+                f"are below 10, {few['below_2']:,} of them {least}."
             )
         return
     files.require(args.file, m.columns.names, args.pair)

@@ -26,6 +26,7 @@ from renyi.encoding.column_rules import missing_texts
 from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
+from renyi.exports.point_tables import has_weights
 from renyi.figures import chosen_percent, number_of
 from renyi.progress import Progress
 from renyi.sources import files
@@ -198,6 +199,10 @@ def heldout_rows(
             "the class: name another column with --target."
         )
     check_features(path, names, features)
+    if has_weights(clf.scorecard_):
+        warn(
+            f"{model} was trained on weighted rows; those of {path} all count the same."
+        )
     if isinstance(file, CsvFile):
         inputs.warn_of_spaces(clf.encoder_.single.columns)
     labels = clf.classes_.tolist()

@@ -222,7 +222,8 @@ def rounded(card: Scorecard, most: int, m: Marginals | None) -> IntegerScorecard
     if card.n_classes != 2:
         raise ValueError(
             "Integer points are for two classes, separated by one threshold; this "
-            f"model has {card.n_classes}."
+            f"model has {card.n_classes}: take the points of all classes (in Python, "
+            "scorecard.frame(); on the command line, --format csv without --points)."
         )
     if m is None:
         raise ValueError(

@@ -263,8 +263,8 @@ def binned(
     """Return the CASE that finds the bin of a number in a quoted column.
 
     `answers` has one for each bin, and the last for a missing number, whose codes are
-    the texts `missing`; `stray` is for a text that SQLite would read as 0. `texts` says
-    whether the column may be one of texts.
+    the texts `missing`; `stray` is for a text that is no number, which SQLite would
+    read as 0. `texts` says whether the column may be one of texts.
     """
     *bins, absent = answers
     value = dialect.as_double(column)
@@ -276,7 +276,8 @@ def binned(
         same = f"{dialect.as_text(column)} IN ({listed})"
         branches.append(f"WHEN {is_text} AND {same} THEN {absent}")
     if texts and stray is not None and dialect.name == "sqlite":
-        branches.append(f"WHEN {is_text} THEN {stray}")
+        # Compared with a number, a text that is one becomes it, and others do not.
+        branches.append(f"WHEN {is_text} AND {column} <> {value} THEN {stray}")
     tests = [f"{value} IS NULL", dialect.is_nan(value)]
     numbers = sorted(v for v in missing_numbers(frozenset(codes)) if not math.isnan(v))
     if numbers:
