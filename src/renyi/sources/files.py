@@ -349,12 +349,7 @@ def marginals(
     texts = set[str]()
     if sql is None:
         found = _text_kinds(tables[0], schema.names, missing, condition)
-        for name, text in found.items():
-            if text.undecided or name in kinds:
-                texts.add(name)  # which may turn out to be numbers
-            elif name not in needed:
-                text.warn(name)
-        texts = {name for name in texts - {weight} if kinds.get(name) != "label"}
+        texts = _undecided(found, kinds, needed) - {weight}
     spec = CountSpec.of(schema, target, encoder, class_conditional, weight, texts)
     spec = _with_kinds(spec, kinds)
     kept = None
@@ -381,6 +376,17 @@ def marginals(
             if kept is not None:
                 kept.remove()
             raise
+
+
+def _undecided(
+    found: Mapping[str, TextKind], kinds: Mapping[str, str], needed: Sequence[str]
+) -> set[str]:
+    """Return the columns of text that may turn out to be numbers; warn of others."""
+    texts = {name for name, kind in found.items() if kind.undecided or name in kinds}
+    for name, kind in found.items():
+        if name not in texts and name not in needed:
+            kind.warn(name)
+    return {name for name in texts if kinds.get(name) != "label"}
 
 
 def _with_kinds(spec: CountSpec, kinds: Mapping[str, str]) -> CountSpec:
