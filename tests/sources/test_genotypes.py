@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from renyi.checks import MemoryBudgetError, memory_limit
-from renyi.sources.genotype_tables import read_sample_columns, two_classes
 from renyi.sources.genotypes import Filters, minor_allele_frequencies, read_genotypes
+from renyi.sources.phenotypes import read_sample_columns, two_classes
 from renyi.warnings import DataWarning
 from support.studies import codes, needs_plink2, plink2, save_pgen, save_study
 

@@ -16,8 +16,8 @@ from renyi.exports.score_files import GenotypeScores, read_scores
 from renyi.figures import at_most, number_of, percent, wrapped
 from renyi.solvers.risk_measures import risk_measures
 from renyi.sources.files import existing
-from renyi.sources.genotype_tables import two_classes
 from renyi.sources.genotypes import Filters, Genotypes, without_haploid
+from renyi.sources.phenotypes import two_classes
 from renyi.warnings import warn
 
 

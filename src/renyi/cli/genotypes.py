@@ -31,12 +31,6 @@ from renyi.figures import number_of, percent, printable, wrapped
 from renyi.progress import Progress
 from renyi.solvers.ridge_dual import unpenalised
 from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
-from renyi.sources.genotype_tables import (
-    NO_VALUE,
-    SampleColumns,
-    read_sample_columns,
-    two_classes,
-)
 from renyi.sources.genotypes import (
     Filters,
     Genotypes,
@@ -44,6 +38,12 @@ from renyi.sources.genotypes import (
     founders,
     genotype_path,
     read_genotypes,
+)
+from renyi.sources.phenotypes import (
+    NO_VALUE,
+    SampleColumns,
+    read_sample_columns,
+    two_classes,
 )
 from renyi.writing import replacing
 

@@ -47,13 +47,12 @@ from renyi.sources.files import existing
 from renyi.sources.genotype_tables import (
     HAPLOID,
     chromosome_name,
-    listed_samples,
-    listed_variants,
     read_bim,
     read_fam,
     read_psam,
     read_pvar,
 )
+from renyi.sources.phenotypes import listed_samples, listed_variants
 from renyi.storage import first_line
 from renyi.warnings import warn
 
