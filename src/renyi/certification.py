@@ -282,7 +282,7 @@ def _closed(model: Any, card: Scorecard, m: Marginals) -> tuple[Certificate, Mar
         notes = (("class-weight", text.CLASS_WEIGHT),)
     found = certificate(closed_form(card, match), card, rule, notes=notes, timed=True)
     if own is not None and trained is not None and trained.matches(m.digest):
-        # Of pairs within the classes these marginals may have others to tell.
+        # These marginals decide whether bounds use pairs within the classes.
         warned = [each for each in _warned(own) if each[0] != CONDITIONAL]
         warned += [each for each in _warned(found) if each[0] == CONDITIONAL]
         found = replace(

@@ -41,7 +41,7 @@ class RenyiClassifier(RenyiModel, CountsClassifier):
         Whether to fit an intercept without penalty; False is the paper's literal form.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in training. Certificates still speak of the unweighted
-        marginals.
+        marginals, with the pairs within each class.
     encoder : Encoder, optional
         How cells become categories.
     random_state : int, RandomState instance or None, default=None
