@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import renyi
 from experiments import pieces
 from experiments.reports import Report
-from renyi.checks import MissingExtraError, install_advice
+from renyi.validation import MissingExtraError, install_advice
 
 # What an experiment may need, and the extra that brings it.
 _INSTALL = {"matplotlib": "plot", "highspy": "exact", "clarabel": "exact"}

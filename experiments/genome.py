@@ -41,7 +41,7 @@ from experiments import command
 from experiments.reports import Report, machine
 from renyi.counting.packed import PackedGenotypes, agreement
 from renyi.estimators.classifier import GenotypeClassifier
-from renyi.solvers.risk_measures import auc, risk_measures
+from renyi.solvers.metrics import auc, risk_measures
 from renyi.sources.genotypes import Genotypes, read_genotypes
 
 Floats = NDArray[np.float64]

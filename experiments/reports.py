@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi import __version__
-from renyi.checks import import_extra
+from renyi.validation import import_extra
 from renyi.writing import replacing
 
 if TYPE_CHECKING:

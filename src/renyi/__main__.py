@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from renyi.checks import SIGNALS, signal_message
+from renyi.limits import SIGNALS, signal_message
 
 PATIENCE = 1.5  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux: what a child gets when its parent dies

@@ -43,13 +43,14 @@ from renyi.certificates.record import (
     exact_status,
     is_optimistic,
 )
-from renyi.checks import Deadline, check_choice, check_time_limit
 from renyi.counting.onehot import class_label_counts
 from renyi.encoding.columns import label_text
+from renyi.limits import Deadline
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.file import class_digest
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, scorecard_of
+from renyi.validation import check_choice, check_time_limit
 
 LEVELS = ("closed", "lp", "exact")
 MINIMAX = "minimax error e*"

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_memory
 from renyi.counting.onehot import spans
 from renyi.counting.pair_counts import pair_counts
 from renyi.counting.sparse_counts import dense
 from renyi.encoding.encoder import Encoder
+from renyi.limits import check_memory
 from renyi.marginals.marginals import Marginals
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from renyi.checks import import_extra
-from renyi.figures import printable
+from renyi.formatting import printable
+from renyi.validation import import_extra
 
 # Of Okabe and Ito: told apart without seeing red or green, and on paper by lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_choice
 from renyi.solvers.calibration import softmax
+from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]

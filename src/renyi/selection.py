@@ -36,11 +36,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_positive, check_share, check_whole, has_few_rows
 from renyi.drawing import COLOURS, GREY, axes, literal
 from renyi.encoding.column_rules import check_classes
 from renyi.encoding.tuples import AND
-from renyi.figures import at_most, cut, printable, rounded_down
+from renyi.formatting import at_most, cut, printable, rounded_down
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.best_subset import ALMOST_NONE, ALPHA
@@ -58,6 +57,7 @@ from renyi.solvers.l1inf_path import (
     unentered,
 )
 from renyi.solvers.ridge import corrected, inverse_factor, moments, weight_of
+from renyi.validation import check_positive, check_share, check_whole, has_few_rows
 
 if TYPE_CHECKING:
     import pandas as pd

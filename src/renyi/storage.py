@@ -26,8 +26,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_memory
 from renyi.endings import MARGINALS
+from renyi.limits import check_memory
 from renyi.writing import Place, Sink, encoded, replacing
 
 # Types of plain values in a file.

@@ -21,7 +21,7 @@ from renyi.certificates.text import bound_sentence, table
 from renyi.certification import bound_report
 from renyi.cli.certify import minimax_facts
 from renyi.datasets import random_joint
-from renyi.figures import at_least, at_most, wrapped
+from renyi.formatting import at_least, at_most, wrapped
 from renyi.progress import Progress
 from renyi.robust import minimax_problem, worst
 from renyi.robust.ambiguity_set import Ambiguity

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from renyi import Certificate, Marginals, RenyiClassifier, certify, rules
 from renyi.certificates import heldout
 from renyi.datasets import load, random_joint
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from support.joints import marginal_constraints, outcomes, worst_case
 from support.repeats import few
 from support.scorings import (

@@ -13,7 +13,7 @@ import pytest
 
 import renyi
 from renyi.cli.output import Meter
-from renyi.figures import at_least, at_most
+from renyi.formatting import at_least, at_most
 from renyi.progress import Progress
 from support.commandline import Done, save, table, votes
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import renyi
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from support.commandline import FIT, Done, Run, save, table
 
 

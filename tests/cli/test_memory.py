@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi import checks
+from renyi import limits
 from support.commandline import HERE, Run, save, table, votes
 
 # Each line of stdin is a command; its exit code, its peak in MB so far, its last words.
@@ -225,11 +225,11 @@ def test_the_limit_of_a_container_of_either_kind_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes")
-    monkeypatch.setattr(checks, "_CONTAINER", places)
+    monkeypatch.setattr(limits, "_CONTAINER", places)
 
     def budget() -> int:
-        checks._container_memory.cache_clear()
-        return checks.memory_budget()
+        limits._container_memory.cache_clear()
+        return limits.memory_budget()
 
     whole = budget()
     for place in places:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from support.commandline import Run, save, table
 from support.studies import codes, save_study
 

@@ -17,7 +17,7 @@ import pytest
 from renyi import endings
 from renyi.certificates.text import few_rows
 from renyi.cli import main, output
-from renyi.figures import HIDDEN, printable
+from renyi.formatting import HIDDEN, printable
 from support.commandline import Done, Run, process, save
 
 # Clears the screen, sets the title, is a C1 control, and shows what follows backwards.

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import renyi
-from renyi.figures import at_most, rounded_up
+from renyi.formatting import at_most, rounded_up
 from support.commandline import Done, save, table, votes
 
 

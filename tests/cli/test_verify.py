@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from support.commandline import table
 
 

@@ -13,7 +13,7 @@ from renyi.counting.packed import PackedGenotypes
 from renyi.estimators import genotype_model
 from renyi.estimators.classifier import GenotypeClassifier
 from renyi.solvers import ridge_dual
-from renyi.solvers.risk_measures import nagelkerke_r2
+from renyi.solvers.metrics import nagelkerke_r2
 
 N, D = 37, 150
 

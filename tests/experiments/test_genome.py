@@ -7,7 +7,7 @@ import pytest
 
 from experiments import genome
 from renyi.estimators.classifier import GenotypeClassifier
-from renyi.solvers.risk_measures import risk_measures
+from renyi.solvers.metrics import risk_measures
 
 
 def copies_of(G):

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.exports.score_files import GenotypeScores, manhattan, read_scores
+from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.solvers.calibration import Calibration
 from renyi.storage import checksum, to_bytes
 from support.forgeries import GOLDEN

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from renyi import Marginals, storage
-from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.correlation import hgr, hgr_lower_bound, hgr_matrix
 from renyi.counting import pair_counts, sparse_counts
 from renyi.encoding.columns import Column, Columns, Levels
+from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.marginals import consistency
 from renyi.sources import frames
 from renyi.streaming.spec import CountSpec

@@ -7,7 +7,7 @@ import pytest
 
 import renyi
 from renyi.certification import bound_report
-from renyi.figures import at_most, percent
+from renyi.formatting import at_most, percent
 from support.noisyrows import noisy
 
 CertificateDisplay = renyi.CertificateDisplay

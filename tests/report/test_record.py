@@ -16,7 +16,7 @@ import pytest
 import renyi
 from renyi.certification import bound_report
 from renyi.exports.score_files import GenotypeScores
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from renyi.report import build, error_rates
 from renyi.report.build import genotype_report
 from renyi.report.card import readme

@@ -9,8 +9,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from renyi import Marginals
-from renyi.checks import Deadline
 from renyi.datasets import load, random_joint
+from renyi.limits import Deadline
 from renyi.robust import pairwise_min
 from renyi.robust.ambiguity_set import Ambiguity, of_tables, shortfall
 from renyi.robust.cutting_planes import AnyRule, Oracle, search, tree_draws

@@ -12,8 +12,8 @@ import pytest
 
 import renyi
 from renyi import Marginals, RenyiClassifier
-from renyi.checks import MemoryBudgetError, memory_limit
 from renyi.counting import sparse_counts
+from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.robust import pairwise_program, worst
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import minimax

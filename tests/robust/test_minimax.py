@@ -15,7 +15,7 @@ import pytest
 import renyi.robust.minimax_problem
 from renyi import Marginals
 from renyi.datasets import load, random_joint
-from renyi.figures import at_most
+from renyi.formatting import at_most
 from renyi.robust.ambiguity_set import Ambiguity, of_tables, shortfall
 from renyi.robust.distribution import WorstDistribution, polished
 from renyi.robust.minimax_problem import (

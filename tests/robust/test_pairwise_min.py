@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from renyi.checks import Deadline
+from renyi.limits import Deadline
 from renyi.robust.pairwise_min import (
     FORBIDDEN,
     Energy,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from renyi.checks import MemoryBudgetError, memory_limit
+from renyi.limits import MemoryBudgetError, memory_limit
 from renyi.sources.genotypes import Filters, minor_allele_frequencies, read_genotypes
 from renyi.sources.phenotypes import read_sample_columns, two_classes
 from renyi.warnings import DataWarning

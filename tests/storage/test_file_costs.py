@@ -15,7 +15,7 @@ import pytest
 
 import renyi
 from renyi import storage
-from renyi.checks import MemoryBudgetError, memory_limit
+from renyi.limits import MemoryBudgetError, memory_limit
 from support.forgeries import archive, forged, golden_members, member, signed
 
 pytestmark = pytest.mark.xdist_group("file costs")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import renyi
-from renyi.checks import memory_budget, memory_limit
+from renyi.limits import memory_budget, memory_limit
 from renyi.progress import Progress
 from renyi.sources import arrow, files
 from renyi.streaming import checkpoint, counter, run

@@ -67,7 +67,6 @@ from renyi.baselines.tan import (
     fit_bayes_tree,
     spanning_tree,
 )
-from renyi.checks import check_amount, check_choice
 from renyi.counting.onehot import spans
 from renyi.encoding.columns import Column, Columns
 from renyi.encoding.encoder import Encoder
@@ -90,6 +89,7 @@ from renyi.solvers.programs import (
     solve,
     solve_interior,
 )
+from renyi.validation import check_amount, check_choice
 
 Floats = NDArray[np.float64]
 

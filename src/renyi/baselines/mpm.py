@@ -35,13 +35,13 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from renyi.certificates.closed_form import cantelli, class_moments
-from renyi.checks import check_amount
 from renyi.counting.onehot import offsets
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
+from renyi.validation import check_amount
 
 Floats = NDArray[np.float64]
 

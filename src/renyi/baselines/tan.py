@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_amount
 from renyi.counting.onehot import offsets, spans
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.consistency import class_pairs
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.calibration import softmax
+from renyi.validation import check_amount
 
 Floats = NDArray[np.float64]
 Edge = tuple[int, int]

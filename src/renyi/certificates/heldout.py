@@ -54,12 +54,12 @@ import scipy  # its parts are loaded when they are used
 from numpy.typing import ArrayLike, NDArray
 
 from renyi.certificates.closed_form import closed_form
-from renyi.checks import check_share
 from renyi.counting.onehot import offsets
 from renyi.encoding import column_rules, recoding
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, class_places, class_points
 from renyi.solvers.calibration import of_slope
+from renyi.validation import check_share
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from renyi.checks import CLOSED_GAP, has_few_rows
-from renyi.figures import (
+from renyi.formatting import (
     at_least,
     at_most,
     capitalised,
@@ -28,7 +27,9 @@ from renyi.figures import (
     rounded_down,
     wrapped,
 )
+from renyi.limits import CLOSED_GAP
 from renyi.rules import RULES
+from renyi.validation import has_few_rows
 
 if TYPE_CHECKING:
     from renyi.certificates.record import BoundReport, Certificate, Step

@@ -15,14 +15,10 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from renyi.checks import (
-    MemoryBudgetError,
-    MissingExtraError,
-    memory_limit,
-    signal_message,
-)
 from renyi.cli.parser import parser
 from renyi.cli.process import printable_streams, stoppable, with_options
+from renyi.limits import MemoryBudgetError, memory_limit, signal_message
+from renyi.validation import MissingExtraError
 
 # Errors of the system by which a name was wrong; others are faults of the machine.
 _USER_ERRORS = (
@@ -64,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(argv: Sequence[str]) -> tuple[int, bool]:
     """Run the command line; return its exit code, and whether a signal came.
 
-    That a signal ended it is for the caller to say: see `renyi.checks.signal_message`.
+    That a signal ended it is for the caller to say: see `renyi.limits.signal_message`.
     """
     with stoppable() as came, printable_streams():
         code = _exit_code(list(argv), came)

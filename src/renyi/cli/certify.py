@@ -17,7 +17,7 @@ from renyi.cli.output import Args, Facts, Meter, Recorded
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS, WRITTEN
 from renyi.estimators.model import RenyiModel
-from renyi.figures import (
+from renyi.formatting import (
     at_least,
     at_most,
     chosen_percent,

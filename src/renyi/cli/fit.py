@@ -26,7 +26,7 @@ from renyi.counting.pair_counts import table_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import WIDTH, at_most, number_of_rows, percent, printable, wrapped
+from renyi.formatting import WIDTH, at_most, number_of_rows, percent, printable, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import short

@@ -17,7 +17,7 @@ from renyi.counting.packed import MISSING, OBSERVED, code_counts, scores
 from renyi.endings import GENOTYPE_POINTS
 from renyi.exports.allele_matching import match_variants
 from renyi.exports.score_files import GenotypeScores
-from renyi.figures import at_most, chosen_percent, number_of, percent, printable
+from renyi.formatting import at_most, chosen_percent, number_of, percent, printable
 from renyi.solvers.summary_ridge import Certified, Summary, certify_summary, fit_summary
 from renyi.sources.genotype_tables import GenotypeCounts, read_genotype_counts
 from renyi.sources.genotypes import Filters, Genotypes, frequency_of

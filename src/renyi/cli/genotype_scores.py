@@ -13,8 +13,8 @@ from renyi.cli import genotypes, output
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.endings import PGS, PLINK2, WRITTEN, either
 from renyi.exports.score_files import GenotypeScores, read_scores
-from renyi.figures import at_most, number_of, percent, wrapped
-from renyi.solvers.risk_measures import risk_measures
+from renyi.formatting import at_most, number_of, percent, wrapped
+from renyi.solvers.metrics import risk_measures
 from renyi.sources.files import existing
 from renyi.sources.genotypes import Filters, Genotypes, without_haploid
 from renyi.sources.phenotypes import two_classes

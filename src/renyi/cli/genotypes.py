@@ -27,10 +27,10 @@ from renyi.counting.packed import code_counts
 from renyi.endings import GENOTYPE_POINTS, LOCO
 from renyi.estimators.genotype_model import GenotypeModel
 from renyi.exports.score_files import GenotypeScores, manhattan
-from renyi.figures import number_of, percent, printable, wrapped
+from renyi.formatting import number_of, percent, printable, wrapped
 from renyi.progress import Progress
+from renyi.solvers.metrics import Comparison, RiskMeasures, risk_measures
 from renyi.solvers.ridge_dual import unpenalised
-from renyi.solvers.risk_measures import Comparison, RiskMeasures, risk_measures
 from renyi.sources.genotypes import (
     Filters,
     Genotypes,

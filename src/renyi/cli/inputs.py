@@ -45,7 +45,7 @@ from renyi.encoding.columns import Column, Label, factorized, label_text
 from renyi.encoding.encoder import Encoder
 from renyi.endings import MARGINALS
 from renyi.estimators.model import RenyiModel
-from renyi.figures import number_of
+from renyi.formatting import number_of
 from renyi.marginals.marginals import Marginals
 from renyi.sources import files
 from renyi.sources.frames import counted_target

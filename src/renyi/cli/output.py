@@ -37,7 +37,7 @@ from renyi.cli.process import PrintableStream, with_options
 from renyi.drawing import axes
 from renyi.endings import BESIDE_GENOTYPES, GENOTYPES, MARGINALS, PICTURE, either
 from renyi.estimators import model_file
-from renyi.figures import HIDDEN, printable, wrapped
+from renyi.formatting import HIDDEN, printable, wrapped
 from renyi.marginals import file as marginals_file
 from renyi.progress import Progress
 from renyi.sources import files

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from renyi.checks import check_memory, memory_budget
 from renyi.cli import genotype_scores, genotypes, inputs, output
 from renyi.cli.output import Args, Facts, Meter, Recorded, Write
 from renyi.encoding.arrow_cells import typed
@@ -27,7 +26,8 @@ from renyi.encoding.columns import factorized, label_text
 from renyi.endings import WRITTEN
 from renyi.estimators.model import RenyiModel
 from renyi.exports.point_tables import has_weights
-from renyi.figures import chosen_percent, number_of
+from renyi.formatting import chosen_percent, number_of
+from renyi.limits import check_memory, memory_budget
 from renyi.progress import Progress
 from renyi.sources import files
 from renyi.sources.csv import CsvFile

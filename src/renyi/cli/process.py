@@ -21,9 +21,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from renyi.checks import SIGNALS
 from renyi.cli.parser import option
-from renyi.figures import printable
+from renyi.formatting import printable
+from renyi.limits import SIGNALS
 
 _ONCE = 2.0  # seconds: a signal that is sent to a group comes twice
 _AGAIN = 0.01  # seconds after which an interrupt that was swallowed is raised anew

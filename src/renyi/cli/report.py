@@ -10,7 +10,7 @@ from renyi.cli.certify import bounds
 from renyi.cli.output import Args, Facts, Recorded
 from renyi.cli.predict import heldout_rows
 from renyi.exports import score_files
-from renyi.figures import wrapped
+from renyi.formatting import wrapped
 from renyi.report import card
 from renyi.report.build import genotype_report, report
 from renyi.report.record import ENDINGS, Report, page_place, record_place

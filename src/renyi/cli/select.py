@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from renyi.certificates.text import few_rows
-from renyi.checks import has_few_rows
 from renyi.cli import output
 from renyi.cli.fit import fit_text, one_line, train
 from renyi.cli.inputs import check_not_given, with_source
@@ -20,9 +19,10 @@ from renyi.counting.sparse_counts import counts_bytes
 from renyi.encoding.columns import label_text
 from renyi.endings import MARGINALS
 from renyi.estimators.selector_model import SelectorModel
-from renyi.figures import number_of_rows, rounded_down, wrapped
+from renyi.formatting import number_of_rows, rounded_down, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.selection import WIDTH
+from renyi.validation import has_few_rows
 from renyi.warnings import warn
 
 _LISTED = 40  # selected features that are named in full

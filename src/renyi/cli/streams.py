@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from renyi import endings
-from renyi.checks import check_memory, memory_budget
 from renyi.cli import inputs
 from renyi.cli.output import Args, Meter, print_notes
 from renyi.encoding.arrow_cells import weight_floats, without_views
@@ -26,6 +25,7 @@ from renyi.encoding.column_rules import check_classes, counted_rows, missing_tex
 from renyi.encoding.columns import Column, Columns, Levels
 from renyi.encoding.encoder import Encoder, target_encoder
 from renyi.endings import MARGINALS
+from renyi.limits import check_memory, memory_budget
 from renyi.marginals.marginals import Marginals
 from renyi.progress import Progress
 from renyi.sources import databases, files, sql

@@ -36,14 +36,14 @@ from numpy.typing import NDArray
 
 from renyi.certificates.heldout import clopper_pearson, share_interval
 from renyi.certification import certify
-from renyi.checks import check_share, check_whole, has_few_rows
 from renyi.comparison.methods import METHODS, Settings
 from renyi.encoding.columns import label_text
 from renyi.estimators.minimax_classifier import RuleClassifier
-from renyi.figures import at_most, chosen_percent
+from renyi.formatting import at_most, chosen_percent
 from renyi.progress import Progress, ProgressCallback
-from renyi.solvers.risk_measures import log_losses
+from renyi.solvers.metrics import log_losses
 from renyi.sources.frames import take_rows
+from renyi.validation import check_share, check_whole, has_few_rows
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from renyi import __version__
 from renyi.comparison.judging import SEEN, Compared, Comparison, Estimate
-from renyi.figures import at_most, capitalised, chosen_percent, number_of, percent
+from renyi.formatting import at_most, capitalised, chosen_percent, number_of, percent
 from renyi.report.charts import Mark, Panel, panels
 from renyi.report.page import (
     Head,

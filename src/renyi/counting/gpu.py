@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import import_extra
+from renyi.validation import import_extra
 
 if TYPE_CHECKING:
     from renyi.counting.packed import PackedGenotypes

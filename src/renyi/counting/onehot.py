@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
-from renyi.checks import check_memory
+from renyi.limits import check_memory
 
 Sizes = Sequence[int] | NDArray[Any]
 Floats = NDArray[np.float64]

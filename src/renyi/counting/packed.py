@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.checks import check_memory
 from renyi.compiled import cores, load, run_all
 from renyi.counting.onehot import (
     COMPARE_SECONDS,
@@ -35,6 +34,7 @@ from renyi.counting.onehot import (
     read_only,
     subtract_differences,
 )
+from renyi.limits import check_memory
 
 Floats = NDArray[np.float64]
 

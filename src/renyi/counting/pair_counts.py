@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import compiled
-from renyi.checks import check_memory
 from renyi.counting import sparse_counts
 from renyi.counting.histograms import histograms, joint_values, super_columns
 from renyi.counting.onehot import (
@@ -52,6 +51,7 @@ from renyi.counting.onehot import (
     offsets,
     product,
 )
+from renyi.limits import check_memory
 
 Lengths = NDArray[np.int64]
 

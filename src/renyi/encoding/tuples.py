@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_whole
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels, label_text
 from renyi.encoding.encoder import Encoder, Weights
+from renyi.validation import check_whole
 
 NEW = "(new)"
 AND = " & "

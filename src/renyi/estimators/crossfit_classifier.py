@@ -31,7 +31,6 @@ from renyi.certificates.heldout import (
 )
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, of_unseen_rows
-from renyi.checks import check_choice, check_share
 from renyi.counting.sparse_counts import is_sparse
 from renyi.encoding import column_rules, recoding
 from renyi.encoding.encoder import Encoder, check_usable
@@ -42,6 +41,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard
 from renyi.solvers.ridge import AlphaChoice
 from renyi.sources.frames import TrainingRows, take_rows
+from renyi.validation import check_choice, check_share
 
 if TYPE_CHECKING:
     import os

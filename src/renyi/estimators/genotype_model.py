@@ -19,11 +19,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from renyi import rules
-from renyi.checks import check_choice, memory_budget
 from renyi.counting import packed
 from renyi.counting.genotype_kernel import MISSING_AS, GenotypeKernel
 from renyi.counting.packed import PackedGenotypes, packed_of
+from renyi.limits import memory_budget
 from renyi.solvers.calibration import Calibration, temperature
+from renyi.solvers.metrics import Comparison, auc, compare_left_out
 from renyi.solvers.ridge import AlphaChoice, LeftOut, check_alpha
 from renyi.solvers.ridge_dual import (
     KernelFit,
@@ -32,7 +33,7 @@ from renyi.solvers.ridge_dual import (
     fit_products,
     unpenalised,
 )
-from renyi.solvers.risk_measures import Comparison, auc, compare_left_out
+from renyi.validation import check_choice
 
 Floats = NDArray[np.float64]
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import few_rows
-from renyi.checks import check_amount, check_time_limit
 from renyi.encoding.encoder import Encoder
 from renyi.estimators.classifier import CountsClassifier
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import Ambiguity
 from renyi.robust.minimax_problem import MinimaxResult, MinimaxRule, minimax
 from renyi.robust.pairwise_program import solve_local
+from renyi.validation import check_amount, check_time_limit
 
 Floats = NDArray[np.float64]
 

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from renyi import rules
 from renyi.certificates import text
 from renyi.certification import Warned
-from renyi.checks import check_choice, check_whole
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import lookup_sum, offsets
 from renyi.counting.sparse_counts import Table
@@ -54,6 +53,7 @@ from renyi.sources.frames import (
     from_codes,
     take_rows,
 )
+from renyi.validation import check_choice, check_whole
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,6 @@ from renyi.certificates.closed_form import (
 )
 from renyi.certificates.record import Certificate
 from renyi.certification import Warned, certificate
-from renyi.checks import check_share
 from renyi.encoding.encoder import Encoder
 from renyi.estimators import model_file
 from renyi.marginals.file import DataDigest, class_digest
@@ -41,6 +40,7 @@ from renyi.solvers.calibration import (
     temperature,
 )
 from renyi.solvers.ridge import AlphaChoice, LeftOut
+from renyi.validation import check_share
 
 if TYPE_CHECKING:
     import os

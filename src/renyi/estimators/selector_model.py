@@ -24,12 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.text import SELECTED
-from renyi.checks import check_choice, check_positive, check_share, check_whole
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.frame_columns import as_table
 from renyi.encoding.tuples import TupleEncoder
 from renyi.estimators.model import CountsModel, RenyiModel
-from renyi.figures import rounded_up
+from renyi.formatting import rounded_up
 from renyi.marginals.marginals import Marginals
 from renyi.rules import RULES, random_of, row_keys
 from renyi.selection import check_path_settings, entry_path, nested_fits
@@ -45,6 +44,7 @@ from renyi.solvers.l1inf_path import (
 )
 from renyi.solvers.ridge import check_alpha
 from renyi.sources.frames import TrainingRows
+from renyi.validation import check_choice, check_positive, check_share, check_whole
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]

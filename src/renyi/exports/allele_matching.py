@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from renyi.figures import number_of, printable
+from renyi.formatting import number_of, printable
 from renyi.sources.genotype_tables import NO_ALLELE, chromosome_name
 
 Places = NDArray[np.int64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from renyi.checks import check_choice, import_extra
-from renyi.exports import onnx, plain_form, point_tables
+from renyi.exports import onnx, point_tables, portable
+from renyi.validation import check_choice, import_extra
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 TEXTS: dict[str, Callable[[Scorecard, float], str]] = {
     "csv": point_tables.csv,
     "md": point_tables.text,
-    "python": plain_form.python,
-    "javascript": plain_form.javascript,
+    "python": portable.python,
+    "javascript": portable.javascript,
 }
 FUNCTIONS = ("python", "javascript", "onnx")  # which answer rows
 BINARY = ("onnx", "skops")

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from renyi.certificates.record import Certificate
 from renyi.certification import certify
-from renyi.checks import check_choice, check_whole, has_few_rows
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import is_sparse, moved
 from renyi.encoding.column_rules import class_array
@@ -33,7 +32,7 @@ from renyi.exports.point_tables import (
     markdown_text,
     merged_labels,
 )
-from renyi.figures import (
+from renyi.formatting import (
     at_most,
     capitalised,
     number_of_rows,
@@ -46,6 +45,7 @@ from renyi.marginals.marginals import Marginals
 from renyi.scorecard import Scorecard, by_importance
 from renyi.solvers import integer_points
 from renyi.solvers.calibration import of_slope
+from renyi.validation import check_choice, check_whole, has_few_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.checks import import_extra
 from renyi.counting.onehot import offsets
 from renyi.encoding.column_rules import class_array
 from renyi.encoding.columns import MISSING_TEXT
-from renyi.exports.plain_form import PlainColumn, PlainModel, has_text, plain_model
+from renyi.exports.portable import PlainColumn, PlainModel, has_text, plain_model
+from renyi.validation import import_extra
 
 if TYPE_CHECKING:
     from renyi.scorecard import Scorecard

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from renyi.encoding.columns import MISSING_TEXT, RARE, label_text
-from renyi.exports.plain_form import check_odds
-from renyi.figures import percent, point_digits, printable
+from renyi.exports.portable import check_odds
+from renyi.formatting import percent, point_digits, printable
 from renyi.scorecard import by_importance, moved_to, point_names
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from renyi import __version__
-from renyi.checks import check_memory
 from renyi.counting.packed import (
     CODES,
     MISSING,
@@ -41,9 +40,10 @@ from renyi.exports.allele_matching import (
     texts_of,
 )
 from renyi.exports.score_formats import REVERSED, read_pgs, write_pgs, write_plink2
+from renyi.limits import check_memory
 from renyi.rules import decide, logistic, project, reweighted
 from renyi.solvers.calibration import Calibration
-from renyi.solvers.risk_measures import intercept_at
+from renyi.solvers.metrics import intercept_at
 from renyi.sources.genotype_tables import VARIANTS
 from renyi.sources.genotypes import frequency_of, genotype_shares
 from renyi.storage import (

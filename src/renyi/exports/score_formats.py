@@ -37,10 +37,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from renyi.checks import check_memory
 from renyi.counting.packed import CODES, MISSING, NONE, ONE, TWO
 from renyi.endings import PLINK2
 from renyi.exports.allele_matching import NO_ID, chromosomes, variant_names
+from renyi.limits import check_memory
 from renyi.sources.genotype_tables import HAPLOID, NO_ALLELE
 from renyi.sources.genotypes import genotype_shares
 from renyi.storage import InvalidFileError, first_line, parse, valid

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_memory
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets
 from renyi.counting.pair_counts import check_table_size
@@ -33,6 +32,7 @@ from renyi.encoding.column_rules import check_total
 from renyi.encoding.columns import Column, Columns, Label
 from renyi.encoding.encoder import Encoder
 from renyi.encoding.tuples import encoder_of_order
+from renyi.limits import check_memory
 from renyi.marginals import arithmetic, consistency, file
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from renyi.certificates.heldout import share_interval
-from renyi.checks import check_choice, check_share, check_whole
 from renyi.drawing import GREY, axes, literal, look
 from renyi.encoding.column_rules import check_labels, class_array, distinct
 from renyi.encoding.columns import label_text
-from renyi.figures import chosen_percent
+from renyi.formatting import chosen_percent
 from renyi.plots import owner_of, place_of, shown
+from renyi.validation import check_choice, check_share, check_whole
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from renyi.certificates.record import CLOSED, BoundReport, Certificate, Step
 from renyi.certificates.text import ALONE
 from renyi.certification import bound_report, simple_rules
 from renyi.drawing import COLOURS, axes, literal
-from renyi.figures import at_most, chosen_percent, percent, wrapped
+from renyi.formatting import at_most, chosen_percent, percent, wrapped
 from renyi.marginals.marginals import Marginals
 from renyi.plots import owner_of, shown
 from renyi.rules import RULES

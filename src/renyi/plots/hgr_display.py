@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from renyi.checks import check_whole
 from renyi.correlation import hgr_matrix, ranking
 from renyi.drawing import GREY, axes
 from renyi.marginals.marginals import Marginals
 from renyi.plots import owner_of, shown
+from renyi.validation import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from renyi.checks import check_whole
 from renyi.drawing import COLOURS, GREY, axes, look
 from renyi.plots import owner_of, place_of, shown
 from renyi.scorecard import Scorecard, scorecard_of
+from renyi.validation import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd

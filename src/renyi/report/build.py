@@ -16,7 +16,6 @@ from renyi.certificates.heldout import read_rows
 from renyi.certificates.record import BoundReport, Certificate
 from renyi.certificates.text import ALONE, ranking_lines
 from renyi.certification import certify
-from renyi.checks import is_number
 from renyi.counting.onehot import offsets
 from renyi.counting.packed import MISSING, OBSERVED
 from renyi.encoding.columns import MISSING_TEXT, label_text
@@ -24,7 +23,7 @@ from renyi.encoding.tuples import NEW
 from renyi.exports.integer_card import IntegerScorecard, tables
 from renyi.exports.point_tables import has_weights, unseen_text
 from renyi.exports.score_files import GenotypeScores, filled_points
-from renyi.figures import at_least, capitalised, percent
+from renyi.formatting import at_least, capitalised, percent
 from renyi.marginals.marginals import Marginals
 from renyi.plots.calibration_display import calibration_curve
 from renyi.report import error_rates
@@ -46,8 +45,9 @@ from renyi.report.record import (
 from renyi.rules import decide
 from renyi.scorecard import Scorecard, by_importance
 from renyi.selection import PathResult
-from renyi.solvers.risk_measures import auc, log_losses
+from renyi.solvers.metrics import auc, log_losses
 from renyi.sources.genotypes import genotype_shares
+from renyi.validation import is_number
 
 Floats = NDArray[np.float64]
 

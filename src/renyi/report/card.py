@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.encoding.columns import MISSING_TEXT
 from renyi.exports.point_tables import markdown_table, markdown_text
-from renyi.figures import number_of, percent
+from renyi.formatting import number_of, percent
 from renyi.report.page import name
 from renyi.writing import encoded
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from renyi.figures import percent
+from renyi.formatting import percent
 from renyi.report.page import Child, Head, Html, cell, details, join, table, tag
 
 Kind = Literal["estimate", "bound", "interval", "reference"]

@@ -21,7 +21,7 @@ from renyi.certificates.record import (
 from renyi.certificates.text import pairs_text
 from renyi.certification import MINIMAX
 from renyi.encoding.columns import Label
-from renyi.figures import (
+from renyi.formatting import (
     at_most,
     capitalised,
     chosen_percent,

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from renyi.encoding.columns import Label, label_text
-from renyi.figures import HIDDEN, printable
+from renyi.formatting import HIDDEN, printable
 from renyi.writing import encoded
 
 _EMPTY = ("br", "circle", "input", "line", "meta", "path", "polyline", "rect")

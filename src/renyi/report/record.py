@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from renyi.figures import (
+from renyi.formatting import (
     at_least,
     at_most,
     number_of,

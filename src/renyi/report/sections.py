@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from renyi.certificates.record import Certificate
 from renyi.certificates.text import ALONE, doubts, pairs_text, rule_lines
-from renyi.figures import (
+from renyi.formatting import (
     at_least,
     at_most,
     capitalised,

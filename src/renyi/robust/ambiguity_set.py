@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.checks import Deadline, check_memory
 from renyi.counting import sparse_counts
 from renyi.counting.onehot import offsets, spans
 from renyi.encoding.columns import MISSING_TEXT, Column, Columns, Levels
+from renyi.limits import Deadline, check_memory
 from renyi.marginals.marginals import Marginals
 from renyi.solvers.programs import Program, Solution, solve
 

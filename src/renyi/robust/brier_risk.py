@@ -50,11 +50,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi import rules
-from renyi.checks import Deadline, check_time_limit
 from renyi.counting.onehot import dense, offsets
 from renyi.encoding.column_rules import check_sample_weight
 from renyi.encoding.encoder import Encoder
-from renyi.figures import rounded_down, rounded_up
+from renyi.formatting import rounded_down, rounded_up
+from renyi.limits import Deadline
 from renyi.marginals.marginals import Marginals
 from renyi.robust.ambiguity_set import (
     Ambiguity,
@@ -75,6 +75,7 @@ from renyi.solvers.programs import (
     solve,
 )
 from renyi.solvers.ridge import eigen
+from renyi.validation import check_time_limit
 
 if TYPE_CHECKING:
     import pandas as pd

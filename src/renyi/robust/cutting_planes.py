@@ -32,9 +32,9 @@ from itertools import combinations
 
 import numpy as np
 
-from renyi.checks import Deadline, check_memory
 from renyi.counting.onehot import spans
 from renyi.counting.sparse_counts import dense
+from renyi.limits import Deadline, check_memory
 from renyi.progress import Progress, ProgressCallback
 from renyi.robust import pairwise_min
 from renyi.robust.ambiguity_set import (

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from renyi.checks import Deadline
+from renyi.limits import Deadline
 from renyi.robust.ambiguity_set import Ambiguity, Classes, Floats, Outcomes
 from renyi.solvers import programs
 from renyi.solvers.programs import TOLERANCE, Program

@@ -33,16 +33,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from renyi.certificates import text
-from renyi.checks import (
-    Deadline,
-    MemoryBudgetError,
-    check_choice,
-    check_positive,
-    check_time_limit,
-)
 from renyi.encoding.column_rules import check_classes, class_array
 from renyi.encoding.encoder import Encoder
-from renyi.figures import at_least, at_most, rounded_down, rounded_up
+from renyi.formatting import at_least, at_most, rounded_down, rounded_up
+from renyi.limits import Deadline, MemoryBudgetError
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
 from renyi.robust import cutting_planes
@@ -66,6 +60,7 @@ from renyi.robust.pairwise_program import (
     warn_too_large,
 )
 from renyi.solvers.programs import IMPOSSIBLE, Program, solve
+from renyi.validation import check_choice, check_positive, check_time_limit
 
 if TYPE_CHECKING:
     import pandas as pd

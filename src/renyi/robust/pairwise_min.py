@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.checks import Deadline
 from renyi.counting.onehot import dense, offsets
+from renyi.limits import Deadline
 from renyi.robust.ambiguity_set import Flags, Floats, Layout, Outcomes, listed
 from renyi.robust.pairwise_program import consistency_rows
 from renyi.robust.piecewise_loss import ScoreLoss, SlicedScore

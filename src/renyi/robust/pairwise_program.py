@@ -50,9 +50,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from renyi.checks import Deadline, MemoryBudgetError, check_memory
 from renyi.counting.onehot import offsets
 from renyi.counting.sparse_counts import FEW, is_large, is_sparse
+from renyi.limits import Deadline, MemoryBudgetError, check_memory
 from renyi.robust.ambiguity_set import Ambiguity, Flags, Floats, Layout
 from renyi.robust.piecewise_loss import Losses, Moments, Region, cell_entries, regions
 from renyi.solvers.programs import (

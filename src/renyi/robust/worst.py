@@ -24,14 +24,8 @@ import numpy as np
 
 from renyi import rules
 from renyi.certificates.closed_form import closed_form
-from renyi.checks import (
-    Deadline,
-    MemoryBudgetError,
-    check_choice,
-    check_positive,
-    check_time_limit,
-)
-from renyi.figures import at_least, at_most
+from renyi.formatting import at_least, at_most
+from renyi.limits import Deadline, MemoryBudgetError
 from renyi.marginals.consistency import check_possible
 from renyi.marginals.marginals import Marginals
 from renyi.progress import ProgressCallback
@@ -43,6 +37,7 @@ from renyi.robust.pairwise_program import solve_worst, warn_too_large
 from renyi.robust.piecewise_loss import Losses
 from renyi.scorecard import scorecard_of
 from renyi.solvers.programs import IMPOSSIBLE
+from renyi.validation import check_choice, check_positive, check_time_limit
 
 METHODS = ("exact", "lp", "sdp")
 MAX_DIRECT = 5_000  # outcomes times classes that one linear program takes

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from renyi.checks import check_positive
 from renyi.counting.onehot import spans
 from renyi.solvers.l1inf import places_of
 from renyi.solvers.ridge import Moments, weight_of
+from renyi.validation import check_positive
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from renyi.checks import check_positive, check_share, check_whole
 from renyi.counting.packed import CODES, PackedGenotypes, packed_of, sums
 from renyi.solvers.l1inf import RowsProblem, StepCounter
 from renyi.solvers.l1inf_path import (
@@ -28,6 +27,7 @@ from renyi.solvers.l1inf_path import (
     entries,
     solve_path,
 )
+from renyi.validation import check_positive, check_share, check_whole
 from renyi.warnings import warn
 
 Floats = NDArray[np.float64]

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from renyi.checks import import_extra
+from renyi.validation import import_extra
 
 Found = TypeVar("Found")
 Floats = NDArray[np.float64]

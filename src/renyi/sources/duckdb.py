@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from renyi.checks import import_extra
 from renyi.sources.dialects import DIALECTS
 from renyi.storage import first_line
+from renyi.validation import import_extra
 
 _ROWS = 2**17  # of a batch of answers
 _NAMELESS = ("STAR", "POSITIONAL_REFERENCE")  # parts of SQL that mean any column

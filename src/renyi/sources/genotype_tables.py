@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from renyi.checks import check_memory
+from renyi.limits import check_memory
 from renyi.sources.files import existing, require
 from renyi.storage import first_line
 from renyi.warnings import warn

@@ -29,7 +29,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from renyi import endings
-from renyi.checks import check_memory, import_extra
 from renyi.counting.packed import (
     MISSING,
     OBSERVED,
@@ -41,7 +40,8 @@ from renyi.counting.packed import (
     pack,
     variant_bytes,
 )
-from renyi.figures import number_of
+from renyi.formatting import number_of
+from renyi.limits import check_memory
 from renyi.progress import Progress, ProgressCallback
 from renyi.sources.files import existing
 from renyi.sources.genotype_tables import (
@@ -54,6 +54,7 @@ from renyi.sources.genotype_tables import (
 )
 from renyi.sources.phenotypes import listed_samples, listed_variants
 from renyi.storage import first_line
+from renyi.validation import import_extra
 from renyi.warnings import warn
 
 _MAGIC = b"\x6c\x1b"

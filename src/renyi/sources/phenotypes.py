@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from renyi.checks import check_memory
+from renyi.limits import check_memory
 from renyi.sources.files import existing, require
 from renyi.sources.genotype_tables import lines
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log1p, ndtri
 
-from renyi.checks import check_share
+from renyi.validation import check_share
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from renyi.solvers import risk_measures as risk
+from renyi.solvers import metrics as risk
 
 
 def drawn(n, seed=0, ties=True):
